@@ -75,7 +75,7 @@ class GenerationInput:
     hits: Sequence[Hit] = field(default=(), kw_only=True)
     """What the recipe found for the question."""
     marks: Marks = field(default_factory=NoMarks, kw_only=True)
-    """Of the names in the conversation, where the recipe marks them."""
+    """Marks of the names in the conversation; none where the recipe has no marks."""
     system: str = field(default="", kw_only=True)
     """The system prompt; empty: none. The recipe does not read it."""
     system_digest: str | None = field(default=None, kw_only=True)

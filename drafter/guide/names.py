@@ -38,7 +38,7 @@ _WORDS = frozenset({
 
 
 def names(question: str) -> list[tuple[int, int]]:
-    """Where the names of a question stand: beginnings and ends, from first to last."""
+    """Beginnings and ends of the names in a question, from first to last."""
     found = []
     for word in _WORD.finditer(question):
         text, start = word.group().rstrip("."), word.start()
