@@ -233,7 +233,7 @@ def _explain(error: msgspec.ValidationError) -> str:
     if "{0,62}" in sentence:
         return f"{name} is the name of a system prompt: letters, digits, dots, dashes, underscores"
     if "https?://" in sentence:
-        return "remote is neither an address, which starts with http:// or https://, nor a name"
+        return "remote is neither an address, which starts with http:// or https://, nor a name of a server"
     if "enum" in sentence:
         choices = get_args(CHOICES[name])
         return f"{name} is {' or '.join(choices)}, not {sentence.rpartition('value ')[2]}"

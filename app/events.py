@@ -211,7 +211,7 @@ class Judged:
         if self.again is not None:
             return f"{_answered(self.again)}; {self._agreement}"
         share = f"all {self.of}" if self.kept == self.of else f"{self.kept} of {self.of}"
-        return f"the target kept {share} drafted tokens"
+        return f"the model kept {share} drafted tokens"
 
     @property
     def _agreement(self) -> str:

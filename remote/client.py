@@ -84,7 +84,7 @@ class VerifierClient:
         try:
             version = decode(body, _Version).version
             if version != VERSION:
-                older = "the verifier" if version < VERSION else "outrider on this device"
+                older = "the server" if version < VERSION else "outrider on this device"
                 raise Incompatible(f"{host} speaks version {version} of the protocol, not {VERSION}; update {older}")
             card = decode(body, Card)
         except ProtocolError as error:

@@ -46,7 +46,7 @@ class MemoryStream:
             if frame is None:
                 raise StopAsyncIteration
             if not isinstance(frame, Memory):
-                raise Incompatible(f"{host} sent something else than memory after its verdict; update the verifier")
+                raise Incompatible(f"{host} sent something else than memory after its verdict; update the server")
             self._budget.take(frame, self._length)
             return frame
         except BaseException:

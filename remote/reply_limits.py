@@ -43,7 +43,7 @@ class ReplyLimits:
         for token in tokens:
             if not 0 <= token < self.vocabulary:
                 raise Incompatible(
-                    f"{host} gave token {token} of a vocabulary of {self.vocabulary}; update or restart the verifier"
+                    f"{host} gave token {token} of a vocabulary of {self.vocabulary}; update or restart the server"
                 )
 
 
@@ -59,9 +59,9 @@ class MemoryBudget:
         self._taken += frame.count
         start, end = self._start, frame.start + frame.count
         if start is None or frame.start < start or end > length or self._taken > length - start:
-            raise Incompatible(f"{self._host} sent memory that was not asked for; update the verifier")
+            raise Incompatible(f"{self._host} sent memory that was not asked for; update the server")
         if len(frame.data) > frame.count * self._bounds.token_bytes:
-            raise Incompatible(f"{self._host} sent more memory of a token than its card says; update the verifier")
+            raise Incompatible(f"{self._host} sent more memory of a token than its card says; update the server")
 
     def seconds(self, length: int) -> float:
         """Seconds that the rest may take on the slowest line."""

@@ -93,8 +93,8 @@ def remark(message: Message) -> str:
     said = []
     if drafted := message.provenance.count(False):
         total = len(message.provenance)
-        what = "All of its tokens" if drafted == total else f"{drafted} of its {total} tokens"
-        said.append(f"{what} were drafted offline and never verified.")
+        what = "All of it was" if drafted == total else f"{drafted} of its {total} tokens were"
+        said.append(f"{what} drafted offline and never checked.")
     if message.status == "failed":
         said.append("This answer failed.")
     elif message.status != "done":

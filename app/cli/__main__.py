@@ -53,7 +53,7 @@ cli.add_typer(system_commands, name="system", invoke_without_command=True)
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
     typer.Option(
-        "--mode", help="Who drafts: edge, this device; hosted, the server; auto, the faster. offline: no server."
+        "--mode", help="Who drafts: edge, this device; hosted, the server; auto, the faster. offline: nobody checks."
     ),
 ]
 
@@ -171,7 +171,7 @@ def ask(
         tree=tree,
     )
     if no_draft and settings.mode == "offline":
-        fail("--no-draft is the target alone, and --mode offline the drafter alone: choose one.", USAGE)
+        fail("--no-draft is the large model alone, and --mode offline the small one: choose one.", USAGE)
     if prompts is not None and (last or conversation is not None):
         fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
     if queue and (prompts is not None or json or no_draft):
@@ -307,7 +307,7 @@ def serve(
         from remote.verifier.serve import serve as listen
         from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:
-        fail(f"The verifier needs PyTorch and more ({error.name} is missing): {how_to_install('server')}", FAILED)
+        fail(f"The server needs PyTorch and more ({error.name} is missing): {how_to_install('server')}", FAILED)
     if model is None and drafter is None:
         drafter = Path(settings.drafter)
     try:

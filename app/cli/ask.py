@@ -181,7 +181,7 @@ async def ask(
     elif result.done is not None:
         _complain_of_risks(asked, result)
     if result.done is not None and (drafted := result.done.provenance.count(False)):
-        complain(f"{drafted} of {len(result.done.provenance)} tokens come from the drafter alone, not verified")
+        complain(f"{drafted} of {len(result.done.provenance)} tokens come from the small model alone, not checked")
     if not as_json and result.done is not None and sys.stderr.isatty():
         for source in result.done.sources:
             complain(_source_line(source))

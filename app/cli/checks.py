@@ -40,7 +40,7 @@ def folders_of(folders: Folders) -> Iterator[Finding]:
     wrong = [(what, path, reason) for what, path in parts if (reason := _unwritable(path))]
     for what, path, reason in wrong:
         advice = "make it writable, or set OUTRIDER_HOME to a folder that is"
-        lost = {"log": "nothing is logged", "settings": "no remote can be kept"}
+        lost = {"log": "nothing is logged", "settings": "no server can be kept"}
         text = f"the folder of the {what} {path} cannot be written to ({reason}); {advice}"
         yield Finding(
             "broken" if what == "data" else "warning", "folders", f"{text}; {lost.get(what, 'nothing works')}"
@@ -89,7 +89,7 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
     if name in ("", "dumb", "unknown"):
         yield Finding("broken", "terminal", f"TERM is {name or 'not set'}, so it cannot draw a screen; use another one")
     elif environment.get("NO_COLOR"):
-        text = "NO_COLOR is set, so drafted and verified text differ in brightness only; unset it for colours"
+        text = "NO_COLOR is set, so drafted and checked text differ in brightness only; unset it for colours"
         yield Finding("warning", "terminal", text)
     elif environment.get("COLORTERM") not in ("truecolor", "24bit") and "256color" not in name and "direct" not in name:
         text = f"{name} does not say that it knows 256 colours; if it does: export TERM=xterm-256color"

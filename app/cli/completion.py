@@ -69,7 +69,7 @@ def queued(incomplete: str) -> Candidates:
 
 
 def remotes(incomplete: str) -> Candidates:
-    """Names of remotes with their addresses, and `bundled`, the verifier on this device."""
+    """Names of remotes with their addresses, and `bundled`, the bundled model, on this device."""
     from app.config import ConfigError, Folders
     from app.remotes.registry import BUNDLED, Remotes
 
@@ -77,7 +77,7 @@ def remotes(incomplete: str) -> Candidates:
         known = [(name, remote.url) for name, remote in Remotes(Folders.locate())]
     except ConfigError:
         return []
-    return _described([*known, (BUNDLED, "the verifier on this device")], incomplete)
+    return _described([*known, (BUNDLED, "the bundled model, on this device")], incomplete)
 
 
 def known_remotes(incomplete: str) -> Candidates:

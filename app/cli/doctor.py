@@ -118,7 +118,7 @@ def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
 
 def _torch() -> Finding:
     if importlib.util.find_spec("torch") is None:
-        advice = f"no PyTorch, so no verifier on this device: {how_to_install('server')}, or set a remote"
+        advice = f"no PyTorch, so no server on this device: {how_to_install('server')}, or add one: outrider remote add"
         return Finding("warning", "torch", advice)
     from importlib.metadata import version
 

@@ -27,7 +27,7 @@ NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
-    help="List what waits for the server: id, conversation, ask or verify, text. Or send, edit, remove.",
+    help="List what waits for the server: id, conversation, ask or verify (check), text. Or send, edit, remove.",
     rich_markup_mode=None,
 )
 Id = Annotated[
@@ -37,7 +37,7 @@ Id = Annotated[
 
 @queue_commands.callback(invoke_without_command=True)
 def queue(context: typer.Context) -> None:
-    """List what waits, in its order: id, conversation, ask or verify, text."""
+    """List what waits, in its order: id, conversation, ask or verify (check), text."""
     if context.invoked_subcommand is not None:
         return
     from app.sanitise import sanitise
@@ -177,7 +177,7 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
         thread = store.branches.thread(conversation_id) if conversation_id else []
         answer = next((message for message in reversed(thread) if message.role == "assistant"), None)
         if answer is None:
-            complain("there is no answer to verify")
+            complain("there is no answer to check")
             return FAILED
         if not unverified(answer):
             print(sanitise(answer.text))
@@ -203,7 +203,7 @@ def _print(result: AskResult, thread: Sequence[Message]) -> None:
         asked = [message.text for message in thread if message.role == "user"]
         complain_of(told_risks("\n".join(asked[-2:]), result.text))
         if drafted := result.done.provenance.count(False):
-            complain(f"{drafted} of {len(result.done.provenance)} tokens come from the drafter alone, not verified")
+            complain(f"{drafted} of {len(result.done.provenance)} tokens come from the small model alone, not checked")
     if result.judged is not None:
         complain(str(result.judged))
         if result.judged.dropped:

@@ -190,7 +190,7 @@ def _name(server: NearbyServer | str | None, remote: Remote, remotes: Remotes) -
     proposed = free_name(program, taken)
     while True:
         name = _line(f"Your name for it [{proposed}]: ") or proposed
-        problem = f"there is a remote {name} already; choose another name" if name in taken else name_problem(name)
+        problem = f"there is a server {name} already; choose another name" if name in taken else name_problem(name)
         if problem is None:
             return name
         complain(problem)

@@ -110,7 +110,7 @@ def add(
     if name is not None and (problem := name_problem(name)):
         fail(problem, USAGE)
     if name is not None and name in remotes and not replace:
-        fail(f"There is a remote {name} already; --replace puts this one in its place.", USAGE)
+        fail(f"There is a server {name} already; --replace puts this one in its place.", USAGE)
     fields = {
         "model": model,
         "system": system,
@@ -188,7 +188,7 @@ def show(json: Annotated[bool, typer.Option("--json", help="One JSON object a li
             mark = "*" if name == remotes.used else " "
             print(mark, name, sanitise(remote.url), remote.kind, f"token: {place}", sep="  ")
     if not json and not len(remotes):
-        complain("no remotes; the bundled verifier answers. Add one: outrider remote add NAME URL")
+        complain("no servers; the bundled model answers. Add one: outrider remote add")
 
 
 @remote_commands.command("use")
@@ -203,7 +203,7 @@ def use(
 ) -> None:
     """Choose the server that answers if no --remote is given."""
     if (name is None) == (not none):
-        fail("Give a name, or --none for the bundled verifier.", USAGE)
+        fail("Give a name, or --none for the bundled model.", USAGE)
     settings, folders = settings_with()
     _remotes().use(name)
     if settings.remote is not None:
@@ -237,7 +237,7 @@ def test(
         remotes = _remotes()
         chosen = remotes.meant_by(settings.remote)
         if chosen is None:
-            fail("No remote is in use; `outrider doctor` looks at the bundled verifier.", USAGE)
+            fail("No server was chosen; `outrider doctor` looks at the bundled model.", USAGE)
         source = RemoteSource(chosen, remotes, settings.remote_model)
     raise typer.Exit(run(_test(source, settings)))
 

@@ -234,7 +234,7 @@ async def _verifier(
     fits = _fits(card, config)
     yield fits
     if fits.state == "broken":
-        text = "offline: this drafter cannot be used with that verifier, and would write alone"
+        text = "offline: this drafter does not fit that server's model, and would write alone"
         yield Finding("broken", "mode", text)
         return
     yield Finding("ok", "mode", _auto_mode(card, rtt) if settings.mode == "auto" else f"{settings.mode}, by choice")
@@ -249,7 +249,7 @@ def _fits(card: Card, config: DrafterConfig) -> Finding:
         text = f"{drafter} has another tokenizer; set `drafter` to the one made for {card.target}"
         return Finding("broken", "fits", text)
     if config.vocabulary != card.vocabulary:
-        text = f"{drafter} knows {config.vocabulary:,} tokens; set `drafter` to the one made for that target"
+        text = f"{drafter} knows {config.vocabulary:,} tokens; set `drafter` to the one made for that model"
         return Finding("broken", "fits", text)
     if card.memory is None:
         text = f"tokenizer and vocabulary fit; {card.target} sends no memory, so {drafter} guesses worse"

@@ -254,7 +254,7 @@ class Connection:
 
     async def _gone(self) -> None:
         await self._source.gone()
-        self._become(None, SourceFailed("the verifier on this device ended; it starts again"))
+        self._become(None, SourceFailed("the server on this device ended; it starts again"))
 
     def _become(self, verifier: Peer | None, error: RemoteError | SourceFailed | None) -> None:
         why = sanitise(verifier.why if verifier else str(error))  # A server names its model as it likes.

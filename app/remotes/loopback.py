@@ -69,12 +69,10 @@ class Loopback:
         if self._client is None or self.process_id is None:
             if importlib.util.find_spec("torch") is None:
                 raise SourceFailed(
-                    f"the bundled verifier needs PyTorch: {ADVICE}; until then the drafter answers alone"
+                    f"the bundled model needs PyTorch: {ADVICE}; until then the small model answers alone"
                 )
             if Path(self._target).is_absolute() and not Path(self._target).is_dir():
-                raise SourceFailed(
-                    f"there is no target model in {self._target}; check the setting 'target', or reinstall"
-                )
+                raise SourceFailed(f"there is no model in {self._target}; check the setting 'target', or reinstall")
             await self.close()
             if self._failures:
                 least, most = PAUSE_SECONDS
@@ -139,13 +137,13 @@ class Loopback:
         try:
             line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
         except TimeoutError:
-            raise SourceFailed(f"the verifier on this device was not ready within {START_SECONDS:.0f} s") from None
+            raise SourceFailed(f"the server on this device was not ready within {START_SECONDS:.0f} s") from None
         found = READY.search(line)
         if found is None:
             await process.wait()
             await self._reading
             reason = next((line for line in reversed(self._talk) if line), f"it ended with {process.returncode}")
-            raise SourceFailed(f"the verifier on this device did not start: {reason.removeprefix('outrider: ')}")
+            raise SourceFailed(f"the server on this device did not start: {reason.removeprefix('outrider: ')}")
         return found.group().decode("ascii")
 
     async def _listen(self, stream: asyncio.StreamReader) -> None:

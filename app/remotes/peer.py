@@ -35,7 +35,7 @@ class Verifier:
     @property
     def why(self) -> str:
         """Who verifies, for the status bar."""
-        return f"verified by {self.card.target}" + (f" at {self.name}" if self.name else "")
+        return f"checked by {self.card.target}" + (f" at {self.name}" if self.name else "")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ BUNDLED = "bundled"
 """Name of the verifier that runs on this device; no remote may have it."""
 FILES = ("ca", "cert", "key")
 """Fields that are paths of files."""
-HEADER = "# Written by Outrider: `outrider remote`, or the screen of remotes. Comments are not kept.\n"
+HEADER = "# Written by Outrider: `outrider remote`, or the screen of servers. Comments are not kept.\n"
 
 Kind = Literal["auto", "verifier", "openai"]
 TokenPlace = Literal["keyring", "file", "environment"]
@@ -102,7 +102,7 @@ class Remotes:
         if name not in self._remotes:
             known = ", ".join(self._remotes) or "none yet"
             raise ConfigError(
-                f"there is no remote {name!r} (known: {known}); add it with `outrider remote add {name} https://…`, "
+                f"there is no server {name!r} (known: {known}); add it with `outrider remote add {name} https://…`, "
                 "or give an address, which starts with http:// or https://"
             )
         return self._remotes[name]
@@ -126,7 +126,7 @@ class Remotes:
         if problem := name_problem(name):
             raise ConfigError(problem)
         if name != was and name in self._remotes:
-            raise ConfigError(f"there is a remote {name} already")
+            raise ConfigError(f"there is a server {name} already")
         remote, before = checked(remote), self._remotes.get(was)
         same = before is not None and before.token == remote.token and same_server(before.url, remote.url)
         if token is None and name != was and same:
@@ -210,7 +210,7 @@ class Remotes:
 def name_problem(name: str) -> str | None:
     """What is wrong with a remote's name; None: nothing."""
     if name == BUNDLED:
-        return f"{BUNDLED} is the verifier on this device; choose another name"
+        return f"{BUNDLED} is the model that came with Outrider; choose another name"
     if not NAME.fullmatch(name):
         return "a name is of letters, digits, dots, dashes and underscores, and begins with a letter or digit"
     return None
@@ -280,9 +280,9 @@ def _read(path: Path) -> _File:
         raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
     for name in file.remotes:
         if problem := name_problem(name):
-            raise ConfigError(f"{path}: the remote {name!r}: {problem}.")
+            raise ConfigError(f"{path}: the server {name!r}: {problem}.")
     if file.use is not None and file.use not in file.remotes:
-        raise ConfigError(f"{path}: use is {file.use!r}, and there is no such remote. Correct it, or delete that line.")
+        raise ConfigError(f"{path}: use is {file.use!r}, and there is no such server. Correct it, or delete that line.")
     return file
 
 
@@ -319,9 +319,9 @@ def explain(error: msgspec.ValidationError) -> str:
         )
     if "unknown field" in sentence:
         wrong = sentence.rpartition("unknown field ")[2]
-        return f"there is no {wrong}; a remote has {', '.join(Remote.__struct_fields__)}"
+        return f"there is no {wrong}; a server has {', '.join(Remote.__struct_fields__)}"
     if "missing required field" in sentence:
-        return f"a remote lacks its {sentence.rpartition('field ')[2]}"
+        return f"a server lacks its {sentence.rpartition('field ')[2]}"
     plain = sentence.replace("'object'", "a table").replace("'int'", "a number").replace("'float'", "a number")
     plain = plain.replace("'str'", "text").replace("| null", "or nothing")
     return f"{field}: {plain[:1].lower()}{plain[1:]}" if field else plain

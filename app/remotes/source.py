@@ -135,7 +135,7 @@ class RemoteSource:
                 self._client = VerifierClient(url, token, options=self.options)
                 self.chat = None if self.kind == "verifier" else CompletionsClient(url, token, options=self.options)
             except (ConfigError, Misconfigured) as error:
-                self._trouble = f"the remote {self.name} cannot be used: {str(error).rstrip('.')}"
+                self._trouble = f"the server {self.name} cannot be used: {str(error).rstrip('.')}"
                 raise SourceFailed(self._trouble) from None
         return self._client
 

@@ -89,7 +89,7 @@ class RemoteSwitcher:
         if self._settings.mode == "offline":
             return "Outrider was started offline; it counts from the next start."
         if self._settings.remote is not None:
-            return f"Only until Outrider ends: a setting or an option says that the remote is {self._settings.remote}."
+            return f"Only until Outrider ends: a setting or an option names {self._settings.remote}."
         return ""
 
     async def save(self, name: str, remote: Remote, token: str | None, was: str | None) -> Remote:
@@ -102,7 +102,7 @@ class RemoteSwitcher:
 
         remotes = self.remotes()
         if was is None and name in remotes:
-            raise ConfigError(f"there is a remote {name} already")
+            raise ConfigError(f"there is a server {name} already")
         try:
             await beside(lambda: options_of(remote).check())
         except Misconfigured as error:

@@ -125,7 +125,7 @@ class DeferredCore:
             return assistant.status()
         if self._assistant.done():
             return ModeChanged("offline", str(self._assistant.exception()))
-        return ModeChanged("warming", "the drafter is being loaded")
+        return ModeChanged("warming", "the small model is being loaded")
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
         """Each later change of the mode that no reply reports; the first is that the assistant is there."""

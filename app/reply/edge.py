@@ -146,7 +146,7 @@ class Edge:
         if reply is None:
             return None
         if not _gained(reply) and not self._is_full(reply):
-            raise Incompatible(f"{self._verifier.client.host} ends the answer without a token; update the verifier")
+            raise Incompatible(f"{self._verifier.client.host} ends the answer without a token; update the server")
         usual = meter.is_usual(reply)
         generation.ahead.returned(connection.adoption, reply.verdict.server_seconds, usual=usual)
         meter.returned(reply, len(tree))

@@ -20,10 +20,10 @@ def unverified(answer: Message) -> bool:
 def nothing_to_verify(answer: Message) -> str:
     """One sentence that tells the person why there is nothing to verify in an answer."""
     if answer.tokens:
-        return "Every token of that answer is verified already."
+        return "All of that answer is checked already."
     if answer.stats.get("streamed") is not None:
-        return "That answer was streamed by a server that verifies nothing, so none of it was drafted here."
-    return "That answer was not drafted here, so there is nothing to verify."
+        return "That answer came from a server, so none of it was drafted here."
+    return "That answer was not drafted here, so there is nothing to check."
 
 
 def verified_length(answer: Message) -> int:

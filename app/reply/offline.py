@@ -84,7 +84,7 @@ class Offline:
                     yield step
                 alone += 1
                 if generation.reason is None and not given.limited and alone >= MOST_ALONE:
-                    said = f"cut at {MOST_ALONE} tokens, the most that the drafter writes alone"
+                    said = f"cut at {MOST_ALONE} tokens, the most that the small model writes alone"
                     generation.end("length", cut_by=said, kind="length")
                 if len(generation.answer.tokens) % ROUND_TOKENS == 0:
                     yield RoundEnded(generation.stats(connection))

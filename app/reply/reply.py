@@ -214,8 +214,8 @@ class Reply:
         passing = not connection.refuses and not isinstance(connection.error, SourceFailed)
         said = f"No answer: {_sentence(connection.why)}"
         if self._offline.allowed and not connection.fits and passing:
-            said += " The drafter on this device is not known to fit that server's model, so it does not answer in its"
-            said += " place (to ask the drafter: --mode offline)."
+            said += " The small model on this device is not known to fit that server's model, so it does not answer"
+            said += " in its place (to ask it: --mode offline)."
         return NoAnswer(said, code, passing=passing)
 
 

@@ -185,7 +185,9 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
     if _is_complete(begun, text.stop_tokens):
         raise _impossible("That answer is complete; ask for more in a new question.")
     if not is_spelt(text, begun):
-        raise _impossible("The drafter cannot spell that answer, so nobody can go on with it; have it given again.")
+        raise _impossible(
+            "The tokenizer here cannot spell that answer, so nobody can go on with it; have it given again."
+        )
     most = None if settings.max_tokens is None else len(begun.tokens) + settings.max_tokens
     sent = "" if begun is cut else cut.text
     return Request(store.messages.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", sent=sent)

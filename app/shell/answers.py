@@ -191,7 +191,7 @@ class Answers:
             assistant = Assistant(drafter, store, source_of(settings, self._folders), settings, seen=seen)
             self._assistant = await self._open.enter_async_context(assistant)
             self._opened = opened
-            log.info("loaded for %s", "offline" if settings.mode == "offline" else "a remote")
+            log.info("loaded for %s", "offline" if settings.mode == "offline" else "a server")
         return self._assistant
 
     def _has_remote(self, settings: Settings) -> bool:

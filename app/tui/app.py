@@ -100,7 +100,7 @@ class OutriderApp(App[None]):
             ChatScreen(self.core, self.settings, panel=self._saved.panel, offer_look=offer, first=self.first)
         )
         if self.switcher is not None and self.switcher.trouble:
-            self.notify(sanitise(self.switcher.trouble), title="Remotes", severity="error", timeout=15, markup=False)
+            self.notify(sanitise(self.switcher.trouble), title="Servers", severity="error", timeout=15, markup=False)
 
     # ---- saved state -------------------------------------------------------------------------------------------------
 

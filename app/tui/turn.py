@@ -47,7 +47,7 @@ class Turn:
     judged: Judged | None = None
     """What the target kept of a drafted answer, if this answer is that one or replaces it."""
     awaiting: bool = False
-    """The answer is queued to be verified."""
+    """The answer is queued to be checked."""
     wordings: tuple[int, int] = (1, 1)
     """Which version of the question this is, from 1, and how many there are."""
     versions: tuple[int, int] = (1, 1)
@@ -135,9 +135,9 @@ class Turn:
         parts = [] if self.versions[1] == 1 else [f"{self.versions[0]}/{self.versions[1]}"]
         if self.drafted:
             share = "" if self.drafted == len(self.provenance) else f": {self.drafted} of {len(self.provenance)} tokens"
-            parts.append(f"drafted offline, not verified{share}" if self.judged is None else "drafted offline")
+            parts.append(f"drafted offline, not checked{share}" if self.judged is None else "drafted offline")
             if self.awaiting:
-                parts.append("queued to be verified")
+                parts.append("queued to be checked")
         elif self.awaiting and not self.error:
             parts.append("the rest is asked for when the server is back")
         if self.judged is not None:
@@ -186,7 +186,7 @@ class Turn:
         self.revision += 1
 
     def await_verification(self, awaiting: bool) -> None:
-        """Set whether the answer is queued to be verified."""
+        """Set whether the answer is queued to be checked."""
         if awaiting != self.awaiting:
             self.awaiting = awaiting
             self.revision += 1
@@ -211,7 +211,7 @@ class Turn:
         """Pair each stored question with its answer. The text is sanitised here, because it may be imported.
 
         `branches`: all messages of the conversation, to find what the target kept of a drafted answer. `awaiting`: ids
-        of the answers that are queued to be verified.
+        of the answers that are queued to be checked.
         """
         messages = {message.id: message for message in branches}
         judgements: dict[str, Judged] = {}

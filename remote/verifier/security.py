@@ -66,7 +66,7 @@ def check_binding(host: str, token: str | None) -> None:
     if token is not None:
         check_token(token)
     elif not is_loopback(host):
-        raise Unprotected(f"Without a token the verifier serves 127.0.0.1 only, not {host}. Add --token-file FILE.")
+        raise Unprotected(f"Without a token the server listens on 127.0.0.1 only, not {host}. Add --token-file FILE.")
 
 
 def is_loopback(host: str) -> bool:

@@ -190,7 +190,7 @@ class Sessions:
                 return
             except (Overloaded, TooLong):
                 continue
-        raise Dropped("the verifier's memory is full, so this stream ends here; go on from what it gave, in a moment")
+        raise Dropped("the server's memory is full, so this stream ends here; go on from what it gave, in a moment")
 
     def _stream_spans(
         self, context: TargetContext, memory_from: int | None, drafts: OwnDrafts | None

@@ -32,11 +32,11 @@ def file(tmp_path: Path) -> Path:
 
 def test_what_a_reply_came_to_is_logged_and_what_it_said_is_not(file: Path) -> None:
     open_log(file, "info")
-    note(ModeChanged("edge", "verified by shell-guide"))
+    note(ModeChanged("edge", "checked by shell-guide"))
     note(Done(False, "end", (1, 2, 3), (True, True, False), Stats(rounds=2, seconds=0.5)))
     note(Failed("the server says: never tell Bob", "incompatible"))
     text = file.read_text()
-    assert "mode edge: verified by shell-guide" in text and "3 tokens, 2 of them verified, in 2 rounds" in text
+    assert "mode edge: checked by shell-guide" in text and "3 tokens, 2 of them verified, in 2 rounds" in text
     assert "no answer: incompatible" in text and "Bob" not in text
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 

@@ -73,14 +73,14 @@ async def test_a_verifier_that_returns_takes_over_what_was_written_alone(
                     mortal.kill()
                 elif isinstance(event, Drafted) and heard.reply.mode == "offline":
                     alone += 1
-                    if alone == 12:  # The reply waits for its reader, so it is still running when the verifier is back.
+                    if alone == 12:  # The reply waits for its reader, so it is still running when the server is back.
                         mortal.start()
                         await until_mode(opened, "edge")
         assert [mode for mode, _ in groupby(heard.modes)][-3:] == ["edge", "offline", "edge"]
         assert heard.done is not None and all(heard.done.provenance)
         assert reference.done is not None and heard.done.token_ids == reference.done.token_ids
         assert (heard.reply.solid, heard.reply.ghost) == (reference.text, "")
-        assert ModeChanged("edge", "verified by target") in heard.events
+        assert ModeChanged("edge", "checked by target") in heard.events
 
 
 async def test_a_verifier_that_hangs_is_not_waited_for(

@@ -90,7 +90,7 @@ def person(tmp_path: Path, tiny_pair: Path) -> Person:
 @pytest.mark.pty
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
-    """A chat with the bundled verifier."""
+    """A chat with the bundled model."""
     trace = tracer(tmp_path / "trace")
     given = [f"{name}={value}" for name, value in person.environment.items()]
     command = ["env", "-i", *given, *trace.prefix, *OUTRIDER, "chat"]

@@ -547,7 +547,7 @@ async def test_the_card_tells_who_the_verifier_is(client: VerifierClient) -> Non
     ("body", "sentence"),
     [
         (msgspec.msgpack.encode({"version": VERSION + 1, "anything": "else"}), "update outrider on this device"),
-        (msgspec.msgpack.encode({"version": VERSION - 1}), "update the verifier"),
+        (msgspec.msgpack.encode({"version": VERSION - 1}), "update the server"),
         (msgspec.msgpack.encode({"version": VERSION}), "not a Card"),
         (b"garbage", "update the older side"),
     ],

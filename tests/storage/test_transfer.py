@@ -21,7 +21,7 @@ def other(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def thread(store: Store, conversation: Conversation, question: Message, answer: Message) -> WholeConversation:
-    """A question, a drafted answer that waits to be verified, and the answer that verifies it."""
+    """A question, a drafted answer that waits to be checked, and the answer that verifies it."""
     store.messages.finish(answer.id, [5, 6], [True, False], "tar -x", "done", {"tau": 2.0})
     store.queue.add_verification(answer.id)
     beside = store.messages.verify(answer.id)

@@ -16,14 +16,12 @@ from app.tui.slash import SlashCommand
 from app.tui.textual_private import keymap_of
 
 WORDS = (
-    ("dimmed text", "drafted here, on its way to the verifier"),
-    ("solid text", "verified by the target"),
-    ("bar on the left", "drafted offline, not verified"),
+    ("dimmed text", "drafted here, on its way to be checked"),
+    ("solid text", "checked by the model"),
+    ("bar on the left", "drafted offline, not checked"),
     ("danger, warning", "what a command would do that cannot be undone"),
     ("not asked for", "no word of the question asks for that"),
-    ("struck text", "drafted offline, and not kept by the target"),
-    ("τ", "tokens gained per round trip"),
-    ("rtt", "round trip time of the link"),
+    ("struck text", "drafted offline, and not kept by the model"),
 )
 
 TWO_COLUMNS = 64

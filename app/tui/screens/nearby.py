@@ -116,7 +116,7 @@ class NearbyScreen(ModalScreen[str | None]):
         try:
             notice = self.switcher.use(None)
         except ConfigError as error:
-            complain(self, error, "Remotes", timeout=15)
+            complain(self, error, "Servers", timeout=15)
             return
         self._told("The bundled model answers now.", notice)
         self.dismiss(None)
@@ -126,7 +126,7 @@ class NearbyScreen(ModalScreen[str | None]):
         try:
             name, notice = await self.switcher.adopt(server, model)
         except ConfigError as error:
-            complain(self, error, "Remotes", timeout=15)
+            complain(self, error, "Servers", timeout=15)
             return
         self._told(f"{model} at {server.program.title} answers now. This server is called {name}.", notice)
         self.dismiss(name)
@@ -145,7 +145,7 @@ class NearbyScreen(ModalScreen[str | None]):
                 self._told(f"{saved} answers now.", self.switcher.use(saved))
                 self.dismiss(saved)
         except ConfigError as error:
-            complain(self, error, "Remotes", timeout=15)
+            complain(self, error, "Servers", timeout=15)
 
     def action_back(self) -> None:
         """Escape: from the models to the servers, from there back to the chat."""

@@ -73,7 +73,7 @@ class QueueScreen(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as panel:
-            panel.border_title = "Queue: sent when the verifier is back"
+            panel.border_title = "Queue: sent when the server is back"
             panel.border_subtitle = hint(self, ("queue.close", "close"))
             yield OptionList(compact=True)
             yield Rewording()
@@ -114,7 +114,7 @@ class QueueScreen(ModalScreen[str | None]):
     def action_reword(self) -> None:
         queued = self._chosen
         if queued is None or queued.kind != "ask":
-            self.notify("An answer that waits to be verified has no text to change." if queued else "Nothing waits.")
+            self.notify("An answer that waits to be checked has no text to change." if queued else "Nothing waits.")
             return
         box = self.query_one(Rewording)
         box.queued = queued
@@ -170,7 +170,7 @@ def _option(queued: Queued, titles: dict[str, str]) -> Option:
     title = titles.get(queued.conversation_id) or "Untitled"
     where = "begins a conversation" if title == what else f"in {title}"
     if queued.kind == "verify":
-        where = f"its answer is to be verified, {where}"
+        where = f"its answer is to be checked, {where}"
     if queued.attachments:
         count = len(queued.attachments)
         where = f"with {count} files, {where}" if count > 1 else f"with 1 file, {where}"

@@ -43,10 +43,10 @@ REST = (
     Field("key", "Its key", "file; if it is not in the same one"),
     Field("proxy", "Proxy", "http://host:port; else as the environment says"),
     Field("connect_timeout", "Connect in", "seconds"),
-    Field("read_timeout", "Answer in", "seconds; else by the line's round trips"),
+    Field("read_timeout", "Answer in", "seconds; else as the line is"),
     Field("token_variable", "Token from", "a variable, where none is kept"),
 )
-KINDS = {"auto": "found out by asking", "verifier": "a verifier", "openai": "OpenAI-compatible"}
+KINDS = {"auto": "found out by asking", "verifier": "Outrider, checks drafts", "openai": "OpenAI-compatible"}
 
 
 class RemoteForm(ModalScreen[str | None]):
@@ -81,7 +81,7 @@ class RemoteForm(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
-            panel.border_title = "Add a remote" if self._was is None else f"Edit {self._was}"
+            panel.border_title = "Add a server" if self._was is None else f"Edit {self._was}"
             panel.border_subtitle = hint(self, ("remote.save", "save"), ("remote.cancel", "cancel"))
             with VerticalScroll(id="fields", can_focus=False):
                 for field in FIRST:

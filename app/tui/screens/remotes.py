@@ -160,7 +160,7 @@ class RemotesScreen(ModalScreen[None]):
 
     @work(group="form", exclusive=True)
     async def _confirm(self, name: str) -> None:
-        in_use = " It answers now; the bundled verifier will." if name == self.switcher.now else ""
+        in_use = " It answers now; the bundled model will." if name == self.switcher.now else ""
         if not await self.app.push_screen_wait(Confirm(f"Remove {name}, and its token?{in_use}")):
             return
         try:
@@ -193,10 +193,10 @@ class RemotesScreen(ModalScreen[None]):
         options.highlighted = ids.index(wanted) if wanted in ids else 0
 
     def _bundled(self, used: bool) -> Content:
-        return self._row("bundled verifier", "started on this device when it is needed", used)
+        return self._row("bundled model", "started on this device when it is needed", used)
 
     def _remote(self, name: str, remote: Remote, remotes: Remotes, used: bool) -> Content:
-        kind = {"auto": "", "verifier": "verifier, ", "openai": "OpenAI-compatible, "}[remote.kind]
+        kind = {"auto": "", "verifier": "checks drafts, ", "openai": "OpenAI-compatible, "}[remote.kind]
         about = f"{sanitise(remote.url)}\n{kind}token: {remotes.token_place(remote)}"
         return self._row(name, about, used)
 
@@ -245,7 +245,7 @@ class RemotesScreen(ModalScreen[None]):
         name = self._highlighted()
         if name in (BUNDLED, ADDRESS):
             unnamed = f"It has no name; {key_of(self, 'remotes.add')} adds one for it."
-            self.notify("The bundled verifier is always there." if name == BUNDLED else unnamed, markup=False)
+            self.notify("The bundled model is always there." if name == BUNDLED else unnamed, markup=False)
             return None
         return name
 

@@ -9,7 +9,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from app.events import ModeChanged
+from app.events import Mode, ModeChanged
 from app.sanitise import sanitise
 from app.tui.metrics import DepthAcceptance, SessionMetrics, Totals, bar, bytes_text, sparkline
 from app.tui.open_conversation import UNREACHABLE
@@ -72,7 +72,7 @@ def lines(
     answer, session = figures.answer, figures.session
     shown = [Content.styled("Mode", HEAD)]
     if mode is not None:
-        shown += [Content(mode.mode), Content.styled(sanitise(mode.why), QUIET)]
+        shown += [Content(_meaning(mode)), Content.styled(sanitise(mode.why), QUIET)]
     if sampling:
         shown += [Content(""), Content.styled("Sampling, this conversation", HEAD), Content(sampling)]
     shown += [Content(""), Content.styled("Round trip", HEAD), *_line(figures, down_since), Content("")]
@@ -84,13 +84,32 @@ def lines(
     if hidden is VERIFYING:
         return shown
     shown += [Content(""), _columns("Accepted by depth", "answer", "session", HEAD)]
-    return shown + _depths(answer.acceptance, session.acceptance)
+    shown += _depths(answer.acceptance, session.acceptance)
+    return [*shown, Content(""), *(Content.styled(line, QUIET) for line in EXPLAINED)]
+
+
+MEANING: dict[Mode, str] = {
+    "edge": "edge: this device drafts",
+    "hosted": "hosted: the server drafts",
+    "offline": "offline: nobody checks",
+    "warming": "connecting",
+}
+EXPLAINED = (
+    "Round: a draft up, its check back.",
+    "Passes saved: steps that the large",
+    "model need not take.",
+)
+
+
+def _meaning(mode: ModeChanged) -> str:
+    """The mode in a few words."""
+    return MEANING[mode.mode] if mode.checks else "the server answers, unchecked"
 
 
 ROWS = (
     "tokens/s",
     "τ, tokens per round",
-    "verified",
+    "checked",
     "drafted only",
     "dimmed, taken back",
     "streamed",
@@ -99,7 +118,7 @@ ROWS = (
     "sent",
     "received",
 )
-VERIFYING = ("τ, tokens per round", "verified", "drafted only", "dimmed, taken back", "rounds", "passes saved")
+VERIFYING = ("τ, tokens per round", "checked", "drafted only", "dimmed, taken back", "rounds", "passes saved")
 """Rows that mean nothing for a server that verifies nothing."""
 STREAMED = ("streamed",)
 

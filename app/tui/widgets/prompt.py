@@ -24,8 +24,8 @@ KEYS = ("app.help", "keys")
 HINT: Hint = (("prompt.send", "send"), ("prompt.newline", "new line"), KEYS)
 HINT_COMPLETING: Hint = (("prompt.down", "choose"), ("prompt.complete", "complete"), ("prompt.close", "close"))
 HINT_RUNNING: Hint = (("chat.stop", "stop"), KEYS)
-HINT_OFFLINE: Hint = (("prompt.send", "ask the drafter"), ("prompt.keep", "queue for the verifier"), KEYS)
-HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "verify the drafted answer"), KEYS)
+HINT_OFFLINE: Hint = (("prompt.send", "ask the small model"), ("prompt.keep", "queue for the server"), KEYS)
+HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "check the drafted answer"), KEYS)
 
 
 class Prompt(CompletingTextArea):
@@ -37,7 +37,7 @@ class Prompt(CompletingTextArea):
         Binding("up", "cursor_up", "In the first line: an earlier prompt", id="prompt.up"),
         Binding("down", "cursor_down", "In the last line: a later prompt", id="prompt.down"),
         Binding("ctrl+g", "edit", "Write it in $VISUAL or $EDITOR", id="prompt.edit", priority=True),
-        Binding("ctrl+s", "keep", "Queue for the verifier; empty: take it back", id="prompt.keep", priority=True),
+        Binding("ctrl+s", "keep", "Queue for the server; empty: take it back", id="prompt.keep", priority=True),
         Binding("ctrl+r", "search", "Search in what was asked", id="prompt.search", priority=True),
         Binding("ctrl+c", "cancel", "Copy what is selected, else clear, else stop; twice: quit", id="prompt.cancel"),
         Binding("ctrl+d", "delete_or_quit", "Delete the next character; empty: quit", id="prompt.delete"),

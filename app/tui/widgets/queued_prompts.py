@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from app.sanitise import sanitise
 
-NOTE = "queued: sent when the verifier is back"
+NOTE = "queued: sent when the server is back"
 
 
 class QueuedPrompts(Vertical):

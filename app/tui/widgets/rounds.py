@@ -18,7 +18,7 @@ COLUMNS = (
     ("expected", 10),
     ("came", 6),
     ("draft", 9),
-    ("verify", 9),
+    ("check", 9),
     ("line", 9),
     ("by: round", 12),
     ("level", 9),

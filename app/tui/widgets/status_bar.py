@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -24,7 +23,7 @@ PADDING = 2
 """Columns around each part of the bar."""
 SHORTEST = 12
 """Columns that the model's name gets in any bar."""
-LEAST = (" verified", " tokens", "rtt  ms", "τ ")
+LEAST = (" checked", " tokens")
 """Figures that a narrow bar leaves out; the first one goes first."""
 FOR_SHELL = "→ shell"
 """Shown while a command is to be put into the person's shell."""
@@ -74,9 +73,7 @@ class StatusBar(Horizontal):
         self.show_stats(self._stats)
 
     def show_stats(self, stats: Stats | None) -> None:
-        """Show the figures of a reply; None: no reply yet. Without a server the round trip is dropped for good."""
-        if stats is not None and self._state.mode in UNREACHABLE:
-            stats = replace(stats, rtt_ms=None)
+        """Show the figures of a reply; None: no reply yet."""
         self._stats = stats
         self._draw()
 
@@ -126,20 +123,15 @@ def shortened(text: str, room: int) -> str:
 
 
 def figures(stats: Stats, room: int) -> Content:
-    """The round trip, tau, speed and tokens that are known. `room`: columns; what does not fit is left out."""
+    """The speed and the tokens that are known. `room`: columns; what does not fit is left out."""
     parts: list[tuple[str, str | Content, str]] = []
-    if stats.rtt_ms is not None:
-        rtt = Content.styled(f"{stats.rtt_ms:.0f}", "$warning" if stats.line == "degraded" else "")
-        parts.append(("rtt ", rtt, " ms"))
-    if stats.rounds:
-        parts.append(("τ ", f"{stats.tau:.2f}", ""))
     if stats.tokens_per_second:
         parts.append(("", f"{stats.tokens_per_second:.0f}", " tok/s"))
     if stats.streamed is not None:  # From a server that verifies nothing.
         about = "" if stats.counted else "~"
         parts.append(("", f"{about}{stats.streamed}", " tokens"))
-    if stats.streamed is None or stats.verified:
-        parts.append(("", f"{stats.verified}", " verified"))
+    if stats.verified:
+        parts.append(("", f"{stats.verified}", " checked"))
     if stats.drafted:
         parts.append(("", f"{stats.drafted}", " drafted"))
     spans = {name + unit: Content.assemble((name, QUIET), number, (unit, QUIET)) for name, number, unit in parts}

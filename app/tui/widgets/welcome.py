@@ -22,7 +22,7 @@ EXAMPLES = (
 HINT = "shift+tab or a click picks one · ↑ recalls what you asked"
 INTRODUCTION = (
     "Ask how to do something on the command line.\n\n"
-    "A small drafter on this device writes ahead, dimmed. A larger model "
+    "A small model on this device writes ahead, dimmed. A larger model "
     "checks it, and the text turns solid. Nothing is lost when the line drops."
 )
 

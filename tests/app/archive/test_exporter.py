@@ -64,7 +64,7 @@ def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypat
     said = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
     tokens = text.encode("list the files")
     store.messages.finish(said.id, tokens, [at < 4 for at in range(len(tokens))], "list the files", "stopped", {})
-    told = f"{len(tokens) - 4} of its {len(tokens)} tokens were drafted offline and never verified."
+    told = f"{len(tokens) - 4} of its {len(tokens)} tokens were drafted offline and never checked."
     markdown = text_of(store, "md")
     assert f"> *{told} This answer was stopped before its end.*" in markdown
     assert told in text_of(store, "html") and 'class="drafted"' not in text_of(store, "html")

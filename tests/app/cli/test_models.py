@@ -63,7 +63,7 @@ async def test_all_models_are_listed(outrider: Run, server: tuple[ChatServer, st
     assert (code, second["model"], talk) == (0, "other", "")
     assert (await outrider("models", "--remote", "away"))[0] == 3
     code, out, talk = await outrider("models", "--remote", "nobody")
-    assert code == 2 and "there is no remote 'nobody'" in talk
+    assert code == 2 and "there is no server 'nobody'" in talk
     code, out, talk = await outrider("models", "--remote", server[1])
     assert code == 0 and out.startswith(f"{server[1]}  talker")
     assert not server[0].asked

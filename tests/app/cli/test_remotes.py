@@ -88,7 +88,7 @@ def parts(out: str) -> dict[str, str]:
 
 
 def test_add_list_use_remove(outrider: Outrider, home: Path, ring: MemoryKeyring) -> None:
-    assert outrider("remote").out == "" and "the bundled verifier answers" in outrider("remote").err
+    assert outrider("remote").out == "" and "the bundled model answers" in outrider("remote").err
     added = outrider("remote", "add", "office", "https://office:8000", "--token-stdin", stdin=TOKEN + "\n")
     assert added.code == 0 and added.out == "" and "its token: keyring" in added.err
     assert outrider("remote", "add", "home", NOBODY, "--token-env", "HOME_TOKEN", "--kind", "verifier").code == 0
@@ -160,10 +160,10 @@ def test_replacing_keeps_the_token_of_the_same_server(outrider: Outrider, ring: 
         (["add", "office", "https://office", "--token-stdin"], "stdin holds no token"),
         (["add", "office", "https://office", "--token-stdin", "--token-env", "A"], "not both"),
         (["use"], "Give a name, or --none"),
-        (["use", "office"], "there is no remote 'office'"),
-        (["remove", "office"], "there is no remote 'office'"),
-        (["test", "office"], "there is no remote 'office'"),
-        (["test"], "No remote is in use"),
+        (["use", "office"], "there is no server 'office'"),
+        (["remove", "office"], "there is no server 'office'"),
+        (["test", "office"], "there is no server 'office'"),
+        (["test"], "No server was chosen"),
     ],
 )
 def test_usage_errors(outrider: Outrider, home: Path, arguments: list[str], says: str) -> None:
@@ -222,7 +222,7 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp
     assert "needs a terminal" in outrider("chat", "--remote", "here").err
     well = outrider("doctor", "--remote", "here")
     assert well.code == 0 and "✓ verifier" in well.out
-    assert "✗ verifier    there is no remote 'hree'" in outrider("doctor", "--remote", "hree").out
+    assert "✗ verifier    there is no server 'hree'" in outrider("doctor", "--remote", "hree").out
     assert outrider("queue", "send", "--remote", "here").code == 0
     assert outrider("verify", "--remote", "here").code == 0
     file = tmp_path / "token"

@@ -1,4 +1,4 @@
-"""The bundled verifier, as a real process that the program starts."""
+"""The bundled model, as a real process that the program starts."""
 
 from __future__ import annotations
 

@@ -108,12 +108,12 @@ def test_any_text_is_written_and_read(model: str) -> None:
         ("use = ", "not valid TOML"),
         ("[remotes.office]\n", "lacks its 'url'"),
         ('[remotes.office]\nurl = "office"\n', "http:// or https://"),
-        ('[remotes.office]\nurl = "http://a"\ncolour = 1\n', "no 'colour'; a remote has url, kind"),
+        ('[remotes.office]\nurl = "http://a"\ncolour = 1\n', "no 'colour'; a server has url, kind"),
         ('[remotes.office]\nurl = "http://a"\nread_timeout = -1\n', "read_timeout"),
         ('[remotes.office]\nurl = "http://a"\nproxy = "http://me:secret@proxy"\n', "without credentials"),
         ('[remotes."of fice"]\nurl = "http://a"\n', "a name is of letters"),
         ('[remotes.bundled]\nurl = "http://a"\n', "on this device"),
-        ('use = "home"\n[remotes.office]\nurl = "http://a"\n', "no such remote"),
+        ('use = "home"\n[remotes.office]\nurl = "http://a"\n', "no such server"),
     ],
 )
 def test_a_broken_file_is_explained_and_left_alone(folders: Folders, text: str, says: str) -> None:

@@ -22,7 +22,7 @@ QUESTION = "list files"
 
 
 class Starts(AddressSource):
-    """A source like the bundled verifier: its model fits the drafter, and it takes a while to start."""
+    """A source like the bundled model: its model fits the drafter, and it takes a while to start."""
 
     own = True
 

@@ -50,7 +50,7 @@ async def test_the_drafter_alone_has_a_guard(drafter: Drafter, database: Path) -
         heard = await ask(opened, "list files")
         assert heard.done is not None and len(heard.done.token_ids) == MOST_ALONE
         assert (heard.done.cut_by, heard.done.full, heard.done.model) == ("length", False, "")
-        assert "the most that the drafter writes alone" in heard.done.cut
+        assert "the most that the small model writes alone" in heard.done.cut
         stored = opened.store.messages.get(heard.message)
         assert stored.stats["cut_by"] == "length" and "model" not in stored.stats
         more = [event async for event in opened.resume(heard.message)]

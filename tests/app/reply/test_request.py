@@ -202,7 +202,7 @@ async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
         assert heard.done.stats.verified == 48 - (there if verified is None else verified)
         judged = [str(event) for event in heard.events if isinstance(event, Judged)]
         drafted = 0 if verified is None else there - verified
-        assert judged == ([f"the target kept all {drafted} drafted tokens"] if drafted else [])
+        assert judged == ([f"the model kept all {drafted} drafted tokens"] if drafted else [])
         resumed = opened.store.branches.thread(cut.conversation_id)[-1]
         assert (resumed.id, resumed.tokens, resumed.resumes) == (heard.message, own, cut.id)
         assert heard.text == resumed.text and heard.text.startswith(cut.text)

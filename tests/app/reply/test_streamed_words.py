@@ -123,7 +123,7 @@ def test_the_status_bar_counts_what_was_streamed() -> None:
     assert figures(STREAMED, 80).plain == "rtt 20 ms  20 tok/s  ~40 tokens"
     counted = Stats(seconds=2.0, streamed=38, counted=True)
     assert figures(counted, 80).plain == "19 tok/s  38 tokens"
-    assert "14 verified" in figures(VERIFIED, 80).plain and "tokens" not in figures(VERIFIED, 80).plain
+    assert "14 checked" in figures(VERIFIED, 80).plain and "tokens" not in figures(VERIFIED, 80).plain
 
 
 def panel(*answers: Stats) -> str:

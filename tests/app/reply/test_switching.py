@@ -150,7 +150,7 @@ async def test_a_name_is_shown_and_its_trouble_too(
     async with assistant(drafter, database, None) as opened:
         opened.use(RemoteSource("here", remotes))
         await until_mode(opened, "edge")
-        assert opened.status().why == "verified by target at here"
+        assert opened.status().why == "checked by target at here"
         opened.use(RemoteSource("gone", remotes))
         await until_mode(opened, "offline")
         assert opened.status().why.startswith("the remote gone cannot be used: the authority's certificate")

@@ -65,7 +65,7 @@ async def test_what_the_target_agrees_with_stays(
         assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
         assert (
             judged == Judged(answer.id, 40, 40, "", len(answer.text))
-            and str(judged) == "the target kept all 40 drafted tokens"
+            and str(judged) == "the model kept all 40 drafted tokens"
         )
         assert heard.done.stats.rounds <= 5, "drafts as deep as the verifier takes them"
         assert heard.reply.solid == answer.text and heard.reply.ghost == ""

@@ -13,7 +13,7 @@ from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyT
 from app.remotes.source import Source
 from storage import Attachment, Choices, FinalStatus, Message, Queued, Store
 
-READY = ModeChanged("edge", "drafting here, verified by shell-guide")
+READY = ModeChanged("edge", "drafting here, checked by shell-guide")
 STATS = Stats(rounds=6, verified=21, drafted_nodes=48, seconds=0.5, first_token_seconds=0.02, rtt_ms=84.0)
 
 Step = Event | asyncio.Event

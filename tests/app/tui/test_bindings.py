@@ -149,11 +149,11 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
     app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no route")), Settings(keys=dict(keys)))
     async with app.run_test(size=(100, 40)) as pilot:
         hint = lambda: str(app.prompt.border_subtitle)  # noqa: E731
-        await wait_until(pilot, lambda: hint() == "f10 ask the drafter · alt+esc queue for the verifier · f13 keys")
+        await wait_until(pilot, lambda: hint() == "f10 ask the small model · alt+esc queue for the server · f13 keys")
         await pilot.resize_terminal(60, 40)
-        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier · f13 keys")
+        await wait_until(pilot, lambda: hint() == "alt+esc queue for the server · f13 keys")
         await pilot.resize_terminal(36, 40)
-        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier")
+        await wait_until(pilot, lambda: hint() == "alt+esc queue for the server")
         await pilot.resize_terminal(100, 40)
         await app.chat.open_conversation(conversation)
         await pilot.press("alt+up")

@@ -22,7 +22,7 @@ from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, store_t
 from tests.app.tui.window import Window
 
 ANSWER = "Use `ls`:\n\n```sh\nls -la {{path}}\n```\n"
-WARMING = ModeChanged("warming", "starting the bundled verifier")
+WARMING = ModeChanged("warming", "starting the bundled model")
 
 
 async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> None:
@@ -30,7 +30,7 @@ async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> No
     app = Window(core)
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: app.text("#badge") == "connecting")
-        assert app.text("#why") == "starting the bundled verifier"
+        assert app.text("#why") == "starting the bundled model"
         assert app.prompt.has_focus and app.screen.query_one(Welcome).display
         core.modes.put_nowait(READY)
         await wait_until(pilot, lambda: app.text("#badge") == "online")
@@ -49,7 +49,7 @@ async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> Non
         assert app.questions == ["list\nfiles"]
         assert app.prompt.text == "" and not app.screen.query_one(Welcome).display
         await wait_until(pilot, lambda: app.titles[-1] == "▍ list files")
-        assert app.text("#figures") == "rtt 84 ms  τ 3.50  42 tok/s  21 verified"
+        assert app.text("#figures") == "42 tok/s  21 checked"
         await pilot.press("ctrl+y")
         await wait_until(pilot, lambda: app.clipboard == "ls -la {{path}}")
 
@@ -296,7 +296,7 @@ async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -
         await wait_until(pilot, lambda: len(app.answers) == 1)
         await pilot.press("f9")
         head, *lines = app.text("Rounds").splitlines()
-        assert " ".join(head.split()) == "levels nodes expected came draft verify line by: round level node"
+        assert " ".join(head.split()) == "levels nodes expected came draft check line by: round level node"
         assert [int(line.split()[1]) for line in lines] == list(range(11, 11 + SHOWN))
         assert " ".join(lines[0].split()) == "9 11 6.20 7 18 ms 22 ms 84 ms 92 ms 1.90 ms 0.31 ms"
         await pilot.press(*"hi", "enter")

@@ -175,7 +175,7 @@ async def test_marks_of_an_answer() -> None:
         turn.apply(Drafted("ls", 2))
         turn.apply(finished(2, 2))
         await wait_until(pilot, lambda: app.answer.has_class("-drafted"))
-        assert app.note("note") == "drafted offline, not verified"
+        assert app.note("note") == "drafted offline, not checked"
         assert app.note("error") == ""
 
 

@@ -27,17 +27,12 @@ async def test_a_line_that_is_down_has_no_round_trip(store: Store) -> None:
             return app.text("Panel Static")
 
         await pilot.press("f3", "q", "enter")
-        await wait_until(pilot, lambda: "rtt 84 ms" in app.text("#figures"))
         await wait_until(pilot, lambda: "84 ms now" in panel())
         lost.set()
         await wait_until(pilot, lambda: bar.has_class("-offline"))
-        assert "rtt" not in app.text("#figures") and "verified" in app.text("#figures")
         await wait_until(pilot, lambda: len(app.answers) == 1)
-        assert "rtt" not in app.text("#figures"), "nor when the answer has ended"
         assert re.search(r"down since \d\d:\d\d; 84 to 84 ms before", panel()) and "now" not in panel()
         core.modes.put_nowait(READY)
         await wait_until(pilot, lambda: bar.has_class("-edge"))
-        assert "rtt" not in app.text("#figures"), "it is measured anew"
         await pilot.press("q", "enter")
-        await wait_until(pilot, lambda: "rtt 84 ms" in app.text("#figures"))
         await wait_until(pilot, lambda: "84 ms now" in panel())

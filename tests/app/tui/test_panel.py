@@ -72,7 +72,7 @@ def test_the_lines_fit_the_panel() -> None:
     figures.apply(RoundEnded(totals))
     assert all(line.cell_length <= TEXT for line in lines(figures, None))
     text = "\n".join(str(line) for line in lines(figures, READY))
-    assert "edge\ndrafting here, verified by shell-guide" in text
+    assert "edge: this device drafts\ndrafting here, checked by shell-guide" in text
     assert "190 ms now, 10 to 190 ms" in text and "\ndegraded\n" in text
     assert "passes saved 99980 99980" in " ".join(text.split())
 
@@ -112,11 +112,11 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
     app = Window(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]))
     async with app.run_test(size=(130, 30)) as pilot:
         await pilot.press("f3", "f9", *"hello", "enter")
-        await wait_until(pilot, lambda: app.text("#figures") == "τ 3.50  7 verified")
+        await wait_until(pilot, lambda: app.text("#figures") == "7 checked")
         assert "rounds 2 2" in " ".join(app.text("Panel Static").split())
         assert len(app.text("Rounds").splitlines()) == 3 and app.chat.conversation.live is not None
         hold.set()
-        await wait_until(pilot, lambda: app.text("#figures") == "rtt 84 ms  τ 3.50  42 tok/s  21 verified")
+        await wait_until(pilot, lambda: app.text("#figures") == "42 tok/s  21 checked")
 
 
 async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
@@ -176,8 +176,8 @@ async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_mete
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
         await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.text("#figures") == "rtt 84 ms  τ 3.50  42 tok/s  21 verified")
-        for width, figures in ((40, "τ 3.50  42 tok/s"), (30, "42 tok/s"), (50, "rtt 84 ms  τ 3.50  42 tok/s")):
+        await wait_until(pilot, lambda: app.text("#figures") == "42 tok/s  21 checked")
+        for width, figures in ((40, "42 tok/s  21 checked"), (30, "42 tok/s"), (50, "42 tok/s  21 checked")):
             await pilot.resize_terminal(width, 30)
             await wait_until(pilot, lambda: app.text("#figures") == figures)  # noqa: B023
             meter = app.screen.query_one("#context")

@@ -1,4 +1,4 @@
-"""What waits for the verifier, and answers that were drafted without it."""
+"""What waits for the server, and answers that were drafted without it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
         await pilot.press(*"two", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["one", "two"])
         assert [queued.text for queued in store.queue.all()] == ["one", "two"]
-        assert app.text("QueuedPrompts > .note") == "queued: sent when the verifier is back"
+        assert app.text("QueuedPrompts > .note") == "queued: sent when the server is back"
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: app.prompt.text == "two" and app.waiting == ["one"])
         await pilot.press("ctrl+u", "ctrl+s")
@@ -111,7 +111,7 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store:
         await pilot.press("ctrl+t")
         await wait_until(pilot, lambda: app.answers == [OWN])
         for _ in range(2):
-            await wait_until(pilot, lambda: notes(app) == ["2/2 · the target kept 2 of 4 drafted tokens"])
+            await wait_until(pilot, lambda: notes(app) == ["2/2 · the model kept 2 of 4 drafted tokens"])
             assert app.text(".withdrawn") == "▾ 2 drafted words were not kept when the answer was checked"
             assert not app.screen.query_one(AnswerView).has_class("-drafted")
             assert "ctrl+t" not in str(app.prompt.border_subtitle)
@@ -127,11 +127,11 @@ async def test_offline_a_drafted_answer_is_marked_to_be_verified_and_unmarked(st
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(answer.conversation_id)
         await pilot.press("ctrl+t")
-        await wait_until(pilot, lambda: notes(app) == ["drafted offline, not verified · queued to be verified"])
+        await wait_until(pilot, lambda: notes(app) == ["drafted offline, not checked · queued to be checked"])
         assert [queued.message_id for queued in store.queue.all()] == [answer.id]
         assert app.waiting == []
         await pilot.press("ctrl+t")
-        await wait_until(pilot, lambda: notes(app) == ["drafted offline, not verified"])
+        await wait_until(pilot, lambda: notes(app) == ["drafted offline, not checked"])
         assert not store.queue.all()
 
 
@@ -148,7 +148,7 @@ async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: S
             await wait_until(pilot, lambda: app.prompt.answering)
             await pilot.press("ctrl+t", "escape")
         await wait_until(pilot, lambda: not app.prompt.answering and app.answers == [DRAFTED])
-        assert notes(app) == ["drafted offline, not verified"] and app.prompt.text == ""
+        assert notes(app) == ["drafted offline, not checked"] and app.prompt.text == ""
         told = any(failure.message in toast.message for toast in app._notifications)
         assert told == (end == "failed")
 

@@ -77,7 +77,7 @@ async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Sto
     async with app.run_test(size=(100, 30)) as pilot:
         await open_queue(app, pilot)
         (option,) = app.screen.query_one(OptionList).options
-        assert str(option.prompt) == "asked\n  its answer is to be verified, in other"
+        assert str(option.prompt) == "asked\n  its answer is to be checked, in other"
         await pilot.press("e")
         assert any("no text to change" in toast.message for toast in app._notifications)
         await pilot.press("enter")

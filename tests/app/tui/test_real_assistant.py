@@ -59,7 +59,7 @@ async def test_what_is_drafted_alone_is_told_and_verified_later(
             await pilot.press(*"list files", "enter")
             await answered(pilot, app, 1)
             await wait_until(pilot, lambda: app.screen.query(AnswerView).last().has_class("-drafted"))
-            assert "rtt" not in app.text("#figures") and "drafted" in app.text("#figures")
+            assert "drafted" in app.text("#figures") and "checked" not in app.text("#figures")
             conversation = app.chat.conversation.id
     assert conversation is not None
     async with assistant(drafter, tmp_path / "o.db", verifier.url, settings=SETTINGS) as core:
@@ -68,7 +68,7 @@ async def test_what_is_drafted_alone_is_told_and_verified_later(
             await app.chat.open_conversation(conversation)
             await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
             await pilot.press("ctrl+t")
-            await wait_until(pilot, lambda: "the target kept" in app.text("AnswerView > .note"), PATIENCE_SECONDS)
+            await wait_until(pilot, lambda: "the model kept" in app.text("AnswerView > .note"), PATIENCE_SECONDS)
             (stored,) = answers(core.store, conversation)
             await wait_until(pilot, lambda: app.answers == [stored.text])
             assert all(stored.provenance) and not app.screen.query_one(AnswerView).has_class("-drafted")

@@ -35,7 +35,7 @@ class Switch:
 
     def __init__(self) -> None:
         self.sources: list[Source | None] = []
-        self.mode = ModeChanged("edge", "verified by shell-guide")
+        self.mode = ModeChanged("edge", "checked by shell-guide")
 
     def use(self, source: Source | None) -> None:
         self.sources.append(source)
@@ -154,11 +154,11 @@ async def test_they_are_listed_with_state_and_token(folders: Folders, remotes: R
     app = host(folders, switch)
     async with app.run_test(size=(60, 30)) as pilot:
         await wait_until(pilot, lambda: len(app.rows) == 3)
-        assert columns(app.rows[0]) == [("  bundled verifier", "started on this device when"), ("", "it is needed")]
+        assert columns(app.rows[0]) == [("  bundled model", "started on this device when"), ("", "it is needed")]
         assert columns(app.rows[1]) == [
             ("● office", "https://office.example:8443"),
             ("", "verifier, token: keyring"),
-            ("", "edge: verified by shell-guide"),
+            ("", "edge: checked by shell-guide"),
         ]
         assert columns(app.rows[2]) == [
             ("  talker", "https://api.example/v1"),
@@ -210,7 +210,7 @@ async def test_an_address_without_a_name_is_shown(folders: Folders, remotes: Rem
     app = host(folders, Switch(), remote="https://elsewhere")
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: app.highlighted == ".address")
-        assert columns(app.rows[1]) == [("● https://elsewhere", "edge: verified by shell-guide")]
+        assert columns(app.rows[1]) == [("● https://elsewhere", "edge: checked by shell-guide")]
         await pilot.press("enter", "e")
         await wait_until(pilot, lambda: app.told == ["It has no name; a adds one for it."])
 
@@ -260,7 +260,7 @@ async def test_what_is_wrong_is_told_in_place(folders: Folders, remotes: Remotes
             app.screen.query_one(f"#{field}", Input).value = "office" if field == "name" else ""
         await wait_until(pilot, lambda: not any(problem(app, field) for field in wrong))
         await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.text("#problem") == "there is a remote office already")
+        await wait_until(pilot, lambda: app.text("#problem") == "there is a server office already")
         await pilot.press("escape")
         await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
     assert len(Remotes(folders)) == 2
@@ -338,7 +338,7 @@ async def test_a_test_shows_what_it_finds(folders: Folders, remotes: Remotes, to
         await wait_until(pilot, lambda: not app.screen.query(".waiting"))
         await highlight(pilot, app, ".bundled")
         await pilot.press("t")
-        await wait_until(pilot, lambda: app.told == ["The bundled verifier is always there."])
+        await wait_until(pilot, lambda: app.told == ["The bundled model is always there."])
 
 
 @pytest.mark.parametrize("answer", ["n", "y"])
@@ -351,7 +351,7 @@ async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: Mem
         await pilot.press("d")
         await wait_until(pilot, lambda: isinstance(app.screen, Confirm))
         question = str(app.screen.query(Static).first().content)
-        assert question == "Remove office, and its token? It answers now; the bundled verifier will."
+        assert question == "Remove office, and its token? It answers now; the bundled model will."
         await pilot.press(answer)
         await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
         await wait_until(pilot, lambda: len(app.rows) == (2 if answer == "y" else 3))

@@ -54,7 +54,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     remotes.put("talker", Remote(url="https://api.example/v1", kind="openai", model="m", token_variable="API_KEY"))
     remotes.use("office")
     switch = Switch()
-    switch.mode = ModeChanged("edge", "verified by shell-guide at office")
+    switch.mode = ModeChanged("edge", "checked by shell-guide at office")
     return Host(Scripted(Settings(), folders, switch))
 
 

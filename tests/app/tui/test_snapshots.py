@@ -41,7 +41,7 @@ async def type_question(pilot: Pilot[None], question: str) -> None:
 
 
 def test_welcome(store: Store, snap_compare: Any) -> None:
-    app = OutriderApp(ScriptedCore(store, mode=ModeChanged("warming", "starting the bundled verifier")))
+    app = OutriderApp(ScriptedCore(store, mode=ModeChanged("warming", "starting the bundled model")))
     assert snap_compare(app, terminal_size=(100, 30))
 
 

@@ -25,4 +25,4 @@ def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) 
 
 def test_what_a_verifier_verified_beside_it_is_still_told() -> None:
     bar = str(figures(Stats(rounds=4, verified=12, streamed=5, counted=True, seconds=1.0), 200))
-    assert "12 verified" in bar and "5 tokens" in bar
+    assert "12 checked" in bar and "5 tokens" in bar

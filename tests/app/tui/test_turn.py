@@ -21,9 +21,9 @@ def test_a_verified_answer_needs_no_note() -> None:
 
 
 def test_an_answer_finished_offline_says_so() -> None:
-    assert played(Drafted("ls", 2), finished(2, 2)).note == "drafted offline, not verified"
+    assert played(Drafted("ls", 2), finished(2, 2)).note == "drafted offline, not checked"
     turn = played(Verified("ls", 1, 0), Drafted(" -l", 2), finished(3, 2))
-    assert (turn.text, turn.note) == ("ls -l", "drafted offline, not verified: 2 of 3 tokens")
+    assert (turn.text, turn.note) == ("ls -l", "drafted offline, not checked: 2 of 3 tokens")
 
 
 def test_stopping_drops_guesses_that_were_not_stored() -> None:

@@ -34,7 +34,7 @@ HINT = (
     ("message.edit", "reword"),
     ("message.regenerate", "again"),
     ("message.use_block", "use code"),
-    ("message.verify", "verify"),
+    ("message.verify", "check"),
     ("message.delete", "delete"),
     ("app.help", "keys"),
 )
@@ -59,8 +59,8 @@ class MessageActions(Vertical):
         Binding("left_square_bracket", "show_version(-1)", "The version before", id="message.before"),
         Binding("right_square_bracket", "show_version(1)", "The version after", id="message.after"),
         Binding("g", "resume", "Go on with an answer that was stopped", id="message.go_on"),
-        Binding("v", "verify", "Verify the drafted answer, now or later", id="message.verify"),
-        Binding("p", "shade", "Shade what nobody verified", id="message.shade"),
+        Binding("v", "verify", "Check the drafted answer, now or later", id="message.verify"),
+        Binding("p", "shade", "Shade what nobody checked", id="message.shade"),
         Binding("w", "show_withdrawn", "Show what was not kept when it was checked", id="message.withdrawn"),
         Binding("t", "show_thoughts", "Show what the model thought before", id="message.thoughts"),
         Binding("s", "show_sources", "Show the page that it came from", id="message.source"),
@@ -337,7 +337,7 @@ class MessageActions(Vertical):
     # ---- what nobody verified ----------------------------------------------------------------------------------------
 
     async def action_shade(self) -> None:
-        """Shade what nobody verified, or take the shading off."""
+        """Shade what nobody checked, or take the shading off."""
         conversation = self._conversation
         conversation.shading = not conversation.shading
         if not conversation.shading:
@@ -346,7 +346,7 @@ class MessageActions(Vertical):
             return
         self._shade()
         if not any(turn.drafted for turn in conversation.turns):
-            self.notify("Everything here is verified.")
+            self.notify("Everything here is checked.")
 
     def action_show_thoughts(self) -> None:
         """Show what the model thought before its answer, or fold it again."""
