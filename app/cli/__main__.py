@@ -338,7 +338,7 @@ def doctor(
     token: Token = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check every part, and say how to repair what is broken. Exit 1 where something is broken."""
+    """Check every part, and say how to repair what is broken. The exit code is 1 if something is broken."""
     from app.cli.doctor import examine
 
     raise typer.Exit(run(examine({"remote": remote, "token": token}, as_json=json)))

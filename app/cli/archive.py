@@ -64,7 +64,7 @@ def import_(
         bool, typer.Option("--again", help="Import copies of conversations that are here already, too.")
     ] = False,
 ) -> None:
-    """Read conversations: Outrider's JSON or database, a ChatGPT export, the files of llm and oterm."""
+    """Read conversations from files. Outrider's JSON or database, a ChatGPT export, the files of llm and oterm."""
     _, folders = settings_with()
     raise typer.Exit(_import(files, folders, again=again))
 

@@ -107,7 +107,7 @@ def remotes(folders: Folders) -> Iterator[Finding]:
         yield Finding("broken", "remotes", str(error))
         return
     if known.tokens.exposed:
-        text = f"others on this device can read {known.tokens.file}; mend it with: chmod 600 {known.tokens.file}"
+        text = f"others on this device can read {known.tokens.file}; repair it with: chmod 600 {known.tokens.file}"
         yield Finding("warning", "remotes", text)
     for name, remote in known:
         try:

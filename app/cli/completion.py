@@ -33,7 +33,7 @@ Candidates = list[tuple[str, str]]
 
 
 def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> None:
-    """Print a script that completes commands, options, conversations and more. To install it once:
+    """Print a script for Tab completion. It completes commands, options, conversations and more. To install it once:
 
     \b
     outrider completion bash > ~/.local/share/bash-completion/completions/outrider

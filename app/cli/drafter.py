@@ -16,7 +16,7 @@ drafter_commands = typer.Typer(help="Make drafters and look at them.", rich_mark
 
 @drafter_commands.command("train")
 def train_drafter(
-    target: Annotated[str, typer.Option("--target", metavar="NAME|DIR", help="Folder, or name on the hub.")],
+    target: Annotated[str, typer.Option("--target", metavar="NAME|DIR", help="The model: a folder, or a name on the hub.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the drafter goes.")],
     prompts: Annotated[
         Path | None,
@@ -26,13 +26,13 @@ def train_drafter(
     inference_layers: Annotated[
         int | None,
         typer.Option(
-            "--inference-layers", metavar="N", min=0, help="How many of the target's last layers run on the device."
+            "--inference-layers", metavar="N", min=0, help="How many of the model's last layers run on the device."
         ),
     ] = None,
     first_layers: Annotated[
         int | None,
         typer.Option(
-            "--first-layers", metavar="N", min=0, help="How many of the target's first layers run on the device."
+            "--first-layers", metavar="N", min=0, help="How many of the model's first layers run on the device."
         ),
     ] = None,
     layer_self_attention: Annotated[
@@ -63,7 +63,7 @@ def train_drafter(
         Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help="auto: CUDA, else MPS, else the CPU.")
     ] = "auto",
 ) -> None:
-    """Train a drafter on the target's own answers. After an interruption, run it again to continue.
+    """Train a drafter on the model's own answers. After an interruption, run it again to continue.
 
     For several GPUs: accelerate launch -m app.cli drafter train ...
     """
@@ -93,7 +93,7 @@ Artefact = Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: t
 @drafter_commands.command("eval")
 def evaluate_drafter(
     target: Annotated[
-        str | None, typer.Option("--target", metavar="NAME|DIR", help="Folder, or name on the hub. Default: bundled.")
+        str | None, typer.Option("--target", metavar="NAME|DIR", help="The model: a folder, or a name on the hub. Default: the bundled one.")
     ] = None,
     drafter: Annotated[
         Path | None, typer.Option("--drafter", metavar="DIR", help="Default: the drafter of the settings.")
@@ -115,7 +115,7 @@ def evaluate_drafter(
         Path | None, typer.Option("--json", metavar="OUT", help="Also write the figures to this file.")
     ] = None,
 ) -> None:
-    """Measure how many tokens a drafter gains per round on a target, and how often its guesses are accepted."""
+    """Measure how good a drafter is. Tokens that it gains per round, and how often its guesses are accepted."""
     from app.cli.drafter_tools import evaluate
 
     settings, _ = settings_with()
@@ -132,7 +132,7 @@ def evaluate_drafter(
 
 @drafter_commands.command("info")
 def drafter_info(folder: Artefact = None) -> None:
-    """Show what a drafter is, for which target, and whether its files are whole."""
+    """Show what a drafter is made of. For which model it is, and whether its files are whole."""
     from app.cli.drafter_tools import info
 
     settings, _ = settings_with()
@@ -147,7 +147,7 @@ def quantise_drafter(
         typer.Option("--scheme", help="Default: as before."),
     ] = None,
 ) -> None:
-    """Make the quantised graph again from the float weights, and print how far the two differ."""
+    """Quantise a drafter again from its float weights. It prints how far the two differ."""
     from app.cli.drafter_tools import quantise
 
     settings, _ = settings_with()

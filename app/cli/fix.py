@@ -28,7 +28,7 @@ def fix(
     ] = None,
     code: Annotated[int | None, typer.Option("--code", metavar="N", help="Its exit code.")] = None,
 ) -> None:
-    """Propose a mend for the last command that failed. It is put into the next line, or printed, and never run.
+    """Propose a fix for the last command that failed. It is put into the next line, or printed, and never run.
 
     The shell integration (outrider shell) knows the command and its exit code, not what it printed. Nothing is run
     again to find out; give it over a pipe:

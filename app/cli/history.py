@@ -26,7 +26,7 @@ SHORTEST_ID = 6
 """Characters of an id that are shown at least. They are enough wherever an id is asked for, if no other begins so."""
 
 history_commands = typer.Typer(
-    help="Your conversations: list, show, rename, remove, restore, search. Alone, it lists them.",
+    help="List your conversations, show one, rename, remove, search. Alone, it lists them.",
     rich_markup_mode=None,
 )
 Most = Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="The newest N only.")]
@@ -120,7 +120,7 @@ def search(
     most: Most = None,
     json: Json = False,
 ) -> None:
-    """Find messages: conversation id, date, who, text around the words."""
+    """Find messages that have all words. A line each: conversation id, date, who, text around the words."""
     from app.sanitise import sanitise
 
     with _opened() as store:

@@ -28,7 +28,10 @@ def models(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
-    """List the models of all servers: server, model, what it can do. Exit 3 if a server that you name gives no list."""
+    """List the models of all servers. A line each: server, model, what it can do.
+
+    The exit code is 3 if a server that you name gives no list.
+    """
     settings, folders = settings_with(remote=remote)
     raise typer.Exit(run(_list(settings, folders, remote, as_json=json)))
 

@@ -22,7 +22,7 @@ def find(
         typer.Option("--port", metavar="N", min=1, max=65535, help="Look at this port only. Can be given again."),
     ] = None,
 ) -> None:
-    """Find model servers on this device: Ollama, LM Studio, llama.cpp, vLLM, transformers, Outrider."""
+    """Find model servers on this device. Known are Ollama, LM Studio, llama.cpp, vLLM, transformers and Outrider."""
     raise typer.Exit(run(_find(port or [], as_json=json)))
 
 

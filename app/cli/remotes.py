@@ -176,7 +176,7 @@ remote_commands.command("find")(find)
 
 @remote_commands.command("list")
 def show(json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False) -> None:
-    """List the servers: * for the one in use, name, address, kind, where its token is."""
+    """List your servers. A line each: * for the one in use, name, address, kind, where its token is."""
     from app.sanitise import sanitise
 
     remotes = _remotes()
@@ -217,7 +217,7 @@ def test(
         typer.Argument(metavar="NAME|URL", help="Default: the one in use.", autocompletion=completion.known_remotes),
     ] = None,
 ) -> None:
-    """Test a server: connection, TLS, round trips, its model, whether the drafter fits, which mode is faster."""
+    """Test a server. Connection, TLS, speed of the line, its model, whether the drafter fits, which mode is faster."""
     from app.config import is_address
     from app.remotes.check import Finding
     from app.remotes.registry import Remote

@@ -24,7 +24,7 @@ def shell(
     status: Annotated[bool, typer.Option("--status", help="Say whether the helper runs, and what it takes.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the helper. The next key starts another one.")] = False,
 ) -> None:
-    """Print the integration for a shell: a key that turns words into a command, and a key that explains one.
+    """Print the keys for your shell. One turns words into a command, one explains a command.
 
     \b
     eval "$(outrider shell bash)"       # the last line of ~/.bashrc

@@ -138,7 +138,7 @@ class Answers:
         if command is None or command == failure.command or (pair and not same_program(command, failure.command)):
             raise NoCommand(NO_MEND if request.error else f"{NO_MEND} {MORE}")
         told = await asyncio.to_thread(self._noted, command, request, assistant)
-        return Answer(command, "; ".join([*told, "the model's mend", *([ALONE] if alone else [])]))
+        return Answer(command, "; ".join([*told, "the model's proposal", *([ALONE] if alone else [])]))
 
     def _noted(self, command: str, request: Request, assistant: Assistant) -> list[str]:
         """What to say of a command. Raises `NoCommand` where the bundled pair made up the name of a program."""
@@ -215,7 +215,7 @@ class Answers:
 
 
 ALONE = "from the small model alone, not checked"
-NO_MEND = "No mend is known for this command."
+NO_MEND = "No fix is known for this command."
 MORE = "What it printed may help: COMMAND 2>&1 | outrider fix"
 EMPTY = {
     "command": "Type what you want to do, in plain words, then press the key.",
