@@ -16,7 +16,9 @@ drafter_commands = typer.Typer(help="Make drafters and look at them.", rich_mark
 
 @drafter_commands.command("train")
 def train_drafter(
-    target: Annotated[str, typer.Option("--target", metavar="NAME|DIR", help="The model: a folder, or a name on the hub.")],
+    target: Annotated[
+        str, typer.Option("--target", metavar="NAME|DIR", help="The model: a folder, or a name on the hub.")
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the drafter goes.")],
     prompts: Annotated[
         Path | None,
@@ -93,7 +95,10 @@ Artefact = Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: t
 @drafter_commands.command("eval")
 def evaluate_drafter(
     target: Annotated[
-        str | None, typer.Option("--target", metavar="NAME|DIR", help="The model: a folder, or a name on the hub. Default: the bundled one.")
+        str | None,
+        typer.Option(
+            "--target", metavar="NAME|DIR", help="The model: a folder, or a name on the hub. Default: the bundled one."
+        ),
     ] = None,
     drafter: Annotated[
         Path | None, typer.Option("--drafter", metavar="DIR", help="Default: the drafter of the settings.")
