@@ -104,24 +104,24 @@ def remotes(folders: Folders) -> Iterator[Finding]:
     try:
         known = Remotes(folders)
     except ConfigError as error:
-        yield Finding("broken", "remotes", str(error))
+        yield Finding("broken", "servers", str(error))
         return
     if known.tokens.exposed:
         text = f"others on this device can read {known.tokens.file}; repair it with: chmod 600 {known.tokens.file}"
-        yield Finding("warning", "remotes", text)
+        yield Finding("warning", "servers", text)
     for name, remote in known:
         try:
             token = known.token(name)
         except ConfigError as error:
-            yield Finding("warning", "remotes", f"{name}: {error}")
+            yield Finding("warning", "servers", f"{name}: {error}")
         else:
             used = ", used where nothing else is said" if known.used == name else ""
             if token is None and remote.token_variable is not None:
                 text = f"{name}: {remote.token_variable}, which holds its token, is not set; export it{used}"
-                yield Finding("warning", "remotes", text)
+                yield Finding("warning", "servers", text)
                 continue
             where = "no token" if token is None else f"token from {known.token_place(remote)}"
-            yield Finding("ok", "remotes", f"{name}: {remote.url}, {where}{used}")
+            yield Finding("ok", "servers", f"{name}: {remote.url}, {where}{used}")
 
 
 def proxies(remote: str | None) -> Iterator[Finding]:

@@ -126,11 +126,11 @@ def _torch() -> Finding:
 
 
 async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> AsyncIterator[Finding]:
-    """The diagnosis of the server, as findings of the part `verifier`: what is wrong, and whether it answers."""
+    """The diagnosis of the server, as findings of the part `server`: what is wrong, and whether it answers."""
     try:
         source = source_of(settings, folders)
     except (RemoteError, ConfigError) as error:
-        yield Finding("broken", "verifier", str(error))
+        yield Finding("broken", "server", str(error))
         return
     assert source is not None
     without_torch = settings.remote is None and importlib.util.find_spec("torch") is None and settings.mode != "edge"
@@ -138,6 +138,6 @@ async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> A
         if finding.part == "clock":
             yield finding
         elif finding.part == "set-up" and without_torch:  # A choice: the drafter answers alone.
-            yield Finding("warning", "verifier", finding.text)
+            yield Finding("warning", "server", finding.text)
         elif finding.part == "answer" or (finding.state != "ok" and finding.part != "token"):
-            yield replace(finding, part="verifier")
+            yield replace(finding, part="server")

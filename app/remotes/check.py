@@ -225,7 +225,7 @@ async def _verifier(
 ) -> AsyncIterator[Finding]:
     limits = f"{card.limits.max_tokens} tokens, {card.limits.max_nodes} nodes a round"
     drafts = ", drafts by itself" if card.drafts else ""
-    yield Finding("ok", "verifier", f"{card.target}, {card.vocabulary:,} tokens of vocabulary; limits {limits}{drafts}")
+    yield Finding("ok", "model", f"{card.target}, {card.vocabulary:,} tokens of vocabulary; limits {limits}{drafts}")
     try:
         config = await beside(lambda: read_config(Path(settings.drafter)))
     except DrafterError as error:

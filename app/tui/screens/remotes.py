@@ -68,7 +68,7 @@ class RemotesScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
-            panel.border_title = "Remotes"
+            panel.border_title = "Servers"
             yield OptionList(id="list")
             yield VerticalScroll(id="findings")
             yield Static(self._hint(), id="hint", markup=False)
@@ -257,7 +257,7 @@ class RemotesScreen(ModalScreen[None]):
             return ""
 
     def _complain(self, error: ConfigError) -> None:
-        complain(self, error, "Remotes", timeout=15)
+        complain(self, error, "Servers", timeout=15)
 
 
 def _wrapped(line: str, width: int, style: str) -> list[Content]:

@@ -103,7 +103,7 @@ EXPLAINED = (
 
 def _meaning(mode: ModeChanged) -> str:
     """The mode in a few words."""
-    return MEANING[mode.mode] if mode.checks else "the server answers, unchecked"
+    return MEANING[mode.mode] if mode.checks else "the server writes the answer"
 
 
 ROWS = (

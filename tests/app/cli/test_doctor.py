@@ -78,7 +78,7 @@ def test_broken_settings_do_not_change_what_is_looked_at(outrider: Outrider, hom
     (home / "config").mkdir(parents=True)
     (home / "config" / "config.toml").write_text("mode = ")
     found = outrider("doctor", "--remote", "http://127.0.0.1:9")
-    assert found.code == 1 and "nothing listens at 127.0.0.1:9" in said(found, "verifier")
+    assert found.code == 1 and "nothing listens at 127.0.0.1:9" in said(found, "server")
 
 
 @pytest.mark.parametrize(("keys", "mark"), [('chat.new = "f11"', "✓"), ('chat.nwe = "f5"', "✗"), ("chat.new = 5", "✗")])
@@ -165,7 +165,7 @@ def test_a_drafter_whose_files_are_damaged(
 
 
 def test_remotes_and_their_tokens(outrider: Outrider, home: Path) -> None:
-    assert said(outrider("doctor"), "remotes") == ""
+    assert said(outrider("doctor"), "servers") == ""
     file = home / "config" / "remotes.toml"
     file.parent.mkdir(parents=True)
     file.write_text('[remotes.home]\nurl = "http://localhost:1"\ntoken = "file"\n')
@@ -173,12 +173,12 @@ def test_remotes_and_their_tokens(outrider: Outrider, home: Path) -> None:
     tokens.write_text("{}")
     tokens.chmod(0o644)
     found = outrider("doctor")
-    assert found.code == 0 and "holds no token of home" in said(found, "remotes")
-    assert f"chmod 600 {tokens}" in said(found, "remotes")
+    assert found.code == 0 and "holds no token of home" in said(found, "servers")
+    assert f"chmod 600 {tokens}" in said(found, "servers")
     file.write_text("remotes = 3")
     found = outrider("doctor")
-    assert found.code == 1 and "✗ remotes" in found.out and "remotes.toml" in said(found, "remotes")
-    assert "expected a table" in said(found, "remotes")
+    assert found.code == 1 and "✗ servers" in found.out and "remotes.toml" in said(found, "servers")
+    assert "expected a table" in said(found, "servers")
 
 
 def test_a_drafter_that_was_made_for_another_model(
@@ -187,8 +187,8 @@ def test_a_drafter_that_was_made_for_another_model(
     monkeypatch.setenv("OUTRIDER_MODE", "auto")
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(BUNDLED_DRAFTER))
     found = outrider("doctor", "--remote", verifier.url)
-    assert found.code == 1 and "✓ drafter" in found.out and "✗ verifier" in found.out
-    assert "set `drafter` to the one made for" in said(found, "verifier")
+    assert found.code == 1 and "✓ drafter" in found.out and "✗ server" in found.out
+    assert "set `drafter` to the one made for" in said(found, "server")
 
 
 def test_the_doctor_and_the_test_of_a_remote_say_the_same(
@@ -201,7 +201,7 @@ def test_the_doctor_and_the_test_of_a_remote_say_the_same(
         tested = outrider("remote", "test", address).out.splitlines()
         broken = [line[2:].split(None, 1)[1] for line in tested if line.startswith("✗")]
         told = outrider("doctor", "--remote", address).out.splitlines()
-        assert broken and [line[2:].split(None, 1)[1] for line in told if line.startswith("✗ verifier")] == broken
+        assert broken and [line[2:].split(None, 1)[1] for line in told if line.startswith("✗ server")] == broken
 
 
 def test_proxies_of_the_environment(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:

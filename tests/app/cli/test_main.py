@@ -241,10 +241,10 @@ def test_doctor(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path, m
     well = outrider("doctor", "--remote", verifier.url)
     assert well.code == 0, well.out
     parts = [line.split()[:2] for line in well.out.splitlines() if line.split()[1] != "port"]
-    wanted = ["program", "settings", "folders", "disk", "database", "terminal", "drafter", "verifier"]
+    wanted = ["program", "settings", "folders", "disk", "database", "terminal", "drafter", "server"]
     assert parts == [["✓", part] for part in wanted]
     unreachable = outrider("doctor", "--remote", NOBODY)
-    assert unreachable.code == 1 and "✗ verifier" in unreachable.out
+    assert unreachable.code == 1 and "✗ server" in unreachable.out
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(tmp_path / "nowhere"))
     assert "✗ drafter" in outrider("doctor", "--remote", verifier.url).out
 

@@ -151,7 +151,7 @@ def test_replacing_keeps_the_token_of_the_same_server(outrider: Outrider, ring: 
     [
         (["add", "office", "office:8000"], "http:// or https://"),
         (["add", "of fice", "https://office"], "a name is"),
-        (["add", "bundled", "https://office"], "on this device"),
+        (["add", "bundled", "https://office"], "came with Outrider"),
         (["add", "office", "https://me:secret@office"], "credentials"),
         (["add", "office", "https://office", "--ca", "/nowhere/ca.pem"], "/nowhere/ca.pem cannot be read"),
         (["add", "office", "https://office", "--key", "/nowhere/key.pem"], "give both"),
@@ -221,8 +221,8 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp
     assert "known: here, nobody" in outrider("chat", "--remote", "hree").err
     assert "needs a terminal" in outrider("chat", "--remote", "here").err
     well = outrider("doctor", "--remote", "here")
-    assert well.code == 0 and "✓ verifier" in well.out
-    assert "✗ verifier    there is no server 'hree'" in outrider("doctor", "--remote", "hree").out
+    assert well.code == 0 and "✓ server" in well.out
+    assert "✗ server      there is no server 'hree'" in outrider("doctor", "--remote", "hree").out
     assert outrider("queue", "send", "--remote", "here").code == 0
     assert outrider("verify", "--remote", "here").code == 0
     file = tmp_path / "token"
@@ -254,16 +254,16 @@ def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: Me
         url = f"http://127.0.0.1:{port}"
         outrider("remote", "add", "toy", url, "--kind", "verifier", "--token-stdin", stdin=TOKEN)
         known = outrider("remote", "test", "toy")
-        assert parts(known.out)["verifier"] == "✓" and "✓ token       from keyring" in known.out
+        assert parts(known.out)["model"] == "✓" and "✓ token       from keyring" in known.out
         ring.kept = dict.fromkeys(ring.kept, "a-wrong-token")
         wrong = outrider("remote", "test", "toy")
         assert wrong.code == 1 and "Give the right token." in wrong.out
         ring.locked = True
         locked = outrider("remote", "test", "toy")
-        assert locked.code == 1 and "✗ set-up      the remote toy cannot be used: " in locked.out
+        assert locked.code == 1 and "✗ set-up      the server toy cannot be used: " in locked.out
         assert "the keyring does not give the token of toy" in locked.out
         offline = outrider("ask", "a", "--remote", "toy", "--max-tokens", "2")
-        assert offline.code == 3 and "the remote toy cannot be used: the keyring does not give" in offline.err
+        assert offline.code == 3 and "the server toy cannot be used: the keyring does not give" in offline.err
     assert all(secret not in one.out + one.err for one in (known, wrong, locked) for secret in (TOKEN, "a-wrong-token"))
 
 
@@ -277,7 +277,7 @@ def test_a_verifier_that_fits(outrider: Outrider, verifier: VerifierProcess) -> 
     assert tested.code == 0, tested.out
     assert set(parts(tested.out).values()) == {"✓"}
     assert list(parts(tested.out)) == [
-        "name", "connection", "round trips", "verifier", "fits", "mode"
+        "name", "connection", "round trips", "model", "fits", "mode"
     ]  # fmt: skip
     assert (
         "localhost is " in tested.out
@@ -301,7 +301,7 @@ def test_a_drafter_that_does_not_fit(
     config = read_config(folder)
     for changes, code, says in (
         ({"memory": "00" * 32}, 0, "! fits        tokenizer and vocabulary fit; the memory of target is not for"),
-        ({"vocabulary": 7}, 1, "knows 7 tokens; set `drafter` to the one made for that target"),
+        ({"vocabulary": 7}, 1, "knows 7 tokens; set `drafter` to the one made for that model"),
         ({"tokenizer": "00" * 16}, 1, "has another tokenizer; set `drafter` to the one made for target"),
     ):
         write_config(folder, msgspec.structs.replace(config, **changes))  # type: ignore[arg-type]

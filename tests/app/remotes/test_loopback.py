@@ -74,7 +74,7 @@ async def test_others_on_this_device_cannot_use_it(tiny_pair: Path) -> None:
 
 
 async def test_why_it_cannot_start(tiny_pair: Path, tmp_path: Path) -> None:
-    with pytest.raises(SourceFailed, match="no target model"):
+    with pytest.raises(SourceFailed, match="no model in"):
         await Loopback(str(tmp_path / "nowhere"), str(tiny_pair / "drafter")).client()
     (tmp_path / "config.json").write_text("{}")
     damaged = Loopback(str(tmp_path), str(tiny_pair / "drafter"))

@@ -112,7 +112,7 @@ def test_any_text_is_written_and_read(model: str) -> None:
         ('[remotes.office]\nurl = "http://a"\nread_timeout = -1\n', "read_timeout"),
         ('[remotes.office]\nurl = "http://a"\nproxy = "http://me:secret@proxy"\n', "without credentials"),
         ('[remotes."of fice"]\nurl = "http://a"\n', "a name is of letters"),
-        ('[remotes.bundled]\nurl = "http://a"\n', "on this device"),
+        ('[remotes.bundled]\nurl = "http://a"\n', "came with Outrider"),
         ('use = "home"\n[remotes.office]\nurl = "http://a"\n', "no such server"),
     ],
 )
@@ -146,7 +146,7 @@ def test_two_windows_change_it_at_once(folders: Folders, no_ring: None) -> None:
     assert [name for name, _ in found] == ["office", "home"] and found.used == "home"
     assert (found.get("office").model, found.token("office"), found.token("home")) == ("new", TOKEN, "another token")
     second.remove("office")
-    with pytest.raises(ConfigError, match="no remote 'office'"):
+    with pytest.raises(ConfigError, match="no server 'office'"):
         first.use("office")
     assert [name for name, _ in Remotes(folders)] == ["home"]
 

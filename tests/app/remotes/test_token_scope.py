@@ -208,11 +208,11 @@ def test_only_a_token_that_is_there_is_ticked(
     assert "! token       none: TEAM_TOKEN is not set" in outrider("remote", "test", "team").out
     assert "token" not in outrider("remote", "test", "open").out
     found = outrider("doctor", "--remote", "team").out
-    assert "! remotes     team: TEAM_TOKEN, which holds its token, is not set" in found
-    assert f"✓ remotes     open: {other.url}, no token" in found
+    assert "! servers     team: TEAM_TOKEN, which holds its token, is not set" in found
+    assert f"✓ servers     open: {other.url}, no token" in found
     monkeypatch.setenv("TEAM_TOKEN", TOKEN)
     assert "✓ token       from TEAM_TOKEN" in outrider("remote", "test", "team").out
-    assert f"✓ remotes     team: {other.url}, token from TEAM_TOKEN (set)" in outrider("doctor").out
+    assert f"✓ servers     team: {other.url}, token from TEAM_TOKEN (set)" in outrider("doctor").out
 
 
 def test_a_redirect_takes_the_token_nowhere(outrider: Outrider, other: Recorder, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ async def test_a_name_is_shown_and_its_trouble_too(
         assert opened.status().why == "checked by target at here"
         opened.use(RemoteSource("gone", remotes))
         await until_mode(opened, "offline")
-        assert opened.status().why.startswith("the remote gone cannot be used: the authority's certificate")
+        assert opened.status().why.startswith("the server gone cannot be used: the authority's certificate")
         (tmp_path / "config" / "tokens.json").unlink()
         opened.use(RemoteSource("here", remotes))
         await until_mode(opened, "offline")

@@ -177,7 +177,7 @@ async def test_what_is_verified_needs_no_verification(
         await until_mode(opened, "edge")
         answer = drafted(opened, (5, 6, 7), verified=3)
         heard, _ = await verify(opened, answer.id)
-        assert heard.failed is not None and "verified already" in heard.failed.message
+        assert heard.failed is not None and "checked already" in heard.failed.message
         heard, _ = await verify(opened, "c0ffee")
         assert heard.failed is not None and "c0ffee" in heard.failed.message
 

@@ -11,7 +11,7 @@ from storage import Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, wait_until
 from tests.app.tui.window import Window
 
-OFFLINE = ModeChanged("offline", "no answer from the verifier; trying again")
+OFFLINE = ModeChanged("offline", "no answer from the server; trying again")
 ROUND = RoundEnded(STATS, RoundReport(3, 9, 2.0, 3, None, 0.01, 0.02, 0.084))
 
 

@@ -107,7 +107,7 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store:
     app = Window(ScriptedCore(store, [verification(answer)]))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(answer.conversation_id)
-        await wait_until(pilot, lambda: "ctrl+t verify" in str(app.prompt.border_subtitle))
+        await wait_until(pilot, lambda: "ctrl+t check" in str(app.prompt.border_subtitle))
         await pilot.press("ctrl+t")
         await wait_until(pilot, lambda: app.answers == [OWN])
         for _ in range(2):

@@ -157,7 +157,7 @@ async def test_they_are_listed_with_state_and_token(folders: Folders, remotes: R
         assert columns(app.rows[0]) == [("  bundled model", "started on this device when"), ("", "it is needed")]
         assert columns(app.rows[1]) == [
             ("● office", "https://office.example:8443"),
-            ("", "verifier, token: keyring"),
+            ("", "checks drafts, token: keyring"),
             ("", "edge: checked by shell-guide"),
         ]
         assert columns(app.rows[2]) == [
@@ -243,7 +243,7 @@ async def test_what_is_wrong_is_told_in_place(folders: Folders, remotes: Remotes
         await fill_on(pilot, app, "url", "https://office")
         await wait_until(pilot, lambda: problem(app, "url") == "")
         wrong = {
-            "name": ("bundled", "on this device"),
+            "name": ("bundled", "came with Outrider"),
             "ca": (str(tmp_path / "nowhere.pem"), "there is no such file"),
             "key": ("/key.pem", "give both"),
             "proxy": ("http://me:secret@proxy", "without credentials"),
@@ -331,7 +331,7 @@ async def test_a_test_shows_what_it_finds(folders: Folders, remotes: Remotes, to
         await highlight(pilot, app, "toy")
         await pilot.press("t")
         await wait_until(pilot, lambda: app.findings[-1:] == ["✗ mode"])
-        assert app.findings[:3] == ["✓ connection", "✓ round trips", "✓ verifier"]
+        assert app.findings[:3] == ["✓ connection", "✓ round trips", "✓ model"]
         await highlight(pilot, app, "nobody")
         await pilot.press("t")
         await wait_until(pilot, lambda: app.findings == ["✗ connection"])

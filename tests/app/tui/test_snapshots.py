@@ -28,7 +28,7 @@ ANSWER = (
     "Use `tar` to extract a gzip-compressed archive:\n\n```sh\ntar xzvf {{path/to/archive.tar.gz}}\n```\n\n"
     "Some **useful** options:\n\n- `-x` extracts, `-z` goes through gzip\n- `-C {{path/to/directory}}` elsewhere\n"
 )
-OFFLINE = ModeChanged("offline", "no answer from the verifier for 1.2 s; trying again")
+OFFLINE = ModeChanged("offline", "no answer from the server for 1.2 s; trying again")
 
 
 def ask(*events: Step) -> Sequence[Step]:

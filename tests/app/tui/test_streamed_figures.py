@@ -14,13 +14,13 @@ from app.tui.widgets.status_bar import figures
 def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) -> None:
     stats = Stats(rounds=0, streamed=512, counted=counted, seconds=8.0, rtt_ms=30.0)
     bar = str(figures(stats, 200))
-    assert says in bar and "verified" not in bar and "τ" not in bar
+    assert says in bar and "checked" not in bar and "τ" not in bar
     counting = SessionMetrics()
     counting.apply(Started("c", "m"))
     counting.apply(RoundEnded(stats))
     panel = "\n".join(str(line) for line in lines(counting, None))
     assert "streamed 512 512" in " ".join(panel.split())
-    assert "verified" not in panel and "τ" not in panel and "passes" not in panel
+    assert "checked" not in panel and "τ" not in panel and "passes" not in panel
 
 
 def test_what_a_verifier_verified_beside_it_is_still_told() -> None:
