@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from app.model_names import short_model
+
 if TYPE_CHECKING:
     from drafter.cost import Cost
     from remote.link import State
@@ -224,8 +226,10 @@ def _answered(again: AnsweredAgain) -> str:
     """Who answered again, and what was made of the prediction."""
     if again.tokens is not None:
         kept, dropped = again.tokens
-        return f"sent as a prediction: {again.model} kept {kept} of {kept + dropped} tokens"
-    return f"answered again by {again.model}" + (", with the offline answer as a prediction" if again.predicted else "")
+        return f"sent as a prediction: {short_model(again.model)} kept {kept} of {kept + dropped} tokens"
+    return f"answered again by {short_model(again.model)}" + (
+        ", with the offline answer as a prediction" if again.predicted else ""
+    )
 
 
 @dataclass(frozen=True)

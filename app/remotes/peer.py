@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.model_names import short_model
 from remote import CompletionsClient, Incompatible, VerifierClient
 from remote.errors import quoted
 from remote.openai.model_list import find_model
@@ -35,7 +36,7 @@ class Verifier:
     @property
     def why(self) -> str:
         """Who verifies, for the status bar."""
-        return f"checked by {self.card.target}" + (f" at {self.name}" if self.name else "")
+        return f"checked by {short_model(self.card.target)}" + (f" at {self.name}" if self.name else "")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Endpoint:
     @property
     def why(self) -> str:
         """Who answers, for the status bar."""
-        return f"answered by {self.model.id} at {self.name or self.client.host}, without memory"
+        return f"answered by {short_model(self.model.id)} at {self.name or self.client.host}, without memory"
 
 
 Peer = Verifier | Endpoint

@@ -12,6 +12,7 @@ from os.path import commonprefix
 
 from app.events import Cut, RoundEnded
 from app.exits import GO_ON
+from app.model_names import short_model
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint
 from app.reply.errors import NoAnswer
@@ -178,7 +179,7 @@ class EndpointText:
         most, window = self._generation.given.settings.max_tokens, self._endpoint.model.max_model_len
         used = 0 if stream.usage is None else stream.usage.prompt_tokens + stream.usage.completion_tokens
         if window is not None and used >= window - 1:
-            return f"the context of {self._endpoint.model.id}, {window:,} tokens, is full", CONTEXT
+            return f"the context of {short_model(self._endpoint.model.id)}, {window:,} tokens, is full", CONTEXT
         if most is not None:
             return f"cut at {most:,} tokens (max_tokens)", LENGTH
         return f"cut at a limit of {self._host}", LENGTH
@@ -202,7 +203,7 @@ class EndpointText:
             about_system = self._generation.given.system and "system" in said.lower()
             advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
             if images := self._generation.given.images:
-                advice += f" {IMAGES.format(model=self._endpoint.model.id, names=', '.join(images))}"
+                advice += f" {IMAGES.format(model=short_model(self._endpoint.model.id), names=', '.join(images))}"
             return NoAnswer(f"{said}.{advice}", "refused")
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout

@@ -18,6 +18,7 @@ from textual.widgets import Static
 
 from app.attachments.renderer import described
 from app.events import PageSource
+from app.model_names import short_model
 from app.sanitise import sanitise
 from app.tui.block_notes import answer_notes, block_notes
 from app.tui.markdown.leaf import Leaf
@@ -280,7 +281,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self._draw_withdrawn()
         self._draw_note("error", turn.error)
         self._draw_note("note", turn.note)
-        self._draw_note("model", turn.model if turn.text else "")
+        self._draw_note("model", short_model(turn.model) if turn.text else "")
         self.set_class(bool(turn.drafted), "-drafted")
         self.set_class(turn.outcome == "stopped", "-stopped")
         self.set_class(bool(turn.error), "-failed")

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from app.events import Mode, ModeChanged, Stats
+from app.model_names import short_model
 from app.tui.open_conversation import UNREACHABLE
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class StatusBar(Horizontal):
         meter = Content("") if self._meter is None else context_meter(self._meter, short=width < WIDE)
         for_shell = FOR_SHELL if self._for_shell else ""
         room = width - sum(_columns(len(part)) for part in (label, meter, for_shell))
-        model = shortened(state.model, max(SHORTEST, room - PADDING))
+        model = shortened(short_model(state.model), max(SHORTEST, room - PADDING))
         room -= _columns(len(model))
         why = state.why if len(state.why) + PADDING <= room or away else ""
         told = figures(self._stats, room - PADDING) if self._stats else Content("")

@@ -43,7 +43,7 @@ async def test_the_bar_has_no_figures_of_the_line() -> None:
         assert figures(host) == "9 tok/s  9 checked"
 
 
-LONG = "registry.example.com/somebody/Llama-3.3-70B-Instruct-abliterated-Q4_K_M.gguf"
+LONG = "registry.example.com/somebody/Llama-3.3-70B-Instruct-abliterated-Q4_K_M"
 
 
 @pytest.mark.parametrize("mode", ["edge", "hosted", "offline", "warming"])
