@@ -43,7 +43,7 @@ async def test_the_bar_has_no_figures_of_the_line() -> None:
         assert figures(host) == "9 tok/s  9 checked"
 
 
-LONG = "registry.example.com/somebody/Llama-3.3-70B-Instruct-abliterated-Q4_K_M"
+LONG = "registry.example.com/somebody/Llama-3.3-70B-Instruct-abliterated-GGUF:Q4_K_M"
 
 
 @pytest.mark.parametrize("mode", ["edge", "hosted", "offline", "warming"])
@@ -64,7 +64,7 @@ async def test_nothing_is_cut_off_in_80_columns(mode: Mode, model: str) -> None:
             assert not text or (len(text) <= part.content_size.width and part.region.right <= 80), part.id
         assert shown(host, "#badge") in ("online", "offline", "connecting")
         name = shown(host, "#model")
-        assert name == model or (name.startswith("registry.") and name.endswith(".gguf") and "…" in name)
+        assert name == model or (name.startswith("registry.") and name.endswith(":Q4_K_M") and "…" in name)
 
 
 async def test_a_reason_that_does_not_fit_is_left_out_while_somebody_answers() -> None:
