@@ -70,6 +70,8 @@ class FoundMessage(NamedTuple):
     message: Message
     snippet: str
     """The part of its text around the words, with an ellipsis at each cut."""
+    marks: Marks
+    """The ranges of `snippet` in which the words stand."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ class FullTextSearch:
                 """,
                 parameters,
             )
-            return [FoundMessage(message_from(row), _marked(row["snippet"])[0]) for row in rows]
+            return [FoundMessage(message_from(row), *_marked(row["snippet"])) for row in rows]
 
 
 def _found(conversation: Conversation, row: Mapping[str, Any]) -> FoundConversation:

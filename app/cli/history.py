@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app.cli import completion
+from app.cli.colour import coloured, in_colour
 from app.cli.settings import settings_with
 from app.exits import complain
 
 if TYPE_CHECKING:
-    from storage import Conversation, Store
+    from storage import Conversation, FoundMessage, Store
 
 MOST_FOUND = 50
 """Messages that a search prints, if nothing else is asked for."""
+FOUND = "1"
+"""The style of words that were found: bold."""
 SHORTEST_ID = 6
 """Characters of an id that are shown at least. They are enough wherever an id is asked for, if no other begins so."""
 
@@ -121,20 +124,31 @@ def search(
     json: Json = False,
 ) -> None:
     """Find messages that have all words. A line each: conversation id, date, who, text around the words."""
-    from app.sanitise import sanitise
-
     with _opened() as store:
         hits = store.search.messages(" ".join(words), most or MOST_FOUND)
         if not hits:
             complain("Nothing was found.")
         short = short_ids([one.id for one in store.conversations.recent(sys.maxsize)])
     for hit in hits:
-        message, snippet = hit.message, " ".join(sanitise(hit.snippet).split())
+        message = hit.message
         if json:
             where = {"conversation": message.conversation_id, "message": message.id, "created": message.created}
             print(json_text.dumps({**where, "role": message.role, "text": message.text}))
         else:
-            print(short[message.conversation_id], _local(message.created), message.role, snippet, sep="  ")
+            print(short[message.conversation_id], _local(message.created), message.role, _snippet(hit), sep="  ")
+
+
+def _snippet(hit: FoundMessage) -> str:
+    """The text around the words in one line. Where there is colour, the words are bold."""
+    from app.sanitise import sanitise
+
+    bold = in_colour(sys.stdout)
+    pieces, at = [], 0
+    for start, end in hit.marks:
+        found = sanitise(hit.snippet[start:end])
+        pieces += [sanitise(hit.snippet[at:start]), coloured(found, FOUND) if bold else found]
+        at = end
+    return " ".join("".join([*pieces, sanitise(hit.snippet[at:])]).split())
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any
 
+from app.cli.colour import coloured, in_colour
 from app.commands.requests import unasked
 from app.commands.risk import Risk, Severity
 from app.commands.risks import answer_risks
@@ -47,12 +47,12 @@ def told_risks(question: str, answer: str) -> tuple[ToldRisk, ...]:
 
 def complain_of(risks: Sequence[ToldRisk]) -> None:
     """Print a line on stderr for each risk. A notice that was asked for is left out."""
-    colours = _in_colour(sys.stderr)
+    colours = in_colour(sys.stderr)
     for told in risks:
         if told.asked and told.risk.severity is Severity.NOTICE:
             continue
         severity = told.risk.severity
-        mark = f"\x1b[{COLOURS[severity]}m{severity}\x1b[0m" if colours else str(severity)
+        mark = coloured(str(severity), COLOURS[severity]) if colours else str(severity)
         line = f"`{_shortened(told.command)}` {told.risk.sentence}"
         asked = "" if told.asked else " (your question did not ask for it)"
         print(f"outrider: {mark}: {sanitise(line)}{asked}", file=sys.stderr, flush=True)
@@ -61,8 +61,3 @@ def complain_of(risks: Sequence[ToldRisk]) -> None:
 def _shortened(command: str) -> str:
     text = " ".join(command.split())
     return f"{text[: LONGEST - 1]}…" if len(text) > LONGEST else text
-
-
-def _in_colour(stream: TextIO) -> bool:
-    """Whether the stream is a terminal that knows colours and whose person has not switched them off (no-color.org)."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -58,8 +58,9 @@ def test_a_snippet_shows_the_words_where_they_stand(store: Store) -> None:
     conversation = store.conversations.create()
     text = " ".join(f"before{number}" for number in range(50)) + " needle " + "after " * 50
     store.messages.add(conversation.id, "user", text, parent_id=None, status="done")
-    ((message, snippet),) = store.search.messages("needle")
+    ((message, snippet, marks),) = store.search.messages("needle")
     assert message.text == text
+    assert [snippet[slice(*mark)] for mark in marks] == ["needle"]
     assert "needle" in snippet and len(snippet) < 200
     assert snippet.startswith("…") and snippet.endswith("…")
 

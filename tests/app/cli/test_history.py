@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -124,6 +125,18 @@ def test_a_search_prints_as_many_as_are_asked_for(outrider: Outrider, ids: dict[
     (line,) = outrider("history", "search", "question", "-n", "1").out.splitlines()
     assert line.split("  ")[2] == "user"
     assert outrider("history", "search", "nowhere").err.strip().endswith("Nothing was found.")
+
+
+def test_what_was_found_is_bold_on_a_terminal(
+    outrider: Outrider, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plain,) = outrider("history", "search", "third").out.splitlines()
+    assert plain.endswith("what is the third question?")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    (line,) = outrider("history", "search", "third").out.splitlines()
+    assert line.endswith("what is the \x1b[1mthird\x1b[0m question?")
 
 
 @given(st.sets(st.text("01", min_size=8, max_size=8), min_size=1, max_size=20))
