@@ -7,7 +7,7 @@ text without tokens: nobody has verified any, and no limit is counted in them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from os.path import commonprefix
 
 from app.events import Cut, RoundEnded
@@ -20,6 +20,7 @@ from app.reply.generation import Generation, Step
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
 from remote.openai.dialect import SAMPLING
 from remote.openai.stream import CUT, TOOL_CALLS
+from remote.protocol import Sampling
 
 BETWEEN_SECONDS = 60.0
 """Longest silence between two words, if the remote's settings name none. The system notices a dead line sooner; a busy
@@ -86,7 +87,7 @@ class EndpointText:
                 return
             generation.begin_text(stream)
             generation.written_by(self._endpoint.model.id)
-            if refused := ", ".join(field for field in stream.left_out if field in SAMPLING):
+            if refused := _chosen(stream.left_out, generation.given.sampling):
                 yield self._connection.mode("hosted", f"{self._connection.why}; it does not take {refused}")
             async for step in self._read(stream):
                 yield step
@@ -212,6 +213,13 @@ class EndpointText:
         return NoAnswer(
             f"{said}. {slow}The question was sent once, and is not sent again by itself: ask again.", "broken"
         )
+
+
+def _chosen(fields: Sequence[str], sampling: Sampling) -> str:
+    """Those of the fields that change the answer and that somebody has set, with commas between them."""
+    return ", ".join(
+        field for field in fields if field in SAMPLING and getattr(sampling, field) != getattr(Sampling(), field)
+    )
 
 
 # ---- an answer that broke off ----------------------------------------------------------------------------------------

@@ -259,10 +259,19 @@ async def test_an_error_says_what_to_do_in_every_dialect(
     assert len(server.asked) == 1
 
 
-async def test_a_field_of_the_sampling_that_is_not_taken_is_told(drafter: Drafter, database: Path) -> None:
-    server = Playback(exchange("openai", "a reasoning model takes no temperature"))
-    async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+async def test_a_field_of_the_sampling_that_was_chosen_and_is_not_taken_is_told(
+    drafter: Drafter, database: Path, temperature: float
+) -> None:
+    server, settings = (
+        Playback(exchange("openai", "a reasoning model takes no temperature")),
+        Settings(temperature=temperature),
+    )
+    async with (
+        server.listening() as port,
+        assistant(drafter, database, f"http://127.0.0.1:{port}", settings=settings) as opened,
+    ):
         heard = await ask(opened, QUESTION)
     assert heard.done is not None and heard.text == "ls -l"
     told = [event.why for event in heard.events if isinstance(event, ModeChanged)]
-    assert told[-1].endswith("; it does not take temperature")
+    assert told[-1].endswith("; it does not take temperature") == bool(temperature)
