@@ -31,7 +31,6 @@ from pathlib import Path
 
 import torch
 
-from app.cli.machine import machine
 from app.config import TreeRule
 from app.prompts import read_prompts
 from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext, FeatureTap, load_baseline
@@ -256,7 +255,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows.append(row)
         print(json.dumps(row), flush=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": measured(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

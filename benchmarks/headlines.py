@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.answer_tables import share
+from benchmarks.pair import FORMER
 from benchmarks.standings import Standing, standings
 
 Document = Mapping[str, Any]
@@ -30,8 +31,9 @@ def figures(documents: Documents, names: Sequence[str] | None = None) -> str:
     lines = ["| what | figure | command |", "|---|---|---|"]
     for needs in LINES if names is None else names:
         command, line = LINES[needs]
-        if needs.partition(",")[0] in documents:
+        if (document := documents.get(needs.partition(",")[0])) is not None:
             what, figure = line(documents)
+            what += " (the pair before this one)" if document.get(FORMER) else ""
             lines.append(f"| {what} | {figure} | {f'`python -m benchmarks.{command}`' if command else ''} |")
     return "\n".join(lines)
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.pair import FORMER
+
 
 def page(parts: Sequence[str], document: Mapping[str, Any]) -> str:
-    return "\n\n".join([*(part for part in parts if part), measured_on(document["machine"])])
+    """The parts of a result, and what it was measured on and with."""
+    former = " These figures are of the pair that was bundled before." if document.get(FORMER) else ""
+    return "\n\n".join([*(part for part in parts if part), measured_on(document["machine"]) + former])
 
 
 def measured_on(machine: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
 from benchmarks.headlines import figures
 from benchmarks.markdown import page, picture, table, with_interval
 from benchmarks.network_table import network_table, withdrawn_table
+from benchmarks.pair import FORMER, is_former
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDER = DOCS / "benchmarks"
@@ -85,9 +86,10 @@ class StepTimes:
 
 
 def read(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
-    """Read the documents that are there."""
+    """Read the documents that are there. `FORMER` of each says whether it was measured with an older pair."""
     paths = {name: folder / f"{name}.json" for name in COMMANDS}
-    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+    return {name: {**document, FORMER: is_former(name, document)} for name, document in found.items()}
 
 
 def fill(page: str, documents: Documents) -> str:

@@ -34,13 +34,13 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from app.cli.machine import machine
 from app.config import Settings
 from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, telling
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.baseline_drafters.independent import Independent
 from benchmarks.exactness import DifferentTokens
+from benchmarks.pair import measured
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.cost import CostMeter
@@ -262,7 +262,7 @@ def main() -> None:
         print(json.dumps(line), flush=True)
     if arguments.json:
         written = {
-            "machine": {**machine(), "threads": torch.get_num_threads()},
+            "machine": {**measured(), "threads": torch.get_num_threads()},
             "fixed": asdict(fixed),
             "bounds": asdict(BOUNDS),
             "app": asdict(APP),

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import headlines
+from benchmarks.pair import bundled_pair
 from benchmarks.plots import PLOTS, main
 from benchmarks.results import COMMANDS, PAGE, TABLES, fill, read
 
@@ -441,6 +442,18 @@ def test_tables_say_what_was_measured_and_on_what(name, lines):
         assert line in table
     assert "Measured on 3 cores, no GPU, Plan 9, torch 2.13.0+cpu." in table
     assert TABLES[name]({}) == ""
+
+
+def test_figures_of_an_older_pair_say_so(docs):
+    former = "These figures are of the pair that was bundled before."
+    for pair, told in ((bundled_pair(), False), ("another", True)):
+        for name in ("exactness", "search"):
+            document = {**DOCUMENTS[name], "machine": {**MACHINE, "pair": pair}}
+            (docs / "benchmarks" / f"{name}.json").write_text(json.dumps(document))
+        documents = read(docs / "benchmarks")
+        assert (former in TABLES["exactness"](documents)) == told
+        assert ("(the pair before this one)" in headlines.figures(documents, ["exactness"])) == told
+        assert former not in TABLES["search"](documents), "a search does not depend on the pair"
 
 
 def test_a_floor_that_is_not_known_is_not_drawn(docs):

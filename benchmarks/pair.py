@@ -1,0 +1,35 @@
+"""Which bundled pair a figure was measured with: a figure outlives the weights that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.cli.machine import machine
+from app.config import Settings
+from drafter.config import read_config
+
+ABOUT_IT = (
+    *("acceptance", "acceptance-equal-time", "acceptance-deep", "offline", "ablations", "single_device"),
+    *("second_stage", "draft_step", "everyday", "rephrased", "behaviour", "execution", "network", "withdrawn"),
+    *("exactness", "handover", "shell"),
+)
+"""The results whose figures depend on the bundled weights."""
+FORMER = "former"
+"""Name that a result which was measured with an older pair is given when it is read."""
+
+
+def bundled_pair() -> str:
+    """The beginning of the digest that its drafter and its target share."""
+    return read_config(Path(Settings().drafter)).memory[:8]
+
+
+def measured() -> dict[str, object]:
+    """The machine, and the pair: for `machine` of a result that depends on the bundled weights."""
+    return {**machine(), "pair": bundled_pair()}
+
+
+def is_former(name: str, document: Mapping[str, Any]) -> bool:
+    """Whether the result of this name was measured with another pair than the bundled one."""
+    return name in ABOUT_IT and document["machine"].get("pair") != bundled_pair()
