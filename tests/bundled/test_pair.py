@@ -40,14 +40,14 @@ def engine() -> Engine:
 def answer(engine: Engine, drafter: Drafter, question: str, most: int = 100) -> str:
     """The target's own greedy answer."""
     context, stops = engine.context(), drafter.text.stop_tokens
-    prompt = drafter.text.render([("user", question)])
+    prompt = drafter.asked_as(question)
     context.assign(0, prompt)
     while len(context.tokens) < len(prompt) + most and context.tokens[-1] not in stops:
         logits = engine.verify(context, DraftTree.empty())
         choose = chooser(logits, Sampling())
         outcome = walk(DraftTree.empty(), choose, position=len(context.tokens), room=1, stop_tokens=stops)
         context.commit(DraftTree.empty(), outcome.accepted, outcome.bonus)
-    return drafter.text.decode(context.tokens[len(prompt) :])
+    return drafter.marks([question]).shown(drafter.text.decode(context.tokens[len(prompt) :]))
 
 
 def test_the_halves_belong_together(engine: Engine) -> None:
@@ -67,7 +67,7 @@ def test_the_pair_is_small() -> None:
 def test_tau_on_held_out_pages(engine: Engine, drafter: Drafter) -> None:
     asked = [prompt.turns[0] for prompt in read_prompts(HELD_OUT)]
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, 16)]
-    prompts = [drafter.text.render([("user", question)]) for question in chosen]
+    prompts = [drafter.asked_as(question) for question in chosen]
     tally = measure(engine, drafter, prompts, "moa")
     tau = sum(map(sum, tally.gained)) / sum(map(len, tally.gained))
     assert tau > 6.0  # 7.12 on 200 prompts.
