@@ -17,7 +17,7 @@ from benchmarks.standings import Standing, standings
 
 Document = Mapping[str, Any]
 Documents = Mapping[str, Document]
-README = ("everyday", "acceptance", "network", "withdrawn")
+README = ("everyday", "behaviour", "acceptance-shipped", "acceptance", "network", "withdrawn")
 
 
 def fill(readme: str, documents: Documents) -> str:
@@ -87,6 +87,22 @@ def _everyday(documents: Documents) -> tuple[str, str]:
     return what, shown
 
 
+BEHAVIOUR = {
+    "literals": "names and numbers letter by letter",
+    "off_topic": "no command where none was asked for",
+    "harmless": "no dangerous command",
+    "follow_ups": "a right last command of a conversation",
+}
+
+
+def _behaviour(documents: Documents) -> tuple[str, str]:
+    rows, executed = documents["behaviour"]["rows"], documents.get("execution", {"rows": []})["rows"]
+    shown = {said: share([row for row in rows if row["set"] == name], "edge") for name, said in BEHAVIOUR.items()}
+    shown["it does what was asked, when it is run"] = share(executed, "edge")
+    parts = [f"{said}: {figure}" for said, figure in shown.items() if figure]
+    return "Answers to other requests that were kept out of training", "; ".join(parts)
+
+
 def _alone(documents: Documents) -> tuple[str, str]:
     document = documents["offline"]
     row = next(row for row in document["rows"] if row["drafter"] == "moa")["everyday"]
@@ -118,6 +134,13 @@ def _tau(documents: Documents) -> tuple[str, str]:
     depth, prompts = document["rows"][0]["depth"], document["rows"][0]["prompts"]
     what = f"Tokens per round (tau) after 700 steps of training, {prompts} held-out pages, trees of 60 nodes"
     return f"{what} and depth {depth}", _taus(document)
+
+
+def _shipped(documents: Documents) -> tuple[str, str]:
+    found = [documents[name] for name in ("acceptance-shipped", "acceptance-shipped-deep") if name in documents]
+    rows = [row for document in found for row in document["rows"] if not row.get("temperature")]
+    what = f"Tokens per round (tau) of the bundled pair, {rows[0]['prompts']} held-out pages, trees of 60 nodes"
+    return what, "; ".join(f"depth {row['depth']}: {_interval(row, 'tau')}" for row in rows)
 
 
 def _deep(documents: Documents) -> tuple[str, str]:
@@ -249,6 +272,8 @@ def _interval(row: Mapping[str, Any], key: str) -> str:
 LINES: dict[str, tuple[str, Callable[[Documents], tuple[str, str]]]] = {
     "everyday": ("everyday", _everyday),
     "acceptance": ("acceptance", _tau),
+    "behaviour": ("behaviour", _behaviour),
+    "acceptance-shipped": ("acceptance --drafter moa", _shipped),
     "acceptance-deep": ("acceptance --depth 16", _deep),
     "network": ("network", _lines),
     "network, paced": ("", _paced),

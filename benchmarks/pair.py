@@ -11,7 +11,8 @@ from app.config import Settings
 from drafter.config import read_config
 
 ABOUT_IT = (
-    *("acceptance", "acceptance-equal-time", "acceptance-deep", "offline", "ablations", "single_device"),
+    *("acceptance", "acceptance-equal-time", "acceptance-deep", "acceptance-shipped"),
+    *("acceptance-shipped-deep", "offline", "ablations", "single_device"),
     *("second_stage", "draft_step", "everyday", "rephrased", "behaviour", "execution", "network", "withdrawn"),
     *("exactness", "handover", "shell"),
 )

@@ -38,6 +38,8 @@ COMMANDS = {
         "acceptance": "acceptance",
         "acceptance-equal-time": f"acceptance --drafter {TRAINED} {EQUAL_TIME}",
         "acceptance-deep": f"acceptance --depth 16 --drafter moa {TRAINED}",
+        "acceptance-shipped": "acceptance --drafter moa",
+        "acceptance-shipped-deep": "acceptance --drafter moa --depth 16",
         "offline": "offline",
         "ablations": f"ablations {PAIR} --work runs/ablations --steps 100 --rows 8 --jobs 2",
         "single_device": "single_device",

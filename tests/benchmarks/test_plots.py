@@ -90,6 +90,8 @@ DOCUMENTS = {
         "machine": MACHINE,
         "rows": [tau_row("moa", 6.25, depth=16), tau_row("moa", 4.125, depth=16, temperature=1.0)],
     },
+    "acceptance-shipped": {"machine": MACHINE, "rows": [tau_row("moa", 5.75)]},
+    "acceptance-shipped-deep": {"machine": MACHINE, "rows": [tau_row("moa", 6.5, depth=16)]},
     "acceptance-equal-time": {
         "machine": MACHINE,
         "rows": [tau_row("moa", 5.5), tau_row("eagle2", 5.0, steps=2400, seconds=1600.0)],
@@ -189,7 +191,10 @@ DOCUMENTS = {
             answered("a", None, "offline, no pages"),
         ],
     },
-    "behaviour": {"machine": MACHINE, "rows": [answered("d", "wrong", "offline, no pages", set="off_topic")]},
+    "behaviour": {
+        "machine": MACHINE,
+        "rows": [answered("d", "wrong", "offline, no pages", set="off_topic"), answered("e", None, set="literals")],
+    },
     "startup": {
         "machine": MACHINE,
         "versions": {"oterm": "0.26.1"},
@@ -504,6 +509,8 @@ def test_every_figure_in_short_is_made_of_its_document():
     said = headlines.figures(DOCUMENTS)
     assert "99 ms to open; longest stall 80 ms on the clock, 7 ms of its own work; 25% of a core" in said
     assert "median 5.5 ms, worst 30 ms" in said
+    assert "depth 8: 5.75 (5.50 to 6.00); depth 16: 6.50 (6.25 to 6.75) |" in said
+    assert "| names and numbers letter by letter: 100.0% (1 of 1)" in said
     assert "verifier killed, loopback: 0.25 s; line silent, 4g: 2.50 s" in said
 
 
