@@ -8,7 +8,7 @@ from types import TracebackType
 import httpx
 
 from remote.clock import CLOCK, Clock
-from remote.errors import Incompatible, RemoteError, quoted
+from remote.errors import UPDATE, Incompatible, RemoteError, quoted
 from remote.handshake import Handshake
 from remote.protocol import VERSION, Card, ProtocolError, Struct, decode
 from remote.reply_limits import ReplyLimits
@@ -88,11 +88,11 @@ class VerifierClient:
                 raise Incompatible(f"{host} speaks version {version} of the protocol, not {VERSION}; update {older}")
             card = decode(body, Card)
         except ProtocolError as error:
-            raise Incompatible(f"{host} sent {quoted(str(error))}; update the older side") from None
+            raise Incompatible(f"{host} sent {quoted(str(error))}; {UPDATE}") from None
         if tokenizer is not None and tokenizer != card.tokenizer:
             target = quoted(card.target)
             raise Incompatible(
-                f"{host} serves {target}, whose tokenizer is not this drafter's; use the drafter made for it"
+                f"the small model on this device was not made for {target} of {host}; set `drafter` to one that was"
             )
         return card
 

@@ -53,8 +53,7 @@ async def detect(
         if isinstance(error, Refused) and error.code != "not_found":
             raise
         raise Stranger(
-            f"{endpoint.host} is neither an Outrider verifier nor an OpenAI-compatible server, or not at this address; "
-            f"as a verifier: {stranger}"
+            f"{endpoint.host} is no server that Outrider can use, or the address is wrong: {stranger}"
         ) from None
     if isinstance(stranger, Stranger) and any(model.owned_by == OWNER for model in models):
         raise stranger  # It is a verifier, but somebody else answered for its card: a login page that is gone by now.

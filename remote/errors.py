@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from remote.protocol import Error, ErrorCode
 
+UPDATE = "update Outrider here and on the server"
+"""Advice where the two sides do not understand each other."""
 MAX_QUOTE = 300
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from remote.errors import Broken, Incompatible, quoted
+from remote.errors import UPDATE, Broken, Incompatible, quoted
 from remote.protocol import CutOff, Frame, Memory, Progress, ProtocolError, Verdict
 from remote.reply_limits import MemoryBudget
 from remote.shared_tokens import SharedTokens
@@ -147,7 +147,7 @@ class HostedStream(Metered):
 
     def _take(self, frame: Frame) -> Progress:
         if not isinstance(frame, Progress) or len(frame.tokens) > 4 * self._left:
-            raise Incompatible(f"{self._wire.host} sent what this stream cannot have; update the older side")
+            raise Incompatible(f"{self._wire.host} sent what this stream cannot have; {UPDATE}")
         self._tokens.take_progress(frame)
         self._text_at = self._wire.clock.now()
         took = time.perf_counter() - self._response.sent
@@ -177,4 +177,4 @@ async def next_frame(frames: AsyncIterator[Frame], host: str) -> Frame | None:
     except CutOff:
         raise Broken(f"the reply of {host} broke off; check the network") from None
     except ProtocolError as error:
-        raise Incompatible(f"{host} sent {quoted(str(error))}; update the older side") from None
+        raise Incompatible(f"{host} sent {quoted(str(error))}; {UPDATE}") from None

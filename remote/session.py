@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from drafter.tree import DraftTree
-from remote.errors import Broken, Incompatible, Refused, quoted
+from remote.errors import UPDATE, Broken, Incompatible, Refused, quoted
 from remote.protocol import (
     Conflict,
     Frame,
@@ -172,9 +172,9 @@ class RemoteSession:
         try:
             conflict = decode(await response.read(), Conflict)
         except ProtocolError as error:
-            raise Incompatible(f"{self._wire.host} sent {quoted(str(error))}; update the older side") from None
+            raise Incompatible(f"{self._wire.host} sent {quoted(str(error))}; {UPDATE}") from None
         if conflicts == MAX_CONFLICTS:
-            raise Incompatible(f"{self._wire.host} refuses every base of a round, even none; update the older side")
+            raise Incompatible(f"{self._wire.host} refuses every base of a round, even none; {UPDATE}")
         return 0 if conflicts == MAX_CONFLICTS - 1 else self._tokens.longest_prefix(conflict)
 
     # ---- replies -----------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class RemoteSession:
             if verdict is None:
                 raise Broken(f"the reply of {host} is empty; check the network")
             if not isinstance(verdict, Verdict):
-                raise Incompatible(f"{host} sent memory before its verdict; update the older side")
+                raise Incompatible(f"{host} sent memory before its verdict; {UPDATE}")
             self._tokens.take_verdict(verdict, tree, self._number)
         except BaseException:
             await response.aclose()

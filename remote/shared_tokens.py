@@ -10,11 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from drafter.tree import ROOT, DraftTree
-from remote.errors import Incompatible, quoted
+from remote.errors import UPDATE, Incompatible, quoted
 from remote.protocol import Conflict, Progress, ProtocolError, RunningDigest, Verdict, pack_tokens, unpack_tokens
 from remote.reply_limits import ReplyLimits
-
-OLDER = "update the older side"
 
 
 class SharedTokens:
@@ -58,14 +56,14 @@ class SharedTokens:
         gained, at = [], ROOT
         for node in verdict.accepted:
             if node >= len(tree) or tree.parents[node] != at:
-                raise Incompatible(f"{self._host} accepted node {node}, no child of {at}; {OLDER}")
+                raise Incompatible(f"{self._host} accepted node {node}, no child of {at}; {UPDATE}")
             gained.append(int(tree.tokens[node]))
             at = node
         if verdict.bonus is not None:
             self._limits.check_tokens([verdict.bonus], self._host)
             gained.append(verdict.bonus)
         if not gained and not verdict.finished:
-            raise Incompatible(f"{self._host} gave no token and does not say why; {OLDER}")
+            raise Incompatible(f"{self._host} gave no token and does not say why; {UPDATE}")
         self._commit(gained, verdict.length, verdict.digest, as_said=verdict.round == number)
 
     def take_progress(self, frame: Progress) -> None:
@@ -73,7 +71,7 @@ class SharedTokens:
         try:
             gained = unpack_tokens(frame.tokens)
         except ProtocolError as error:
-            raise Incompatible(f"{self._host} sent {quoted(str(error))}; {OLDER}") from None
+            raise Incompatible(f"{self._host} sent {quoted(str(error))}; {UPDATE}") from None
         self._limits.check_tokens(gained, self._host)
         self._commit(gained, frame.length, frame.digest, as_said=bool(gained))
 
@@ -87,7 +85,7 @@ class SharedTokens:
         after = before + len(gained)
         if not as_said or (length, digest) != (after, self._digests.at(after)):
             self._digests.truncate(before)
-            raise Incompatible(f"{self._host} committed other tokens than it says; {OLDER}")
+            raise Incompatible(f"{self._host} committed other tokens than it says; {UPDATE}")
         self.tokens += gained
         self.held = len(self.tokens)
 

@@ -39,7 +39,7 @@ def _link_down(host: str, options: TransportOptions, error: Exception, hung_up: 
     nearest = host if proxy is None else f"the proxy {proxy}"
     if isinstance(error, httpx.ConnectTimeout):
         advice = "check the network" if options.connect_seconds is None else "check the network, or give it more time"
-        return LinkDown(f"{host} did not let this device connect in time{through}; {advice}")
+        return LinkDown(f"{host} did not answer in time{through}; {advice}")
     if isinstance(error, httpx.TimeoutException):
         return LinkDown(f"{host} was silent for too long; check the network")
     if any(isinstance(cause, socket.gaierror) for cause in causes):

@@ -132,9 +132,8 @@ class Response:
 class Wire:
     """A pool of connections to one server. For the arguments, see `VerifierClient`.
 
-    `accept`: content types of its answers. `peer`: its name in a sentence, with the article. `probed`: the system
-    watches silent connections for life. `keep_alive`: seconds after which an idle connection is not used again.
-    `clock`: for deadlines.
+    `accept`: content types of its answers. `probed`: the system watches silent connections for life. `keep_alive`:
+    seconds after which an idle connection is not used again. `clock`: for deadlines.
     """
 
     def __init__(
@@ -145,7 +144,6 @@ class Wire:
         transport: httpx.AsyncBaseTransport | None = None,
         options: TransportOptions = DEFAULT,
         accept: str = CONTENT_TYPE,
-        peer: str = "a verifier",
         probed: bool = False,
         keep_alive: float = KEEP_ALIVE_SECONDS,
         clock: Clock = CLOCK,
@@ -160,7 +158,6 @@ class Wire:
         """How far the server's clock was ahead of this device's at its last answer, in seconds. None if it tells no
         time."""
         self.clock = clock
-        self._peer = peer
         self._probed = probed
         self._options = options
         headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
@@ -260,7 +257,7 @@ class Wire:
         )
         traffic.up += _size(f"{method} {request.url.raw_path.decode()} HTTP/1.1", request.headers) + len(body or b"")
         if self._http.is_closed:  # Its owner gave the connection up, maybe while this round was on its way.
-            raise Unsent(f"the connection to {self.host} was given up; it is made again as soon as it answers")
+            raise Unsent(f"{self.host} does not answer now; Outrider connects again as soon as it does")
         try:
             with translate_errors(self.host, self._options, watch):
                 response = await self._http.send(request, stream=True)
@@ -285,18 +282,17 @@ class Wire:
 
     def stranger(self, answer: Response) -> RemoteError:
         """The error to raise for an answer that the peer itself would not give."""
-        portal = "a Wi-Fi login page may be in the way, or the address is wrong; open a browser to see"
+        portal = "a Wi-Fi login page may be in the way, or the address is wrong: open the address in a browser"
         if 300 <= answer.status < 400:
-            return Stranger(f"{self.host} redirects to {self.hiding(answer.location) or 'nowhere'}: {portal}")
+            return Stranger(f"{self.host} redirects to {self.hiding(answer.location) or 'nowhere'}; {portal}")
         if answer.status == 401:
-            message = f"{self.host} wants credentials (401); check the token of this remote"
+            message = f"{self.host} did not accept the token, or needs one (401); check the token of this server"
             return Refused(Error(code="unauthorised", message=message, retry=False))
         if answer.status in (502, 503, 504):
-            kind = self._peer.rpartition(" ")[2]
-            return LinkDown(f"a proxy at {self.host} finds no {kind} behind it ({answer.status}); try again later")
-        content = quoted(answer.content_type) or "no content type"
+            return LinkDown(f"a proxy at {self.host} finds no server behind it ({answer.status}); try again later")
+        content = quoted(answer.content_type) or "something of unknown type"
         return Stranger(
-            f"{self.host} answered {answer.status} with {content} instead of {self._peer}'s message: {portal}",
+            f"{self.host} sent {content} (status {answer.status}), not an answer; {portal}",
             answer.status,
         )
 
@@ -313,7 +309,7 @@ def _address(url: str) -> httpx.URL:
     except (httpx.InvalidURL, UnicodeError) as error:
         raise Misconfigured(f"{quoted(url)!r} is no address ({quoted(str(error))}); {advice}") from None
     if address.scheme not in ("http", "https") or not host or not 0 < (address.port or 80) < 1 << 16:
-        raise Misconfigured(f"{quoted(url)!r} is no verifier's address; {advice}")
+        raise Misconfigured(f"{quoted(url)!r} is no address of a server; {advice}")
     for call in ("/chat/completions", "/completions"):
         if address.path.rstrip("/").endswith(call):
             raise Misconfigured(f"{quoted(url)!r} is the address of one request; leave {call} out of it")

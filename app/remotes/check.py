@@ -223,9 +223,8 @@ def _clock(client: VerifierClient) -> Iterator[Finding]:
 async def _verifier(
     client: VerifierClient, card: Card, settings: Settings, rtt: float, drafter: Drafter | None
 ) -> AsyncIterator[Finding]:
-    limits = f"{card.limits.max_tokens} tokens, {card.limits.max_nodes} nodes a round"
-    drafts = ", drafts by itself" if card.drafts else ""
-    yield Finding("ok", "model", f"{card.target}, {card.vocabulary:,} tokens of vocabulary; limits {limits}{drafts}")
+    drafts = "; the server can draft" if card.drafts else ""
+    yield Finding("ok", "model", f"{card.target}; limit {card.limits.max_tokens:,} tokens{drafts}")
     try:
         config = await beside(lambda: read_config(Path(settings.drafter)))
     except DrafterError as error:
@@ -234,7 +233,7 @@ async def _verifier(
     fits = _fits(card, config)
     yield fits
     if fits.state == "broken":
-        text = "offline: this drafter does not fit that server's model, and would write alone"
+        text = "offline: the small model does not fit that server's model, and would answer alone"
         yield Finding("broken", "mode", text)
         return
     yield Finding("ok", "mode", _auto_mode(card, rtt) if settings.mode == "auto" else f"{settings.mode}, by choice")
@@ -244,28 +243,26 @@ async def _verifier(
 
 def _fits(card: Card, config: DrafterConfig) -> Finding:
     """Whether the drafter here was made for the verifier's target."""
-    drafter = f"the drafter for {config.target}"
-    if config.tokenizer and bytes.fromhex(config.tokenizer) != card.tokenizer:
-        text = f"{drafter} has another tokenizer; set `drafter` to the one made for {card.target}"
-        return Finding("broken", "fits", text)
-    if config.vocabulary != card.vocabulary:
-        text = f"{drafter} knows {config.vocabulary:,} tokens; set `drafter` to the one made for that model"
-        return Finding("broken", "fits", text)
+    foreign = bool(config.tokenizer) and bytes.fromhex(config.tokenizer) != card.tokenizer
+    if foreign or config.vocabulary != card.vocabulary:
+        why = "tokenizer" if foreign else "vocabulary"
+        text = f"the small model was made for {config.target}, not for {card.target} (another {why})"
+        return Finding("broken", "fits", f"{text}; set `drafter` to one that was")
     if card.memory is None:
-        text = f"tokenizer and vocabulary fit; {card.target} sends no memory, so {drafter} guesses worse"
-        return Finding("warning", "fits", text)
+        text = "the small model fits, but the server tells it nothing of what the model read"
+        return Finding("warning", "fits", f"{text}, so fewer of its drafts are kept")
     if card.memory.digest.hex() != config.memory:
-        text = f"tokenizer and vocabulary fit; the memory of {card.target} is not for {drafter}, which guesses worse"
-        return Finding("warning", "fits", text)
-    return Finding("ok", "fits", f"tokenizer, vocabulary and memory are those of {drafter}")
+        text = f"the small model was made for a similar model, {config.target}"
+        return Finding("warning", "fits", f"{text}, so fewer of its drafts are kept")
+    return Finding("ok", "fits", f"the small model fits {card.target}")
 
 
 def _auto_mode(card: Card, rtt: float) -> str:
     """The mode that `auto` would begin with on this line, and its figures."""
     meter = ModeMeter()
     meter.drafts = card.drafts
-    mode = meter.choose(rtt)
-    return f"{mode}: {meter.why(rtt)}; measured from the first answer on"
+    meter.choose(rtt)
+    return f"{meter.why(rtt)}; measured from the first answer on"
 
 
 async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Finding:
@@ -279,7 +276,7 @@ async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Findin
     except RemoteError as error:
         return Finding("broken", "answer", str(error), unreachable=_nobody(error))
     trip = f"round trip {1000 * reply.rtt_seconds:.0f} ms"
-    return Finding("ok", "answer", f"{card.target} answers; {trip}, limit {card.limits.max_tokens} tokens")
+    return Finding("ok", "answer", f"{card.target} answers; {trip}, limit {card.limits.max_tokens:,} tokens")
 
 
 async def _endpoint(
@@ -299,7 +296,7 @@ async def _endpoint(
         text = "edge is not possible: the server checks no drafts; choose auto or hosted"
         yield Finding("broken", "mode", text)
     else:
-        yield Finding("ok", "mode", "hosted, without memory: the server checks no drafts, and answers by itself")
+        yield Finding("ok", "mode", "hosted: the server answers without drafts")
     if ask:
         others = "" if len(models) == 1 else f" of {len(models)} models"
         yield await _first_token(client, model, f"{model.id}{others}", after)
@@ -322,7 +319,7 @@ async def _first_token(client: CompletionsClient, model: Model, name: str, after
     except RemoteError as error:
         return Finding("broken", "answer", str(error), unreachable=_nobody(error))
     text = (
-        f"{client.host} is an OpenAI-compatible server; {name} answers, without memory; "
+        f"{client.host} is an OpenAI-compatible server; {name} answers; "
         f"round trip {1000 * (client.rtt_seconds or 0.0):.0f} ms; {after}"
     )
     return Finding("ok", "answer", text)

@@ -239,8 +239,8 @@ class Connection:
         self.modes.drafts = card.drafts
         await self._note(card.memory.digest if card.memory and card.vocabulary == self._vocabulary else None)
         if card.vocabulary != self._vocabulary:
-            sizes = f"{card.vocabulary} tokens, the drafter {self._vocabulary}"
-            raise Incompatible(f"{card.target} has {sizes}; use the drafter made for it")
+            unfit = f"the small model on this device was not made for {card.target}"
+            raise Incompatible(f"{unfit}; set `drafter` to one that was")
         return Verifier(client, card, self._source.name)
 
     async def _note(self, memory: bytes | None) -> None:

@@ -153,11 +153,11 @@ class ModeMeter:
         if len(self.allowed) == 1:
             return ""
         rates = self.rates(rtt_seconds)
-        said = {mode: f"{'' if self.known(mode) else 'about '}{rates[mode]:.0f} tokens/s" for mode in MODES}
+        said = {mode: f"{'' if self.known(mode) else 'about '}{rates[mode]:.0f}" for mode in MODES}
         line = f"round trip {1000 * rtt_seconds:.0f} ms"
         if self.mode == "hosted":
-            return f"drafted there: {said['hosted']}, {said['edge']} from here, {line}"
-        return f"drafted here: {said['edge']}, {said['hosted']} there, {line}"
+            return f"the server drafts: {said['hosted']} tokens/s (this device: {said['edge']}), {line}"
+        return f"this device drafts: {said['edge']} tokens/s (the server: {said['hosted']}), {line}"
 
     def _order(self, rates: dict[Verifying, float], factor: float) -> tuple[Verifying, Verifying | None]:
         """The better mode and the other one. The present mode is better unless the other is `factor` times as fast."""

@@ -163,7 +163,7 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
         try:
             models = await endpoint.models(max(SHORTEST, seconds - (time.monotonic() - begun)))
         except Stranger:
-            return Unusable(port, "what answers there is no model server that Outrider knows")
+            return Unusable(port, "the program there is no model server that Outrider knows")
         except LinkDown:
             return Unusable(port, "what listens there does not answer like a model server")
         except Refused as error:
@@ -183,7 +183,7 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
 
 async def _program(url: str) -> Program | None:
     """Which program listens at an address, by the pages that only it has; None: one that is not known."""
-    wire = Wire(url, accept=JSON, peer="a model server")
+    wire = Wire(url, accept=JSON)
     try:
         if text(_field(await _page(wire, "/api/version"), "version")):
             return OLLAMA

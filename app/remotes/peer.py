@@ -59,7 +59,7 @@ class Endpoint:
     @property
     def why(self) -> str:
         """Who answers, for the status bar."""
-        return f"answered by {short_model(self.model.id)} at {self.name or self.client.host}, without memory"
+        return f"answered by {short_model(self.model.id)} at {self.name or self.client.host}"
 
 
 Peer = Verifier | Endpoint

@@ -100,10 +100,10 @@ class Remotes:
     def get(self, name: str) -> Remote:
         """The remote of this name. Raises `ConfigError`, which lists all names."""
         if name not in self._remotes:
-            known = ", ".join(self._remotes) or "none yet"
+            known = f"; yours: {', '.join(self._remotes)}" if self._remotes else ""
             raise ConfigError(
-                f"there is no server {name!r} (known: {known}); add it with `outrider remote add {name} https://…`, "
-                "or give an address, which starts with http:// or https://"
+                f"there is no server {name!r}{known}. Add it: outrider remote add {name} https://… "
+                "(or give an address with http:// or https://)"
             )
         return self._remotes[name]
 

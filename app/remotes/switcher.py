@@ -87,9 +87,10 @@ class RemoteSwitcher:
         self._asker.use(source)
         self.now, self.fresh = name, NONE
         if self._settings.mode == "offline":
-            return "Outrider was started offline; it counts from the next start."
+            return "Outrider was started offline; your choice is used at the next start."
         if self._settings.remote is not None:
-            return f"Only until Outrider ends: a setting or an option names {self._settings.remote}."
+            named = f"a setting or an option names {self._settings.remote}"
+            return f"Your choice ends when you quit, because {named}."
         return ""
 
     async def save(self, name: str, remote: Remote, token: str | None, was: str | None) -> Remote:

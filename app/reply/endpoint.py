@@ -88,7 +88,7 @@ class EndpointText:
             generation.begin_text(stream)
             generation.written_by(self._endpoint.model.id)
             if refused := _chosen(stream.left_out, generation.given.sampling):
-                yield self._connection.mode("hosted", f"{self._connection.why}; it does not take {refused}")
+                yield self._connection.mode("hosted", f"{self._connection.why}; the server does not accept {refused}")
             async for step in self._read(stream):
                 yield step
         except Unsent as error:
@@ -168,7 +168,7 @@ class EndpointText:
         elif reason in TOOL_CALLS:
             cut_by = "the model asked for a tool, and Outrider has none to offer"
         elif stream.overlong:
-            cut_by, kind = "longer than any answer that is kept", LENGTH
+            cut_by, kind = "it is too long to be kept whole", LENGTH
         elif reason in CUT:
             limit, kind = self._limit(stream)
             cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
@@ -191,15 +191,15 @@ class EndpointText:
             self._connection.lost(self._endpoint, error)
         if isinstance(error, Diverged):
             return NoAnswer(
-                f"{self._host} cannot go on with an answer, and says something else now. "
-                "What there was is kept; ask again for another answer.",
+                f"{self._host} could not continue the answer and began a different one. "
+                "The first part is kept. Ask again for a new answer.",
                 "refused",
             )
         said = str(error).rstrip(".")
         if isinstance(error, Refused) and error.code == "too_long":
             return NoAnswer(f"{said}. Start a new conversation.", "too_long")
         if self._generation.answer.text:
-            return NoAnswer(f"{said}. What came of the answer is kept. To go on: {GO_ON}.", "broken")
+            return NoAnswer(f"{said}. The part that arrived is kept. To go on: {GO_ON}.", "broken")
         if isinstance(error, Refused | Incompatible):
             about_system = self._generation.given.system and "system" in said.lower()
             advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
@@ -208,11 +208,9 @@ class EndpointText:
             return NoAnswer(f"{said}.{advice}", "refused")
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout
-        advice = f"A model that needs more than {first:.3g} s to begin needs a longer first_words_timeout. "
+        advice = f"If the model is slow to begin, set first_words_timeout above {first:.3g} s. "
         slow = advice if "said nothing" in said or "within" in said else ""
-        return NoAnswer(
-            f"{said}. {slow}The question was sent once, and is not sent again by itself: ask again.", "broken"
-        )
+        return NoAnswer(f"{said}. {slow}Outrider does not send a question twice: ask again.", "broken")
 
 
 def _chosen(fields: Sequence[str], sampling: Sampling) -> str:

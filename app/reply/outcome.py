@@ -78,7 +78,7 @@ def failed(request: Request, reply: Reply | None, error: NoAnswer | DrafterError
     if waits:
         what = "The question waits and is sent"
         if reply is not None and reply.answer.text:
-            what = "What there is of the answer stays, and the rest is asked for"
+            what = "The answer so far is kept. The rest follows"
         last = replace(last, message=f"{last.message} {what} when the server is back.", queued=True)
     settles = request.settles(done=False, verified=False, never=never)
     return ReplyOutcome("failed", last, settles=settles, waits=waits)
@@ -143,7 +143,7 @@ def _cut(generation: Generation) -> str:
     if generation.cut_by or generation.reason != "length":
         return _one_line(generation.cut_by)
     if _cut_kind(generation) == "context":
-        return "the conversation is as long as can be read"
+        return "the conversation has reached the length that the model can read"
     return f"cut at {generation.given.most:,} tokens (max_tokens)"
 
 

@@ -21,5 +21,5 @@ def edit(store: Store, message_id: str, text: str, attachments: Sequence[Attachm
     """Store another wording of a question beside it; returns its pending answer. Raises `NoAnswer`, `StorageError`."""
     question = store.messages.get(message_id)
     if question.role != "user":
-        raise NoAnswer("Only a question can be put in other words; have the answer given again.", "internal")
+        raise NoAnswer("Only a question can be edited; ask for another answer instead.", "internal")
     return store.messages.ask(question.conversation_id, text, parent_id=question.parent_id, attachments=attachments)

@@ -214,8 +214,8 @@ class Reply:
         passing = not connection.refuses and not isinstance(connection.error, SourceFailed)
         said = f"No answer: {_sentence(connection.why)}"
         if self._offline.allowed and not connection.fits and passing:
-            said += " The small model on this device is not known to fit that server's model, so it does not answer"
-            said += " in its place (to ask it: --mode offline)."
+            said += " The small model on this device may not match that server's model, so it stays silent."
+            said += " To ask it anyway: --mode offline."
         return NoAnswer(said, code, passing=passing)
 
 

@@ -180,13 +180,13 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
     if cut.status in ("pending", "streaming"):
         raise _impossible("That answer is still being written; wait until it is done.")
     if not cut.text:
-        raise _impossible("There is nothing of that answer to go on with; have it given again.")
+        raise _impossible("That answer has no text to continue; ask for another answer.")
     begun = spelt(text, cut)
     if _is_complete(begun, text.stop_tokens):
         raise _impossible("That answer is complete; ask for more in a new question.")
     if not is_spelt(text, begun):
         raise _impossible(
-            "The tokenizer here cannot spell that answer, so nobody can go on with it; have it given again."
+            "The small model cannot read that answer exactly, so nobody can continue it; ask for another answer."
         )
     most = None if settings.max_tokens is None else len(begun.tokens) + settings.max_tokens
     sent = "" if begun is cut else cut.text

@@ -62,7 +62,6 @@ class CompletionsClient:
             transport=transport,
             options=options,
             accept=accept,
-            peer="a chat server",
             probed=True,
             keep_alive=IDLE_SECONDS,
             clock=clock,

@@ -12,7 +12,8 @@ from remote.openai.error_bodies import ErrorBody, read_error
 from remote.protocol import Error, ErrorCode
 from remote.wire import Response, Wire
 
-ADVICE = "check the token of this remote"
+ADVICE, ADVISED = "check the token of this server (outrider remote token NAME)", "check the token"
+"""What to do about a wrong token, and words of a server that says so itself."""
 SPENT = "insufficient_quota"
 """A limit that waiting does not lift."""
 WAITING = (429, 503)
@@ -84,7 +85,7 @@ def refused(
     code: ErrorCode = "bad_request"
     if status in (401, 403) or (status == 400 and WRONG_KEY.search(message[:MAX_JUDGED])):
         code = "unauthorised"
-        if ADVICE not in message.lower():
+        if ADVISED not in message.lower():
             message = f"{message}; {ADVICE}"
     elif status == 429:
         code = "busy"

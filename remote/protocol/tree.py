@@ -54,14 +54,14 @@ class Tree(Struct, frozen=True):
         if len(self.tokens) % 4 or len(self.parents) != 2 * nodes:
             raise ProtocolError(f"tree of {len(self.tokens)} token bytes and {len(self.parents)} parent bytes")
         if nodes > limits.max_nodes:
-            raise ProtocolError(f"tree of {nodes} nodes; this verifier takes {limits.max_nodes}")
+            raise ProtocolError(f"tree of {nodes} nodes; this server takes {limits.max_nodes}")
         tokens, parents = np.frombuffer(self.tokens, "<i4"), np.frombuffer(self.parents, "<i2")
         try:
             tree = DraftTree(tokens, parents, candidates=self._candidates(parents))
         except MalformedTree as error:
             raise ProtocolError(f"malformed tree: {error}") from None
         if nodes and int(tree.depths().max()) > limits.max_depth:
-            raise ProtocolError(f"tree of depth {int(tree.depths().max())}; this verifier takes {limits.max_depth}")
+            raise ProtocolError(f"tree of depth {int(tree.depths().max())}; this server takes {limits.max_depth}")
         return tree
 
     def _candidates(self, parents: np.ndarray) -> dict[int, Candidates] | None:

@@ -212,7 +212,7 @@ class Completions:
         if request.model:
             self._check_model(request.model)
         if request.n not in (None, 1):
-            raise CompletionRefused(f"n is {request.n}; this verifier writes one answer at a time.")
+            raise CompletionRefused(f"n is {request.n}; this server writes one answer at a time.")
         if not self._card.chat_template:
             raise CompletionRefused(f"{self._card.target} has no chat template, so it takes no messages.")
         messages = [_plain(message) for message in request.messages]

@@ -231,12 +231,12 @@ async def _read(request: Request, limit: int) -> bytes:
     """Read the whole body. Raises `TooLarge` as soon as it is known to exceed `limit` bytes."""
     announced = request.headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced) > limit:
-        raise TooLarge(f"A body of {announced} bytes; this verifier reads {limit}.")
+        raise TooLarge(f"A body of {announced} bytes; this server reads {limit}.")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
-            raise TooLarge(f"A body of more than {limit} bytes; this verifier reads no further.")
+            raise TooLarge(f"A body of more than {limit} bytes; this server reads no further.")
     return bytes(body)
 
 
@@ -292,4 +292,4 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    return _error(request, "internal", "The verifier failed; its log says why. The session is kept.", retry=True)
+    return _error(request, "internal", "The server failed; its log says why. The session is kept.", retry=True)

@@ -109,7 +109,7 @@ class BearerAuth:
         refusal, status = self._refusal(headers) if guarded else None, 401
         if refusal is None and guarded and not self._is_known(headers.get("host")):
             refusal, status = (
-                "Without a token this verifier answers to localhost only; allow others by --allow-host.",
+                "Without a token this server answers to localhost only; allow others by --allow-host.",
                 421,
             )
         if refusal is None:
@@ -127,9 +127,9 @@ class BearerAuth:
 
     def _refusal(self, headers: Headers) -> str | None:
         if self.token is None:
-            return "A verifier without a token takes no requests from web pages." if "origin" in headers else None
+            return "A server without a token takes no requests from web pages." if "origin" in headers else None
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         # compare_digest takes the same time for any wrong token, so a token cannot be guessed byte by byte.
         if scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode(), self.token):
             return None
-        return "This verifier needs a token, and none or a wrong one was sent. Check the token of this remote."
+        return "This server needs a token, and none or a wrong one was sent. Check the token of this server."

@@ -1,6 +1,6 @@
 """`outrider serve`: load a target, bind, and answer until told to stop.
 
-Stdout carries one line, `outrider verifier ready at URL`, once requests are answered. Everything else goes to stderr:
+Stdout carries one line, `outrider server ready at URL`, once requests are answered. Everything else goes to stderr:
 what is loaded, how large it is, and how long it took.
 """
 
@@ -106,7 +106,7 @@ def serve(
         with _timed_step(f"loading {model}{stored_size(Path(model))}"):
             target = load_target(model, quantize=quantize)
         _say(f"{target.name}: {model_size(target.model)}")
-        with _timed_step("checking that it verifies drafts"):
+        with _timed_step("testing whether it can check drafts"):
             engine = Engine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
         own = None
         if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
@@ -137,7 +137,7 @@ def serve(
         name = f"[{host}]" if ":" in host else host
         url = f"{'https' if config.is_ssl else 'http'}://{name}:{listener.getsockname()[1]}"
         with contextlib.suppress(KeyboardInterrupt):
-            Server(config, lambda: print(f"outrider verifier ready at {url}", flush=True)).run(sockets=[listener])
+            Server(config, lambda: print(f"outrider server ready at {url}", flush=True)).run(sockets=[listener])
 
 
 def _say(sentence: str) -> None:

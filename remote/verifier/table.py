@@ -109,7 +109,7 @@ class Table:
         """
         wanted = self._bytes(session, max(rows, session.reserved))
         if wanted > self.max_bytes:
-            raise TooLong(f"{rows} tokens take {wanted >> 20} MB; this verifier keeps {self.max_bytes >> 20} MB")
+            raise TooLong(f"{rows} tokens take {wanted >> 20} MB; this server keeps {self.max_bytes >> 20} MB")
         others = {other: self._bytes(held, held.reserved) for other, held in self._sessions.items() if other != name}
         held, leaving = sum(others.values()), list[str]()
         idle = (other for other in others if not self._sessions[other].running)

@@ -47,7 +47,7 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
         local = Path(model).is_dir()  # Then no network is asked.
         config = AutoConfig.from_pretrained(model, local_files_only=local, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        raise UnknownModel(f"{model} is no model this verifier can load: {_first_line(error)}") from error
+        raise UnknownModel(f"{model} is no model that this server can load: {_first_line(error)}") from error
     tokenizer, template, end, special_tokens = _text_side(model)
     try:
         loaded, report = AutoModelForCausalLM.from_pretrained(

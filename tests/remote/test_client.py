@@ -425,7 +425,7 @@ PAGE = b"<html>Welcome to Airport Wi-Fi</html>"
     ("reply", "sentence"),
     [
         (http(PAGE, content_type="text/html"), "text/html"),
-        (http(PAGE, content_type=None), "no content type"),
+        (http(PAGE, content_type=None), "something of unknown type"),
         (http(b"{}", content_type="application/json"), "application/json"),
         (http(b"", status="302 Found", extra="location: http://portal.example/\x1b[2J\r\n"), "location header"),
         (http(b"", status="302 Found", extra="location: http://portal.example/login\r\n"), "portal.example/login"),
@@ -549,7 +549,7 @@ async def test_the_card_tells_who_the_verifier_is(client: VerifierClient) -> Non
         (msgspec.msgpack.encode({"version": VERSION + 1, "anything": "else"}), "update outrider on this device"),
         (msgspec.msgpack.encode({"version": VERSION - 1}), "update the server"),
         (msgspec.msgpack.encode({"version": VERSION}), "not a Card"),
-        (b"garbage", "update the older side"),
+        (b"garbage", "update Outrider here and on the server"),
     ],
 )
 async def test_a_card_of_another_version_is_incompatible(body: bytes, sentence: str) -> None:

@@ -324,9 +324,9 @@ def test_any_bytes_unpack_to_a_tree_or_raise_protocol_error(tokens: bytes, paren
 def test_a_tree_stays_within_the_limits() -> None:
     chain = Tree.pack(DraftTree.chain([1, 2, 3]))
     assert len(chain.unpack(Limits(max_nodes=3, max_depth=3, max_tokens=1, max_body_bytes=1))) == 3
-    with pytest.raises(ProtocolError, match="3 nodes; this verifier takes 2"):
+    with pytest.raises(ProtocolError, match="3 nodes; this server takes 2"):
         chain.unpack(Limits(max_nodes=2, max_depth=3, max_tokens=1, max_body_bytes=1))
-    with pytest.raises(ProtocolError, match="depth 3; this verifier takes 2"):
+    with pytest.raises(ProtocolError, match="depth 3; this server takes 2"):
         chain.unpack(Limits(max_nodes=3, max_depth=2, max_tokens=1, max_body_bytes=1))
 
 

@@ -107,4 +107,4 @@ def test_what_is_not_allowed_is_never_chosen() -> None:
 def test_the_reason_names_both_rates_and_the_line() -> None:
     known = meter(edge=9)
     known.choose(0.250)
-    assert known.why(0.250) == "drafted there: about 56 tokens/s, 26 tokens/s from here, round trip 250 ms"
+    assert known.why(0.250) == "the server drafts: about 56 tokens/s (this device: 26), round trip 250 ms"

@@ -209,7 +209,7 @@ def test_what_the_setting_means(folders: Folders, no_ring: None) -> None:
     assert remotes.meant_by(None) is None and remotes.meant_by("home") == "home"
     remotes.use("office")
     assert (remotes.meant_by(None), remotes.meant_by("home"), remotes.meant_by("bundled")) == ("office", "home", None)
-    with pytest.raises(ConfigError, match="known: office, home.*outrider remote add.*https://"):
+    with pytest.raises(ConfigError, match="yours: office, home.*outrider remote add.*https://"):
         remotes.meant_by("ofice")
 
 

@@ -67,7 +67,7 @@ def counted(kept: int, dropped: int) -> dict[str, Any]:
 
 COUNTING = service(*PLAIN[:2], counted(3, 2), "[DONE]")
 SILENT = service()
-AGAIN, KEPT = "answered again by talker", "sent as a prediction: talker kept 3 of 5 tokens"
+AGAIN, KEPT = "answered again by talker", "talker got the offline answer as a suggestion and kept 3 of 5 tokens"
 REFUSING = exchange("openai", "a model without predicted outputs")
 
 
@@ -75,7 +75,7 @@ REFUSING = exchange("openai", "a model without predicted outputs")
     ("server", "asked", "again", "said"),
     [
         (Playback(COUNTING), [True], AnsweredAgain("talker", True, (3, 2)), KEPT),
-        (Playback(SILENT), [True], AnsweredAgain("talker", True), f"{AGAIN}, with the offline answer as a prediction"),
+        (Playback(SILENT), [True], AnsweredAgain("talker", True), f"{AGAIN}, with the offline answer as a suggestion"),
         (Playback(REFUSING), [True, False], AnsweredAgain("talker", False), AGAIN),
         (Playback(SILENT, owner="vllm"), [False], AnsweredAgain("talker", False), AGAIN),
     ],
@@ -94,7 +94,7 @@ async def test_the_question_is_answered_again_and_the_note_says_how(
         heard, judged = await verify(opened, answer.id)
         assert heard.failed is None and heard.done is not None and heard.text == "ls -l"
         assert judged == Judged(answer.id, 2, 4, "Run\n\n… here", 5, again)
-        assert str(judged) == f"{said}; 50 % of the words agree"
+        assert str(judged) == f"{said}; 50 % of the words are the same"
         newer = opened.store.branches.thread(answer.conversation_id)[-1]
         assert (newer.id, newer.text, newer.tokens, newer.verifies) == (heard.message, "ls -l", (), answer.id)
         assert stored_judgement(newer, answer) == judged, "it is told the same when it is read again"
@@ -238,14 +238,14 @@ async def test_what_cut_an_answer_is_told_in_every_dialect(
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (exchange("openai", "wrong key"), "check the token of this remote"),
+        (exchange("openai", "wrong key"), "check the token of this server"),
         (exchange("openai", "context too long"), "Start a new conversation"),
-        (exchange("gemini", "wrong key: 400, in a list"), "check the token of this remote"),
+        (exchange("gemini", "wrong key: 400, in a list"), "check the token of this server"),
         (exchange("mistral", "a complaint about a message"), "messages.0.user.name: Extra inputs"),
         (exchange("openrouter", "no money left"), "Insufficient credits"),
         (exchange("ollama", "unknown model"), "try pulling it first"),
         (exchange("lm_studio", "the context is too long, inside a stream"), "Start a new conversation"),
-        (exchange("sglang", "an error in the stream"), "The request is aborted. What came of the answer is kept"),
+        (exchange("sglang", "an error in the stream"), "The request is aborted. The part that arrived is kept"),
     ],
     ids=str,
 )
@@ -274,4 +274,4 @@ async def test_a_field_of_the_sampling_that_was_chosen_and_is_not_taken_is_told(
         heard = await ask(opened, QUESTION)
     assert heard.done is not None and heard.text == "ls -l"
     told = [event.why for event in heard.events if isinstance(event, ModeChanged)]
-    assert told[-1].endswith("; it does not take temperature") == bool(temperature)
+    assert told[-1].endswith("; the server does not accept temperature") == bool(temperature)

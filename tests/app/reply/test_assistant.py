@@ -215,7 +215,7 @@ async def test_auto_mode_takes_the_faster_mode_and_says_why(
         measured(edge=1000.0, hosted=1.0)
         heard = await ask(opened, "list files")
         chosen = [event for event in heard.events if isinstance(event, ModeChanged)][-1]
-        assert chosen.mode == "hosted" and "from here, round trip" in chosen.why
+        assert chosen.mode == "hosted" and "the server drafts: " in chosen.why
         # A verifier whose streams turn out slow is asked for rounds instead.
         measured(edge=1.0, hosted=1000.0)
         again = await ask(opened, "and hidden ones")

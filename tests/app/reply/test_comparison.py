@@ -21,7 +21,7 @@ def count(text: str) -> int:
     return sum(not word.startswith("```") for word in text.split())
 
 
-PREDICTED = "answered again by m, with the offline answer as a prediction"
+PREDICTED = "answered again by m, with the offline answer as a suggestion"
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_a_hostile_answer_costs_little_time() -> None:
 @pytest.mark.parametrize(
     ("again", "kept", "said"),
     [
-        (AnsweredAgain("m", False), 83, "answered again by m; 83 % of the words agree"),
-        (AnsweredAgain("m", False), 99.9, "answered again by m; 99 % of the words agree"),
-        (AnsweredAgain("m", False), 100, "answered again by m; all words of the offline answer agree"),
-        (AnsweredAgain("m", False), 0, "answered again by m; no word of the offline answer agrees"),
-        (AnsweredAgain("m", True), 0.1, f"{PREDICTED}; 1 % of the words agree"),
+        (AnsweredAgain("m", False), 83, "answered again by m; 83 % of the words are the same"),
+        (AnsweredAgain("m", False), 99.9, "answered again by m; 99 % of the words are the same"),
+        (AnsweredAgain("m", False), 100, "answered again by m; all words are the same"),
+        (AnsweredAgain("m", False), 0, "answered again by m; no word is the same"),
+        (AnsweredAgain("m", True), 0.1, f"{PREDICTED}; 1 % of the words are the same"),
         (
             AnsweredAgain("m", True, (12, 2)),
             83,
-            "sent as a prediction: m kept 12 of 14 tokens; 83 % of the words agree",
+            "m got the offline answer as a suggestion and kept 12 of 14 tokens; 83 % of the words are the same",
         ),
     ],
 )

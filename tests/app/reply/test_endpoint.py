@@ -87,7 +87,7 @@ async def test_a_verifiers_chat_address_answers_with_the_targets_own_text(
         heard.done is not None and heard.done.reason == "length" and heard.done.cut == "cut at 40 tokens (max_tokens)"
     )
     assert heard.modes[-1] == "hosted"
-    assert why(heard)[-1] == f"answered by target at 127.0.0.1:{verifier.port}, without memory"
+    assert why(heard)[-1] == f"answered by target at 127.0.0.1:{verifier.port}"
     stats = heard.done.stats
     assert stats.streamed == 40 and stats.counted and stats.bytes_down > stats.bytes_up > 0 and stats.rtt_ms
 
@@ -381,7 +381,7 @@ async def test_the_doctor_says_who_is_at_an_address(
     assert "target answers; round trip" in capsys.readouterr().out
     assert await examine({**options, "remote": verifier.url + "/v1"}) == 0
     said = capsys.readouterr().out
-    assert "an OpenAI-compatible server; target answers, without memory" in said and "can be continued" in said
+    assert "an OpenAI-compatible server; target answers; round trip" in said and "can be continued" in said
     async with ChatServer([Script(["x"])]).listening() as port:
         options["remote"] = f"http://127.0.0.1:{port}"
         assert await examine(options) == 0

@@ -41,7 +41,10 @@ async def test_a_full_context_ends_an_answer_and_is_named(
         heard = await ask(opened, nearly_full(drafter, min(CONTEXT_TOKENS, card.limits.max_tokens)))
     assert heard.done is not None and 0 < len(heard.done.token_ids) <= 2 * ROOM
     assert (heard.done.reason, heard.done.cut_by, heard.done.full) == ("length", "context", True)
-    assert heard.done.cut == "the conversation is as long as can be read" and heard.done.model == card.target
+    assert (
+        heard.done.cut == "the conversation has reached the length that the model can read"
+        and heard.done.model == card.target
+    )
 
 
 async def test_the_drafter_alone_has_a_guard(drafter: Drafter, database: Path) -> None:

@@ -306,7 +306,7 @@ async def test_what_cannot_go_on_says_why(drafter: Drafter, database: Path, monk
         refused = {
             whole.id: "complete",
             ended.id: "complete",
-            empty.id: "given again",
+            empty.id: "no text to continue; ask for another answer",
             writing.id: "still being written",
             store.branches.thread(ended.conversation_id)[0].id: "question",
             "c0ffee": "c0ffee",

@@ -120,10 +120,11 @@ VERIFIED = Stats(rounds=4, verified=14, seconds=2.0)
 
 
 def test_the_status_bar_counts_what_was_streamed() -> None:
-    assert figures(STREAMED, 80).plain == "20 tok/s  ~40 tokens"
+    assert figures(STREAMED, 80, short=True).plain == "20 tok/s  ~40 tokens"
     counted = Stats(seconds=2.0, streamed=38, counted=True)
-    assert figures(counted, 80).plain == "19 tok/s  38 tokens"
-    assert "14 checked" in figures(VERIFIED, 80).plain and "tokens" not in figures(VERIFIED, 80).plain
+    assert figures(counted, 80, short=False).plain == "19 tokens/s  38 tokens"
+    assert figures(VERIFIED, 80, short=True).plain == "7 tok/s  14 checked"
+    assert figures(VERIFIED, 80, short=False).plain == "7 tokens/s  14 tokens checked"
 
 
 def panel(*answers: Stats) -> str:

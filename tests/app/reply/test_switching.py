@@ -84,9 +84,7 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(
         assert heard.done is not None and heard.text == expected.text
         assert heard.done.provenance == (True,) * len(heard.done.token_ids) and server.asked == []
         # What the reply reported last was the old one's; the status bar hears of the new one without another question.
-        await until(
-            lambda: said[-1:] == [ModeChanged("hosted", f"answered by talker at 127.0.0.1:{port}, without memory")]
-        )
+        await until(lambda: said[-1:] == [ModeChanged("hosted", f"answered by talker at 127.0.0.1:{port}")])
         await until(lambda: not opened._leaving)
         assert (await ask(opened, "why?")).text == SAID
         watching.cancel()

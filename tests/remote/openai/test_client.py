@@ -434,7 +434,7 @@ async def test_a_verifier_behind_a_login_page_that_just_went_is_no_plain_server(
 async def test_who_is_neither_is_told_in_a_sentence() -> None:
     for page in (NOT_FOUND, http(PAGE, content_type="text/html")):
         async with by_path({}, page) as port:
-            with pytest.raises(Stranger, match="neither an Outrider verifier nor an OpenAI-compatible server"):
+            with pytest.raises(Stranger, match="no server that Outrider can use, or the address is wrong"):
                 await found(f"http://127.0.0.1:{port}")
     async with by_path({}, openai_error(None, "401 No")) as port:
         with pytest.raises(Refused, match="token"):

@@ -172,7 +172,7 @@ def test_the_process_says_when_it_is_ready_and_ends_with_its_stdin(saved: Path, 
     assert process.stdin is not None and process.stdout is not None
     try:
         line = process.stdout.readline()
-        assert line.startswith("outrider verifier ready at http://127.0.0.1:")
+        assert line.startswith("outrider server ready at http://127.0.0.1:")
         reply = httpx.get(line.split()[-1] + "/v1/card", timeout=120)
         shown = decode(reply.content, Card)
         assert shown.memory is not None and shown.memory.digest == tiny_encoder().digest

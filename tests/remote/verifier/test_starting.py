@@ -24,7 +24,7 @@ def started(pair: Path, *options: str) -> tuple[Card, str, str]:
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     try:
         line = process.stdout.readline()
-        assert line.startswith("outrider verifier ready at http://"), process.stderr.read()
+        assert line.startswith("outrider server ready at http://"), process.stderr.read()
         url = "http://127.0.0.1:" + line.strip().rpartition(":")[2]
         token = {"Authorization": "Bearer 0123456789abcdef"}
         shown = decode(httpx.get(f"{url}/v1/card", timeout=300, headers=token, trust_env=False).content, Card)
