@@ -1,4 +1,4 @@
-"""`outrider fix`: a mend for the last command, in the next line of the shell or on stdout."""
+"""`outrider fix`: a fix for the last command, in the next line of the shell or on stdout."""
 
 from __future__ import annotations
 

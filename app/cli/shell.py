@@ -21,8 +21,13 @@ def shell(
     name: Annotated[
         Literal["bash", "zsh", "fish"] | None, typer.Argument(metavar="[SHELL]", help="bash, zsh or fish.")
     ] = None,
-    status: Annotated[bool, typer.Option("--status", help="Say whether the helper runs, and what it takes.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End the helper. The next key starts another one.")] = False,
+    status: Annotated[
+        bool,
+        typer.Option("--status", help="Say whether the background helper runs, and how much memory it uses."),
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="End the background helper. The next key starts another one.")
+    ] = False,
 ) -> None:
     """Print the keys for your shell. One turns words into a command, one explains a command.
 
@@ -31,7 +36,7 @@ def shell(
     eval "$(outrider shell zsh)"        # in ~/.zshrc
     outrider shell fish | source        # in ~/.config/fish/config.fish
 
-    Alt+M turns the words in the line into a command, and mends the last command where the line is empty. Alt+I
+    Alt+M turns the words in the line into a command, and repairs the last command if the line is empty. Alt+I
     explains the command in the line. Nothing is run by itself.
     """
     if sys.platform == "win32":

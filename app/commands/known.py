@@ -45,7 +45,7 @@ COREUTILS = _names(
     """
 )
 """Programs of GNU coreutils. Some devices have them with a `g` before the name, or as one program."""
-UNKNOWN = "runs `{}`, which is neither on this device nor on any page: there may be no such program"
+UNKNOWN = "runs `{}`, which is not installed here and is in no manual that Outrider has; it may not exist"
 _NAME = re.compile(r"[\w.+@\[:-]+$")
 
 

@@ -107,7 +107,7 @@ def misspelt_program(failure: Failure) -> Mend | None:
         if name is None or "/" in name.value or "$" in name.value or failure.runs(name.value):
             continue
         if (meant := nearest(name.value, _programs(failure.path))) is not None:
-            return Mend(replaced(failure.command, name, meant), f"{name.value} is not there, {meant} is")
+            return Mend(replaced(failure.command, name, meant), f"there is no {name.value}; did you mean {meant}?")
         return None
     return None
 
@@ -122,7 +122,7 @@ def misspelt_git_command(failure: Failure) -> Mend | None:
         if given is None or words[words.index(given) - 1].value in ("-C", "-c"):
             return None
         if (meant := nearest(given.value, _git_commands(failure))) is not None:
-            return Mend(replaced(failure.command, given, meant), f"git has no {given.value}, but {meant}")
+            return Mend(replaced(failure.command, given, meant), f"git has no {given.value}; did you mean {meant}?")
     return None
 
 

@@ -58,9 +58,9 @@ def removal(command: SimpleCommand) -> Iterator[Finding]:
     empty = next((name for word in operands if recursive and (name := empty_variable(word))), None)
     severity = WARNING
     if arguments.has("-i", "-I", "--interactive") and not arguments.has("-f", "--force"):
-        sentence, severity = f"{sentence}, after a question", NOTICE
+        sentence, severity = f"asks, then {sentence}", NOTICE
     elif arguments.has("-f", "--force"):
-        sentence += ", without a question"
+        sentence += ", without asking"
     if empty:
         sentence += f"; if `{empty}` is empty, it deletes everything on this device"
     all_of_it = (recursive and wide) or any(word.pattern and whole_system(word) for word in operands)
@@ -152,7 +152,9 @@ def into_nothing(command: SimpleCommand) -> Iterator[Finding]:
     elif command.program == "rsync" and not arguments.has("-n", "--dry-run", "--list-only"):
         if any(name.startswith("--del") for name in arguments.names):
             yield Finding(
-                WARNING, f"deletes in {named(operands[-1:]) or 'the target'} what is not in the source", operands[-1:]
+                WARNING,
+                f"deletes in {named(operands[-1:]) or 'the destination'} what is not in the source",
+                operands[-1:],
             )
         if arguments.has("--remove-source-files"):
             yield Finding(WARNING, f"deletes {named(operands[:-1])} after the copy", operands[:-1])

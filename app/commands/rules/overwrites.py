@@ -235,8 +235,8 @@ OVERWRITES: tuple[Rule, ...] = (
             "replaces files that exist, also newer ones",
             options="--overwrite --recursive-unlink",
         ),
-        Row(_O, NOTICE, "unzip", "replaces files that exist, without a question", options="-o"),
-        Row(_O, NOTICE, "7z|7za x|e", "replaces files that exist, without a question", options="-y -aoa"),
+        Row(_O, NOTICE, "unzip", "replaces files that exist, without asking", options="-o"),
+        Row(_O, NOTICE, "7z|7za x|e", "replaces files that exist, without asking", options="-y -aoa"),
         Row(_O, NOTICE, "ffmpeg", "replaces the output file if it exists", options="-y"),
         Row(_O, WARNING, "mogrify", "changes the images in place, and keeps no copy", without="-path", operands=True),
         Row(

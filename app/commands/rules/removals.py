@@ -25,7 +25,8 @@ REMOVALS: tuple[Rule, ...] = rules(
         options="-v --volumes",
     ),
     Row(_D, NOTICE, "docker|podman|nerdctl rmi", "deletes the image {what}", operands=True),
-    Row(_D, WARNING, "podman rm|rmi", "deletes all of them", options="-a --all"),
+    Row(_D, WARNING, "podman rm", "deletes all containers", options="-a --all"),
+    Row(_D, WARNING, "podman rmi", "deletes all images", options="-a --all"),
     Row(
         _D,
         NOTICE,
@@ -93,7 +94,7 @@ REMOVALS: tuple[Rule, ...] = rules(
         _D,
         WARNING,
         "aws s3 sync",
-        "deletes in the target what is not in the source",
+        "deletes in the destination what is not in the source",
         options="--delete",
         without="--dryrun",
     ),

@@ -38,7 +38,7 @@ async def test_the_risks_stand_on_stderr_and_the_answer_alone_on_stdout(tmp_path
     assert (ran.returncode, ran.stdout.strip()) == (0, ANSWER.strip())
     assert [line for line in ran.stderr.splitlines() if "`" in line] == [
         "outrider: notice: `sudo rm -rf build` runs `rm` as root (your question did not ask for it)",
-        "outrider: warning: `rm -rf build` deletes `build` and everything in it, without a question",
+        "outrider: warning: `rm -rf build` deletes `build` and everything in it, without asking",
         "outrider: notice: `ls > out.txt` writes `out.txt`; what was in it before is lost"
         " (your question did not ask for it)",
     ]

@@ -132,4 +132,6 @@ def test_a_program_that_nothing_knows_is_named() -> None:
     known, unknown = risks("sudo tar xf a.tar", path=""), risks("cat a | frobnicate --all", path="")
     assert (made_up(known), made_up(unknown)) == (None, "frobnicate")
     (note,) = risk_notes(unknown, "frobnicate all of it")
-    assert note.startswith("warning: it runs `frobnicate`, which is neither on this device nor on any page")
+    assert note.startswith(
+        "warning: it runs `frobnicate`, which is not installed here and is in no manual that Outrider has"
+    )
