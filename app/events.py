@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Mode = Literal["edge", "hosted", "offline", "warming"]
 """Who drafts and who verifies now. edge: the device drafts, the verifier verifies. hosted: the verifier does both.
 offline: the device drafts and nobody verifies. warming: a verifier is starting."""
+MODE_WORDS: dict[Mode, str] = {"edge": "online", "hosted": "online", "offline": "offline", "warming": "connecting"}
+"""What a person reads of each mode."""
 EndReason = Literal["end", "length", "stopped"]
 """Why an answer is over: the model ended it, a limit was reached, or the person stopped it."""
 Cut = Literal["length", "context", "filter"]
@@ -77,10 +79,7 @@ class SystemUnread:
     """The conversation has a system prompt, and whoever answers now does not read it. Said once a conversation."""
 
     def __str__(self) -> str:
-        return (
-            "This model is asked in its own way, with pages before each question, and reads no system prompt. "
-            "The conversation keeps its system prompt, and other models read it."
-        )
+        return "This model does not read system prompts. Yours is kept for other models."
 
 
 @dataclass(frozen=True)
@@ -96,6 +95,11 @@ class ModeChanged:
     """Name of the model that answers; empty if no server is there."""
     checks: bool = field(default=True, compare=False)
     """The server checks drafts. False: it streams its answers and checks nothing."""
+
+    def __str__(self) -> str:
+        """The mode and its reason in words. A reason that names the mode needs nothing before it."""
+        word = MODE_WORDS[self.mode]
+        return self.why if self.why.startswith(word) else f"{word}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -218,17 +222,18 @@ class Judged:
     @property
     def _agreement(self) -> str:
         if self.kept in (0, self.of):
-            return "all words of the offline answer agree" if self.kept else "no word of the offline answer agrees"
-        return f"{max(1, 100 * self.kept // self.of)} % of the words agree"
+            return "all words are the same" if self.kept else "no word is the same"
+        return f"{max(1, 100 * self.kept // self.of)} % of the words are the same"
 
 
 def _answered(again: AnsweredAgain) -> str:
     """Who answered again, and what was made of the prediction."""
     if again.tokens is not None:
         kept, dropped = again.tokens
-        return f"sent as a prediction: {short_model(again.model)} kept {kept} of {kept + dropped} tokens"
+        model = short_model(again.model)
+        return f"{model} got the offline answer as a suggestion and kept {kept} of {kept + dropped} tokens"
     return f"answered again by {short_model(again.model)}" + (
-        ", with the offline answer as a prediction" if again.predicted else ""
+        ", with the offline answer as a suggestion" if again.predicted else ""
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
-GO_ON = 'the key g on the answer, in the chat; or outrider ask -c "go on"'
+GO_ON = 'press g on the answer in the chat, or run outrider ask -c "go on"'
 """Advice: how to continue an answer that is not whole."""
 ANEW = "start a new conversation"
 """Advice for a conversation that is too long to be continued."""

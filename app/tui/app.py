@@ -149,11 +149,12 @@ class OutriderApp(App[None]):
         try:
             copied = await copy(text, {} if self.is_headless else os.environ)
         except OSError as error:
-            self.notify(f"It could not be copied, nor saved: {error}.", severity="error", markup=False)
+            said = f"The text could not be copied or saved to a file: {error}. Select a smaller part."
+            self.notify(said, severity="error", markup=False)
             return
         if copied.file is not None:
             self.notify(
-                f"{len(text):,} characters are more than the terminal takes; they are in {copied.file}.",
+                f"The text is too long to copy ({len(text):,} characters). It was saved to {copied.file}.",
                 title="Saved",
                 timeout=15,
                 markup=False,
@@ -186,7 +187,7 @@ class OutriderApp(App[None]):
     def action_suspend_process(self) -> None:
         """Stop the whole job, as any program on Ctrl+Z, where a shell waits for it that can bring it back."""
         if not has_shell():
-            self.notify("No shell waits here that could bring it back, so it goes on.", severity="warning")
+            self.notify("Outrider cannot be suspended here, because no shell started it.", severity="warning")
             return
         with self.suspend():
             stop_job()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_LINES = 8
 """Lines below one block. A script of many lines has more; they are counted."""
 UNASKED = "not asked for"
-UNCHECKED = BlockNotes((), (NoteLine((("notice: what this would do could not be checked", ".notice"),)),))
+UNCHECKED = BlockNotes((), (NoteLine((("notice: Outrider could not check this code", ".notice"),)),))
 log = logging.getLogger("outrider.screen")
 
 

@@ -14,7 +14,7 @@ from app.tui.completion import Candidate, Completion, Provider
 
 NEAR = 3
 """Commands that an unknown word is answered with, at most."""
-AS_QUESTION = "To send it as a question, put a space before it."
+AS_QUESTION = "To send the line as a question, begin it with a space."
 TYPED = re.compile(r"/([A-Za-z][A-Za-z-]*)(?:[ \t]+(.*))?")
 """One line: a slash, a word, and what follows it. A path has another slash or a dot in its first word."""
 WORD_SO_FAR = re.compile(r"/([A-Za-z-]*)")
@@ -58,9 +58,9 @@ COMMANDS = (
         key="message.regenerate",
         others=("retry", "regenerate"),
     ),
-    SlashCommand("continue", "Go on with an answer that was cut off", "resume", key="message.go_on"),
+    SlashCommand("continue", "Continue an answer that is not whole", "resume", key="message.go_on"),
     SlashCommand("stop", "Stop the answer, keep its text", "stop_answer", key="chat.stop"),
-    SlashCommand("edit", "Ask the last question in other words", "edit_question", key="message.edit"),
+    SlashCommand("edit", "Edit the last question", "edit_question", key="message.edit"),
     SlashCommand("copy", "Copy the last answer, or its last code", "copy_last", "[code]"),
     SlashCommand(
         "source",
@@ -69,7 +69,7 @@ COMMANDS = (
         key="message.source",
         others=("sources",),
     ),
-    SlashCommand("check", "Check the drafted answer, now or later", "verify", key="chat.verify", others=("verify",)),
+    SlashCommand("check", "Have the model check the drafted answer", "verify", key="chat.verify", others=("verify",)),
     SlashCommand("queue", "What waits for the server", "show_queue", key="chat.queue"),
     SlashCommand("list", "Conversations: show or hide the list", "toggle_list", key="chat.list", others=("history",)),
     SlashCommand("search", "Search in all conversations", "search_for", "[WORDS]", key="chat.search"),
@@ -82,7 +82,7 @@ COMMANDS = (
     SlashCommand("delete", "Delete this conversation; it is kept for 30 days", "delete_open", key="list.delete"),
     SlashCommand("theme", "Choose the colours", "set_theme", "[NAME]"),
     SlashCommand("panel", "Figures of drafting and checking", "toggle_panel", key="chat.panel"),
-    SlashCommand("rounds", "The last rounds: what was drafted, and why", "toggle_rounds", key="chat.rounds"),
+    SlashCommand("rounds", "Figures of the last drafts", "toggle_rounds", key="chat.rounds"),
     SlashCommand("log", "Log of the program", "show_log", key="app.log"),
     SlashCommand("quit", "Quit", "quit", key="app.quit", others=("exit", "bye")),
 )
@@ -98,7 +98,7 @@ class TypedCommand(NamedTuple):
     def problem(self) -> str:
         """Why it cannot be done as it was typed; empty if it can."""
         if self.argument and not self.command.argument:
-            return f"{self.command.usage} takes nothing after it. {AS_QUESTION}"
+            return f"Nothing can follow {self.command.usage}. {AS_QUESTION}"
         if self.command.needs_argument and not self.argument:
             return f"Write it as {self.command.usage}"
         return ""

@@ -139,7 +139,7 @@ class Turn:
             if self.awaiting:
                 parts.append("queued to be checked")
         elif self.awaiting and not self.error:
-            parts.append("the rest is asked for when the server is back")
+            parts.append("the rest follows when the server is back")
         if self.judged is not None:
             parts.append(str(self.judged))
         if self.outcome == "stopped":

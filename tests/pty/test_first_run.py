@@ -53,7 +53,7 @@ async def test_from_nothing_to_an_answer(tiny_pair: Path, tmp_path: Path) -> Non
     async with server.listening() as port:
         program = PROGRAM.format(port=port, seconds=PATIENCE_SECONDS)
         with Tmux(tmp_path / "tmux", [sys.executable, "-c", program], given, REPOSITORY, (24, 80)) as tmux:
-            await tmux.until("f12 look for it   esc not now")
+            await tmux.until("f12 look for them   esc not now")
             assert server.connections == 0
             tmux.press("F12")
             await tmux.until(f"127.0.0.1:{port}")

@@ -19,7 +19,7 @@ WORDS = (
     ("dimmed text", "drafted here, on its way to be checked"),
     ("solid text", "checked by the model"),
     ("bar on the left", "drafted offline, not checked"),
-    ("danger, warning", "what a command would do that cannot be undone"),
+    ("danger, warning", "a harm that a command would do; it may be impossible to undo"),
     ("not asked for", "no word of the question asks for that"),
     ("struck text", "drafted offline, and not kept by the model"),
 )

@@ -51,7 +51,7 @@ def keep(node: Widget, conversation: OpenConversation, switcher: RemoteSwitcher,
     model = picked.model
     if is_address(model.server):
         key = key_of(node, "app.remotes").capitalize()
-        node.notify(f"That server has no name yet. {key} adds it under one; then choose its model.", severity="warning")
+        node.notify(f"That server has no name yet. Give it one with {key}, then choose its model.", severity="warning")
         return
     name = None if model.checks else model.name  # Such a server has one model.
     notice = ""

@@ -38,15 +38,15 @@ FIRST = (
 REST = (
     Field("model", "Model", "the first that the server lists"),
     Field("system", "System", "name of the system prompt for new conversations"),
-    Field("ca", "Authority", "file; else those that this device trusts"),
-    Field("cert", "Certificate", "file; where the server wants one"),
-    Field("key", "Its key", "file; if it is not in the same one"),
-    Field("proxy", "Proxy", "http://host:port; else as the environment says"),
-    Field("connect_timeout", "Connect in", "seconds"),
-    Field("read_timeout", "Answer in", "seconds; else as the line is"),
-    Field("token_variable", "Token from", "a variable, where none is kept"),
+    Field("ca", "Authority", "file; empty: those that this device trusts"),
+    Field("cert", "Certificate", "file; only if the server wants one"),
+    Field("key", "Its key", "file; empty: in the same file"),
+    Field("proxy", "Proxy", "http://host:port; empty: as the environment says"),
+    Field("connect_timeout", "Connect within", "seconds"),
+    Field("read_timeout", "Answer within", "seconds; empty: Outrider decides"),
+    Field("token_variable", "Token from", "variable, if no token is saved"),
 )
-KINDS = {"auto": "found out by asking", "verifier": "Outrider, checks drafts", "openai": "OpenAI-compatible"}
+KINDS = {"auto": "Outrider finds out", "verifier": "Outrider, checks drafts", "openai": "OpenAI-compatible"}
 
 
 class RemoteForm(ModalScreen[str | None]):
@@ -123,7 +123,7 @@ class RemoteForm(ModalScreen[str | None]):
             same = url is None or same_server(before.url, url)
         except ValueError:  # Not an address yet.
             same = False
-        return "as it is" if same else "give it again: it is for another server"
+        return "unchanged" if same else "give it again: it is for another server"
 
     def on_mount(self) -> None:
         self.query_one(f"#{self._missing}", Input).focus()

@@ -160,8 +160,9 @@ class RemotesScreen(ModalScreen[None]):
 
     @work(group="form", exclusive=True)
     async def _confirm(self, name: str) -> None:
-        in_use = " It answers now; the bundled model will." if name == self.switcher.now else ""
-        if not await self.app.push_screen_wait(Confirm(f"Remove {name}, and its token?{in_use}")):
+        in_use = " You use this server now; afterwards the bundled model answers."
+        question = f"Remove {name} and its token?{in_use if name == self.switcher.now else ''}"
+        if not await self.app.push_screen_wait(Confirm(question)):
             return
         try:
             await self.switcher.remove(name)
@@ -221,7 +222,7 @@ class RemotesScreen(ModalScreen[None]):
         if self._own is not None:
             return ""  # The connection that is known of is that of the open conversation.
         status = self.switcher.status
-        return sanitise(f"{status.mode}: {status.why}")
+        return sanitise(str(status))
 
     def _look(self) -> None:
         """List the remotes again if the one in use has connected, or lost its connection."""
@@ -244,8 +245,9 @@ class RemotesScreen(ModalScreen[None]):
         """The highlighted remote, if it can be changed; else None, and the person is told why."""
         name = self._highlighted()
         if name in (BUNDLED, ADDRESS):
-            unnamed = f"It has no name; {key_of(self, 'remotes.add')} adds one for it."
-            self.notify("The bundled model is always there." if name == BUNDLED else unnamed, markup=False)
+            unnamed = f"This server has no name. Press {key_of(self, 'remotes.add')} to give it one."
+            bundled = "The bundled model cannot be changed or removed."
+            self.notify(bundled if name == BUNDLED else unnamed, markup=False)
             return None
         return name
 

@@ -21,13 +21,13 @@ from storage import Choices
 
 FIELDS = {
     "temperature": ("Temperature", "0 to 2; 0: always the likeliest word"),
-    "top_k": ("Top k", "among so many of the likeliest; 0: all"),
-    "top_p": ("Top p", "above 0, to 1: among the likeliest of this share"),
-    "seed": ("Seed", "a whole number: the same answer again"),
+    "top_k": ("Top k", "choose from this many of the likeliest words; 0: all"),
+    "top_p": ("Top p", "choose from the likeliest words of this total chance, up to 1"),
+    "seed": ("Seed", "the same whole number gives the same answer"),
     "max_tokens": ("Longest answer", "in tokens"),
 }
 """Label and hint of each field, by the name of the setting."""
-KEYS = (("sampling.save", "keep"), ("sampling.reset", "as the settings"), ("sampling.cancel", "cancel"))
+KEYS = (("sampling.save", "keep"), ("sampling.reset", "empty all"), ("sampling.cancel", "cancel"))
 
 
 def _plain(value: float) -> str:
@@ -40,7 +40,7 @@ class SamplingForm(ModalScreen[Choices | None]):
     CSS_PATH = "system.tcss"
     BINDINGS = [
         Binding("ctrl+s", "save", "Keep it", id="sampling.save", priority=True),
-        Binding("ctrl+r", "reset", "Empty all fields: as the settings say", id="sampling.reset", priority=True),
+        Binding("ctrl+r", "reset", "Empty all fields, so that the settings count", id="sampling.reset", priority=True),
         Binding("escape", "cancel", "Cancel", id="sampling.cancel", priority=True),
         Binding("down", "app.focus_next", "Next field", id="sampling.down"),
         Binding("up", "app.focus_previous", "Previous field", id="sampling.up"),
@@ -52,7 +52,7 @@ class SamplingForm(ModalScreen[Choices | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as panel:
-            panel.border_title = "Sampling in this conversation"
+            panel.border_title = "How words are chosen in this conversation"
             panel.border_subtitle = hint(self, *KEYS)
             for name in FIELDS:
                 yield from self._line(name)

@@ -30,7 +30,7 @@ class FirstLook(Vertical):
     def compose(self) -> ComposeResult:
         yield Static(EXPLANATION, markup=False)
         with Horizontal():
-            yield Static(self._choice("app.look", "look for it"), id="look", markup=False)
+            yield Static(self._choice("app.look", "look for them"), id="look", markup=False)
             yield Static(self._choice("chat.stop", "not now"), id="decline", markup=False)
 
     def _choice(self, action: str, words: str) -> Content:

@@ -37,10 +37,21 @@ class Prompt(CompletingTextArea):
         Binding("up", "cursor_up", "In the first line: an earlier prompt", id="prompt.up"),
         Binding("down", "cursor_down", "In the last line: a later prompt", id="prompt.down"),
         Binding("ctrl+g", "edit", "Write it in $VISUAL or $EDITOR", id="prompt.edit", priority=True),
-        Binding("ctrl+s", "keep", "Queue for the server; empty: take it back", id="prompt.keep", priority=True),
-        Binding("ctrl+r", "search", "Search in what was asked", id="prompt.search", priority=True),
-        Binding("ctrl+c", "cancel", "Copy what is selected, else clear, else stop; twice: quit", id="prompt.cancel"),
-        Binding("ctrl+d", "delete_or_quit", "Delete the next character; empty: quit", id="prompt.delete"),
+        Binding(
+            "ctrl+s",
+            "keep",
+            "Queue the question for the server; in an empty prompt: take the last one back",
+            id="prompt.keep",
+            priority=True,
+        ),
+        Binding("ctrl+r", "search", "Search your earlier questions", id="prompt.search", priority=True),
+        Binding(
+            "ctrl+c",
+            "cancel",
+            "Copy the selection, or clear the prompt, or stop the answer; twice: quit",
+            id="prompt.cancel",
+        ),
+        Binding("ctrl+d", "delete_or_quit", "Delete the next character; in an empty prompt: quit", id="prompt.delete"),
         Binding("ctrl+underscore", "undo", "Take back the last change", id="prompt.undo"),
         Binding("pageup", "scroll_transcript(-1)", "Scroll up", id="prompt.page_up", priority=True),
         Binding("pagedown", "scroll_transcript(1)", "Scroll down", id="prompt.page_down", priority=True),
@@ -60,7 +71,7 @@ class Prompt(CompletingTextArea):
 
         typed: TypedCommand
         text: str
-        """The whole line, for the prompt if it has to be mended."""
+        """The whole line, for the prompt if it has to be corrected."""
 
     @dataclass
     class Kept(Message):

@@ -9,22 +9,21 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
-from app.events import Mode, ModeChanged, Stats
+from app.events import MODE_WORDS, ModeChanged, Stats
 from app.model_names import short_model
 from app.tui.open_conversation import UNREACHABLE
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
 
-LABELS: dict[Mode, str] = {"edge": "online", "hosted": "online", "offline": "offline", "warming": "connecting"}
 QUIET = "$foreground 60%"
 WIDE = 90
-"""Columns from which the context meter shows both of its numbers."""
+"""Columns from which the context meter shows both of its numbers, and units are written out."""
 PADDING = 2
 """Columns around each part of the bar."""
 SHORTEST = 12
 """Columns that the model's name gets in any bar."""
-LEAST = (" checked", " tokens")
+LEAST = ("checked", "streamed")
 """Figures that a narrow bar leaves out; the first one goes first."""
 FOR_SHELL = "→ shell"
 """Shown while a command is to be put into the person's shell."""
@@ -68,7 +67,7 @@ class StatusBar(Horizontal):
         self._draw()
 
     def show_mode(self, mode: ModeChanged) -> None:
-        for name in LABELS:
+        for name in MODE_WORDS:
             self.set_class(name == mode.mode, f"-{name}")
         self._state = mode
         self.show_stats(self._stats)
@@ -81,14 +80,16 @@ class StatusBar(Horizontal):
     def _draw(self) -> None:
         """Give each part its columns, the most important first."""
         state, away = self._state, self._state.mode in UNREACHABLE
-        label, width = LABELS[state.mode], self.app.size.width
+        label, width = MODE_WORDS[state.mode], self.app.size.width
         meter = Content("") if self._meter is None else context_meter(self._meter, short=width < WIDE)
         for_shell = FOR_SHELL if self._for_shell else ""
         room = width - sum(_columns(len(part)) for part in (label, meter, for_shell))
         model = shortened(short_model(state.model), max(SHORTEST, room - PADDING))
         room -= _columns(len(model))
         why = state.why if len(state.why) + PADDING <= room or away else ""
-        told = figures(self._stats, room - PADDING) if self._stats else Content("")
+        told = Content("") if self._stats is None else figures(self._stats, room - PADDING, short=width < WIDE)
+        if self._stats is not None and (not told or _columns(len(told)) + len(why) + PADDING > room):
+            told = figures(self._stats, room - PADDING, short=True)
         if away and _columns(len(told)) + len(why) + PADDING > room:
             told = Content("")  # Why nobody answers matters more.
         elif _columns(len(told)) + len(why) + PADDING > room:
@@ -123,19 +124,20 @@ def shortened(text: str, room: int) -> str:
     return f"{text[: room - 1 - end]}…{text[len(text) - end :]}"
 
 
-def figures(stats: Stats, room: int) -> Content:
-    """The speed and the tokens that are known. `room`: columns; what does not fit is left out."""
-    parts: list[tuple[str, str | Content, str]] = []
+def figures(stats: Stats, room: int, *, short: bool) -> Content:
+    """The speed and the tokens that are known. `room`: columns; what does not fit is left out. `short`: few letters."""
+    parts: list[tuple[str, str, str]] = []
     if stats.tokens_per_second:
-        parts.append(("", f"{stats.tokens_per_second:.0f}", " tok/s"))
+        parts.append(("speed", f"{stats.tokens_per_second:.0f}", "tok/s" if short else "tokens/s"))
     if stats.streamed is not None:  # From a server that verifies nothing.
         about = "" if stats.counted else "~"
-        parts.append(("", f"{about}{stats.streamed}", " tokens"))
+        parts.append(("streamed", f"{about}{stats.streamed}", "tokens"))
     if stats.verified:
-        parts.append(("", f"{stats.verified}", " checked"))
+        parts.append(("checked", f"{stats.verified}", "checked" if short else "tokens checked"))
     if stats.drafted:
-        parts.append(("", f"{stats.drafted}", " drafted"))
-    spans = {name + unit: Content.assemble((name, QUIET), number, (unit, QUIET)) for name, number, unit in parts}
+        alone = not short and not stats.verified and stats.streamed is None
+        parts.append(("drafted", f"{stats.drafted}", "tokens drafted" if alone else "drafted"))
+    spans = {name: Content.assemble(number, (f" {unit}", QUIET)) for name, number, unit in parts}
     for least in LEAST:
         if sum(len(span) + 2 for span in spans.values()) - 2 > room:
             spans.pop(least, None)
@@ -149,7 +151,7 @@ def context_meter(context: Context, *, short: bool) -> Content:
     if short:
         return Content.assemble(("ctx ", QUIET), (f"{context.share:.0%}", style))
     return Content.assemble(
-        ("ctx ", QUIET), (_thousands(context.used), style), (f"/{_thousands(context.limit)}", QUIET)
+        ("context ", QUIET), (_thousands(context.used), style), (f"/{_thousands(context.limit)}", QUIET)
     )
 
 

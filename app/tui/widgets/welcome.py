@@ -19,11 +19,11 @@ EXAMPLES = (
     "Which folders take up the most space?",
     "Make a script executable",
 )
-HINT = "shift+tab or a click picks one · ↑ recalls what you asked"
+HINT = "shift+tab or a click picks an example · ↑: your last question"
 INTRODUCTION = (
     "Ask how to do something on the command line.\n\n"
-    "A small model on this device writes ahead, dimmed. A larger model "
-    "checks it, and the text turns solid. Nothing is lost when the line drops."
+    "A small model on this device drafts the answer in dimmed text. A larger model "
+    "checks the draft, and the text turns solid. Nothing is lost when the connection breaks."
 )
 
 

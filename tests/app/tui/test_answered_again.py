@@ -33,10 +33,10 @@ def answered(store: Store, again: AnsweredAgain) -> tuple[str, Judged]:
 @pytest.mark.parametrize(
     ("again", "said"),
     [
-        (AnsweredAgain("talker", False), "answered again by talker; 50 % of the words agree"),
+        (AnsweredAgain("talker", False), "answered again by talker; 50 % of the words are the same"),
         (
             AnsweredAgain("talker", True, (12, 4)),
-            "sent as a prediction: talker kept 12 of 16 tokens; 50 % of the words",
+            "talker got the offline answer as a suggestion and kept 12 of 16 tokens; 50 % of the words",
         ),
     ],
 )

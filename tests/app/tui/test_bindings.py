@@ -159,7 +159,7 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
         await pilot.press("alt+up")
         await wait_until(pilot, lambda: hint().startswith("f11 back · c copy · j reword"))
         await pilot.press("j")
-        await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f11 gives up"))
+        await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f11 cancels"))
         await pilot.press("f11")
         await wait_until(pilot, lambda: not app.prompt.border_title and hint().startswith("f10 ask"))
         for key, panel in (("f7", "Vertical"), ("f6", "Vertical"), ("f8", "Log"), ("f13", "VerticalScroll")):

@@ -105,7 +105,7 @@ def test_a_rule_that_fails_takes_no_answer_away(monkeypatch: pytest.MonkeyPatch)
         raise RecursionError(command)
 
     monkeypatch.setattr("app.commands.risks.risks", broken)
-    assert said("q", "rm -rf this/one") == ["notice: what this would do could not be checked"]
+    assert said("q", "rm -rf this/one") == ["notice: Outrider could not check this code"]
     notes_of_block.cache_clear()
 
 

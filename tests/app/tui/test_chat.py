@@ -49,7 +49,7 @@ async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> Non
         assert app.questions == ["list\nfiles"]
         assert app.prompt.text == "" and not app.screen.query_one(Welcome).display
         await wait_until(pilot, lambda: app.titles[-1] == "▍ list files")
-        assert app.text("#figures") == "42 tok/s  21 checked"
+        assert app.text("#figures") == "42 tokens/s  21 tokens checked"
         await pilot.press("ctrl+y")
         await wait_until(pilot, lambda: app.clipboard == "ls -la {{path}}")
 

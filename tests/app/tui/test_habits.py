@@ -93,4 +93,4 @@ async def test_without_a_shell_nothing_is_suspended(store: Store, monkeypatch: p
     app = Window(ScriptedCore(store))
     async with app.run_test() as pilot:
         await pilot.press("ctrl+z")
-        await wait_until(pilot, lambda: any("No shell waits" in said for said in toasts(app)))
+        await wait_until(pilot, lambda: any("no shell started it" in said for said in toasts(app)))

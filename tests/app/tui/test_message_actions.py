@@ -111,7 +111,7 @@ async def test_a_question_is_asked_in_other_words(store: Store) -> None:
         conversation = await opened(pilot, app, store)
         await pilot.press(*"half", "alt+up", "alt+up", "alt+up", "e")
         await wait_until(pilot, lambda: app.prompt.has_focus and app.prompt.text == "one")
-        assert "other words" in str(app.prompt.border_title)
+        assert "edit this question" in str(app.prompt.border_title)
         await pilot.press("escape")
         assert app.prompt.text == "half" and not app.prompt.border_title, "given up"
         await pilot.press("alt+up", "alt+up", "alt+up", "e")

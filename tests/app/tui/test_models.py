@@ -137,7 +137,7 @@ async def test_each_answer_has_the_name_of_its_model(store: Store) -> None:
 
 
 async def test_the_screen_claims_nothing_of_a_server_that_streams(store: Store) -> None:
-    mode = ModeChanged("hosted", "answered by talker at mine, without memory", model="talker", checks=False)
+    mode = ModeChanged("hosted", "answered by talker at mine", model="talker", checks=False)
     done = Done(False, "end", (), (), Stats(streamed=2, counted=True, seconds=1.0), model="talker")
     app = Window(ScriptedCore(store, [[Verified("Paris.", 2, 0), done]], mode), Settings())
     async with app.run_test(size=(140, 40)) as pilot:

@@ -95,7 +95,7 @@ async def test_it_asks_once_and_nothing_is_sent_before_the_answer(store: Store, 
             await wait_until(pilot, lambda: app.offered)
             lines = str(app.screen.query_one(FirstLook).query(Static).first().content).splitlines()
             assert len(lines) <= 3 and "Nothing leaves this device" in lines[1]
-            assert app.text("#look") == "f12 look for it" and app.text("#decline") == "esc not now"
+            assert app.text("#look") == "f12 look for them" and app.text("#decline") == "esc not now"
             assert app.prompt.has_focus and not app.screen.query_one("#introduction").display
             assert server.asked == []
             await pilot.press("escape")

@@ -112,11 +112,11 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
     app = Window(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]))
     async with app.run_test(size=(130, 30)) as pilot:
         await pilot.press("f3", "f9", *"hello", "enter")
-        await wait_until(pilot, lambda: app.text("#figures") == "7 checked")
+        await wait_until(pilot, lambda: app.text("#figures") == "7 tokens checked")
         assert "rounds 2 2" in " ".join(app.text("Panel Static").split())
         assert len(app.text("Rounds").splitlines()) == 3 and app.chat.conversation.live is not None
         hold.set()
-        await wait_until(pilot, lambda: app.text("#figures") == "42 tok/s  21 checked")
+        await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
 
 
 async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
@@ -127,11 +127,11 @@ async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         assert app.text("#context") == ""
         await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: app.text("#context") == "ctx 100/8.2k")
+        await wait_until(pilot, lambda: app.text("#context") == "context 100/8.2k")
         await pilot.press(*"hello", "enter")
-        await wait_until(pilot, lambda: app.text("#context") == "ctx 131/8.2k")
+        await wait_until(pilot, lambda: app.text("#context") == "context 131/8.2k")
         hold.set()
-        await wait_until(pilot, lambda: app.text("#context") == "ctx 101/8.2k")
+        await wait_until(pilot, lambda: app.text("#context") == "context 101/8.2k")
         await pilot.resize_terminal(60, 30)
         await wait_until(pilot, lambda: app.text("#context") == "ctx 1%")
         await pilot.press("ctrl+n")
@@ -147,11 +147,11 @@ async def test_a_conversation_that_is_nearly_full_is_told_once(store: Store) -> 
     async with app.run_test(size=(100, 30)) as pilot:
         for _ in range(3):
             await app.chat.open_conversation(conversation)
-            await wait_until(pilot, lambda: app.text("#context") == "ctx 100/110")
+            await wait_until(pilot, lambda: app.text("#context") == "context 100/110")
             await app.chat.open_conversation(None)
             await wait_until(pilot, lambda: app.text("#context") == "")
-        told = [toast.message for toast in app._notifications if "tokens that can be read" in toast.message]
-        assert len(told) == 1 and "100 of the 110" in told[0]
+        told = [toast.message for toast in app._notifications if "is nearly full" in toast.message]
+        assert len(told) == 1 and "(100 of 110 tokens)" in told[0]
         assert app.screen.query_one(StatusBar).query_one("#context")
 
 
@@ -176,7 +176,7 @@ async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_mete
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
         await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.text("#figures") == "42 tok/s  21 checked")
+        await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
         for width, figures in ((40, "42 tok/s  21 checked"), (30, "42 tok/s"), (50, "42 tok/s  21 checked")):
             await pilot.resize_terminal(width, 30)
             await wait_until(pilot, lambda: app.text("#figures") == figures)  # noqa: B023

@@ -200,7 +200,7 @@ async def test_export_writes_where_it_is_told(store: Store, tmp_path: Path, monk
         await wait_until(pilot, lambda: any("is there already" in one for one in toasts(app)))
         assert page.read_bytes() == before and app.prompt.text == "/export json ~/a page.html"
         await send(app, pilot, "/export pdf")
-        await wait_until(pilot, lambda: any("Write it as /export" in one for one in toasts(app)))
+        await wait_until(pilot, lambda: any("Write /export md FILE" in one for one in toasts(app)))
         await send(app, pilot, "/export md ~/none/there/a.md")
         await wait_until(pilot, lambda: any("cannot be written" in one for one in toasts(app)))
         await send(app, pilot, "/export")

@@ -158,7 +158,8 @@ async def test_they_are_listed_with_state_and_token(folders: Folders, remotes: R
         assert columns(app.rows[1]) == [
             ("● office", "https://office.example:8443"),
             ("", "checks drafts, token: keyring"),
-            ("", "edge: checked by shell-guide"),
+            ("", "online: checked by"),
+            ("", "shell-guide"),
         ]
         assert columns(app.rows[2]) == [
             ("  talker", "https://api.example/v1"),
@@ -191,7 +192,7 @@ async def test_another_one_is_used(folders: Folders, remotes: Remotes) -> None:
     ("settings", "says"),
     [
         ({"mode": "offline"}, "Outrider was started offline"),
-        ({"remote": "https://elsewhere"}, "Only until Outrider ends: .* https://elsewhere"),
+        ({"remote": "https://elsewhere"}, "Your choice ends when you quit, because .* https://elsewhere"),
     ],
 )
 async def test_what_speaks_against_a_choice_is_told(
@@ -210,9 +211,9 @@ async def test_an_address_without_a_name_is_shown(folders: Folders, remotes: Rem
     app = host(folders, Switch(), remote="https://elsewhere")
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: app.highlighted == ".address")
-        assert columns(app.rows[1]) == [("● https://elsewhere", "edge: checked by shell-guide")]
+        assert columns(app.rows[1]) == [("● https://elsewhere", "online: checked by shell-guide")]
         await pilot.press("enter", "e")
-        await wait_until(pilot, lambda: app.told == ["It has no name; a adds one for it."])
+        await wait_until(pilot, lambda: app.told == ["This server has no name. Press a to give it one."])
 
 
 async def test_one_is_added(folders: Folders, remotes: Remotes, ring: MemoryKeyring, tmp_path: Path) -> None:
@@ -296,7 +297,7 @@ async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remo
         shown = {field.id: field.value for field in app.screen.query(Input)}
         assert (shown["name"], shown["url"], shown["connect_timeout"]) == ("office", "https://office.example:8443", "5")
         assert shown["token"] == shown["token_variable"] == "" and app.screen.query_one(Select).value == "verifier"
-        assert app.screen.query_one("#token", Input).placeholder == "as it is"
+        assert app.screen.query_one("#token", Input).placeholder == "unchanged"
         await fill(pilot, app, name="bureau", url="https://office.example:8443/team")
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen) and app.highlighted == "bureau")
@@ -338,7 +339,7 @@ async def test_a_test_shows_what_it_finds(folders: Folders, remotes: Remotes, to
         await wait_until(pilot, lambda: not app.screen.query(".waiting"))
         await highlight(pilot, app, ".bundled")
         await pilot.press("t")
-        await wait_until(pilot, lambda: app.told == ["The bundled model is always there."])
+        await wait_until(pilot, lambda: app.told == ["The bundled model cannot be changed or removed."])
 
 
 @pytest.mark.parametrize("answer", ["n", "y"])
@@ -351,7 +352,7 @@ async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: Mem
         await pilot.press("d")
         await wait_until(pilot, lambda: isinstance(app.screen, Confirm))
         question = str(app.screen.query(Static).first().content)
-        assert question == "Remove office, and its token? It answers now; the bundled model will."
+        assert question == "Remove office and its token? You use this server now; afterwards the bundled model answers."
         await pilot.press(answer)
         await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
         await wait_until(pilot, lambda: len(app.rows) == (2 if answer == "y" else 3))

@@ -31,8 +31,8 @@ FINDINGS = [
         "TLSv1.3 in 43 ms, trusted by /etc/ca.pem; office.example, signed by Office CA, until 2026-12-01 (9 days)",
     ),
     Finding("ok", "round trips", "20 ms, of 5 between 19 ms and 34 ms"),
-    Finding("ok", "model", "shell-guide, 8,192 tokens of vocabulary; limits 4096 tokens, 256 nodes a round"),
-    Finding("broken", "fits", "no: the drafter for another target has another tokenizer"),
+    Finding("ok", "model", "shell-guide; limit 4,096 tokens; the server can draft"),
+    Finding("broken", "fits", "the small model was made for another model, not for shell-guide (another tokenizer)"),
 ]
 
 

@@ -38,9 +38,9 @@ async def test_the_bar_has_no_figures_of_the_line() -> None:
         bar = host.query_one(StatusBar)
         bar.show_mode(ModeChanged("edge", "checked by target"))
         bar.show_stats(STATS)
-        assert figures(host) == "9 tok/s  9 checked"
+        assert figures(host) == "9 tokens/s  9 tokens checked"
         bar.show_mode(ModeChanged("offline", "no route"))
-        assert figures(host) == "9 tok/s  9 checked"
+        assert figures(host) == "9 tokens/s  9 tokens checked"
 
 
 LONG = "registry.example.com/somebody/Llama-3.3-70B-Instruct-abliterated-GGUF:Q4_K_M"

@@ -13,7 +13,7 @@ from app.tui.widgets.status_bar import figures
 @pytest.mark.parametrize(("counted", "says"), [(True, "512 tokens"), (False, "~512 tokens")])
 def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) -> None:
     stats = Stats(rounds=0, streamed=512, counted=counted, seconds=8.0, rtt_ms=30.0)
-    bar = str(figures(stats, 200))
+    bar = str(figures(stats, 200, short=False))
     assert says in bar and "checked" not in bar and "τ" not in bar
     counting = SessionMetrics()
     counting.apply(Started("c", "m"))
@@ -24,5 +24,5 @@ def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) 
 
 
 def test_what_a_verifier_verified_beside_it_is_still_told() -> None:
-    bar = str(figures(Stats(rounds=4, verified=12, streamed=5, counted=True, seconds=1.0), 200))
-    assert "12 checked" in bar and "5 tokens" in bar
+    bar = str(figures(Stats(rounds=4, verified=12, streamed=5, counted=True, seconds=1.0), 200, short=False))
+    assert "12 tokens checked" in bar and "5 tokens" in bar

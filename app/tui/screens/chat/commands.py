@@ -82,7 +82,7 @@ class PromptCommands:
             raise Misused(f"/{command.word} cannot be done now.")
         method: Callable[..., Any] = getattr(place, f"action_{command.action}")
         if argument and not inspect.signature(method).parameters:
-            raise Misused(f"/{command.word} takes nothing after it here; alone, it asks.")
+            raise Misused(f"Type only /{command.word}; then choose from the list.")
         done = method(argument) if argument else method()
         if inspect.isawaitable(done):
             await done
@@ -185,7 +185,7 @@ def _format_and_file(what: str) -> tuple[Format, Path | None]:
     file = Path((rest if named else what).strip().strip("\"'")).expanduser() if rest.strip() or not named else None
     promised = None if file is None else ENDINGS.get(file.suffix.lower())
     if named is None and promised is None:
-        raise Misused(f"Write it as /export {'|'.join(FORMATS)} FILE, or with a file whose name ends in .md or so.")
+        raise Misused("Write /export md FILE (or html, or json), or a FILE that ends in .md, .html or .json.")
     if file is not None and file.is_file():
         raise Misused(f"{file} is there already, and nothing is replaced from here. Choose another name.")
     format = named or promised

@@ -298,7 +298,8 @@ class ConversationView(Vertical):
     async def enqueue(self, event: Prompt.Kept) -> None:
         """Queue a prompt for the verifier."""
         if self.text.edit is not None:
-            self.notify("Other words for a question cannot wait; only a new question can.", severity="warning")
+            said = "An edited question cannot be queued. Send it now, or ask it as a new question."
+            self.notify(said, severity="warning")
             return
         files = await self.files.read(event.typed)
         if files is not None and self._begin(event.text):

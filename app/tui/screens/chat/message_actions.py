@@ -48,29 +48,26 @@ class MessageActions(Vertical):
         Binding(
             "enter",
             "use_block",
-            "Use its code, or show its files",
+            "Use the code of the answer, or show the files of the question",
             id="message.use_block",
         ),
-        Binding("tab", "choose_block(1)", "Choose its next code block", id="message.next_block"),
-        Binding("shift+tab", "choose_block(-1)", "Choose its code block before", id="message.previous_block"),
+        Binding("tab", "choose_block(1)", "Choose the next code block", id="message.next_block"),
+        Binding("shift+tab", "choose_block(-1)", "Choose the previous code block", id="message.previous_block"),
         Binding("c", "copy_message", "Copy the message", id="message.copy"),
-        Binding("e", "edit_question", "Ask it in other words", id="message.edit"),
+        Binding("e", "edit_question", "Edit the question", id="message.edit"),
         Binding("r", "regenerate", "Another answer", id="message.regenerate"),
         Binding("left_square_bracket", "show_version(-1)", "The version before", id="message.before"),
         Binding("right_square_bracket", "show_version(1)", "The version after", id="message.after"),
-        Binding("g", "resume", "Go on with an answer that was stopped", id="message.go_on"),
-        Binding("v", "verify", "Check the drafted answer, now or later", id="message.verify"),
+        Binding("g", "resume", "Continue an answer that is not whole", id="message.go_on"),
+        Binding("v", "verify", "Have the model check the drafted answer", id="message.verify"),
         Binding("p", "shade", "Shade what nobody checked", id="message.shade"),
-        Binding("w", "show_withdrawn", "Show what was not kept when it was checked", id="message.withdrawn"),
-        Binding("t", "show_thoughts", "Show what the model thought before", id="message.thoughts"),
-        Binding("s", "show_sources", "Show the page that it came from", id="message.source"),
+        Binding("w", "show_withdrawn", "Show the drafted words that the model did not keep", id="message.withdrawn"),
+        Binding("t", "show_thoughts", "Show the thoughts of the model", id="message.thoughts"),
+        Binding("s", "show_sources", "Show the page that the answer came from", id="message.source"),
         Binding("f", "fork", "A new conversation from here", id="message.fork"),
         Binding("d", "delete_message", "Delete the message and what follows", id="message.delete"),
         Binding("u", "undelete_message", "Take the deletion back", id="message.undelete"),
-        *(
-            Binding(str(n), f"copy_block({n})", f"Copy its code block {n}", id=f"message.block{n}")
-            for n in range(1, 10)
-        ),
+        *(Binding(str(n), f"copy_block({n})", f"Copy code block {n}", id=f"message.block{n}") for n in range(1, 10)),
     ]
 
     @dataclass
@@ -279,7 +276,7 @@ class MessageActions(Vertical):
             if sources:
                 self.post_message(AnswerView.SourcesAsked(sources))
             else:
-                self.notify("That answer names no page. Answers of Shell Guide do where they came from one.")
+                self.notify("That answer names no page. Only answers of Shell Guide name pages, and not all of them.")
 
     # ---- versions ----------------------------------------------------------------------------------------------------
 
@@ -298,7 +295,7 @@ class MessageActions(Vertical):
             self._conversation.check_idle()
             if not target.turn.message:
                 key = key_of(self, "message.regenerate")
-                self.notify(f"There is nothing of that answer to go on with; the key {key} has it given.")
+                self.notify(f"That answer has no text to continue. Press {key} for a new answer.")
                 return
             await self._answer_again(self._conversation.resume(target))
 
@@ -322,7 +319,7 @@ class MessageActions(Vertical):
             target = self._target()
             if self._conversation.delete(target):
                 key = key_of(self, "message.undelete")
-                self.notify(f"The key {key} brings it back, with the messages in focus.", title="Deleted", timeout=10)
+                self.notify(f"Press {key} on a message to bring it back.", title="Deleted", timeout=10)
                 await self._reopen((target.at, target.part))
 
     async def action_undelete_message(self) -> None:
@@ -352,9 +349,9 @@ class MessageActions(Vertical):
         """Show what the model thought before its answer, or fold it again."""
         with reporting(self):
             if not self.transcript.toggle_thoughts(self._target().turn):
-                self.notify("The model told nothing of what it thought before that answer.")
+                self.notify("The model showed no thoughts for that answer.")
 
     def action_show_withdrawn(self) -> None:
         with reporting(self):
             if not self.transcript.toggle_withdrawn(self._target().turn):
-                self.notify("Nothing of that answer was withdrawn.")
+                self.notify("The model did not remove any words of that answer.")

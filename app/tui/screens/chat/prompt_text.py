@@ -98,7 +98,8 @@ class PromptText:
             yield
         except OSError as error:
             self._prompt.notify(
-                f"What is typed cannot be kept for the next start: {error.strerror}. Sending works.",
+                f"The text in the prompt cannot be saved ({error.strerror}) and is lost when you quit. "
+                "You can still send it.",
                 severity="warning",
                 markup=False,
             )
@@ -128,7 +129,7 @@ class PromptText:
         self.edit = QuestionEdit(question_id, at, question, unsent)
         prompt.put(question)
         self._keep_files(files, question)
-        prompt.border_title = f"other words for this question · {key_of(prompt, 'chat.stop')} gives up"
+        prompt.border_title = f"edit this question · {key_of(prompt, 'chat.stop')} cancels"
 
     def end_edit(self) -> None:
         """Bring back the text that was set aside. The edit can be recalled if it differs from the question."""

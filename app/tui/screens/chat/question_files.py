@@ -99,7 +99,7 @@ class QuestionFiles:
         if warnings and typed != self._warned:
             self._warned = typed
             self._prompt.notify(
-                f"{'; '.join(warnings)}. Send it once more, and it goes as it is.",
+                f"{'; '.join(warnings)}. Press the same key again to send it anyway.",
                 title="Not sent yet",
                 severity="warning",
                 timeout=15,

@@ -74,19 +74,25 @@ class ChatScreen(Screen[None]):
     BINDINGS = [
         Binding("ctrl+n", "new", "New conversation", id="chat.new", priority=True),
         Binding("ctrl+y", "copy_code", "Copy the last answer's code", id="chat.copy", priority=True),
-        Binding("f9", "toggle_rounds", "The last rounds: what was drafted, and why", id="chat.rounds", priority=True),
+        Binding("f9", "toggle_rounds", "Figures of the last drafts", id="chat.rounds", priority=True),
         Binding("f3", "toggle_panel", "Figures of drafting and checking", id="chat.panel", priority=True),
         Binding("question_mark", "app.show_help", "Help", id="chat.help"),
         Binding("alt+up", "move_cursor(-1)", "Choose the message before", id="message.previous"),
         Binding("alt+down", "move_cursor(1)", "Choose the message after", id="message.next"),
         Binding("f7", "show_queue", "What waits for the server", id="chat.queue", priority=True),
-        Binding("ctrl+t", "verify", "Check the drafted answer, now or later", id="chat.verify", priority=True),
+        Binding(
+            "ctrl+t",
+            "verify",
+            "Have the model check the drafted answer; offline: queue it",
+            id="chat.verify",
+            priority=True,
+        ),
         Binding("escape", "escape", "Stop the answer, keep its text", id="chat.stop"),
         Binding("ctrl+b", "toggle_list", "Conversations", id="chat.list", priority=True),
         Binding("ctrl+f", "search", "Search in all conversations", id="chat.search", priority=True),
         Binding("alt+s", "system", "System prompt: choose, write, library", id="chat.system", priority=True),
         Binding("alt+u", "toggle_system", "Unfold the system prompt", id="chat.system_line", priority=True),
-        Binding("alt+p", "sampling", "Sampling in this conversation", id="chat.sampling", priority=True),
+        Binding("alt+p", "sampling", "How words are chosen in this conversation", id="chat.sampling", priority=True),
         Binding("f6", "export", "Export this conversation, or all", id="chat.export", priority=True),
     ]
 
@@ -324,10 +330,11 @@ class ChatScreen(Screen[None]):
         """Say what the person's shell gets when they quit. The message goes on to the application, which keeps it."""
         self._status.show_for_shell(event.command)
         if event.command:
-            said = f"When you quit ({key_of(self, 'app.quit')}). It does not run by itself:\n{excerpt(event.command)}"
+            when = f"When you quit ({key_of(self, 'app.quit')})"
+            said = f"{when}, this command is put into your shell, but not run:\n{excerpt(event.command)}"
             self.notify(said, title="For your shell", timeout=10, markup=False)
         else:
-            self.notify("Your shell gets no command from here.")
+            self.notify("No command will be put into your shell.")
 
     @on(Prompt.Commanded)
     async def obey(self, event: Prompt.Commanded) -> None:
@@ -424,8 +431,8 @@ class ChatScreen(Screen[None]):
             self._status.show_context(self.conversation.context)
             if nearly_full is not None:
                 self.notify(
-                    f"This conversation takes {nearly_full.used:,} of the {nearly_full.limit:,} tokens that can be "
-                    f"read. {key_of(self, 'chat.new').capitalize()} begins a new one.",
+                    f"This conversation is nearly full ({nearly_full.used:,} of {nearly_full.limit:,} tokens). "
+                    f"{key_of(self, 'chat.new').capitalize()} begins a new conversation.",
                     severity="warning",
                 )
 
