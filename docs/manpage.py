@@ -43,7 +43,7 @@ EXAMPLES = (
     ("outrider export --all --format json -o history.json", "Everything that was said, to be imported elsewhere."),
     ("outrider remote add office https://verifier.example:8000", "Name a server; its token is asked for."),
     ('eval "$(outrider shell bash)"', "Keys in bash that turn words into a command and explain one."),
-    ("make 2>&1 | outrider fix", "A mend for a command that failed."),
+    ("make 2>&1 | outrider fix", "A fix for a command that failed."),
     ("outrider doctor", "Find out what is wrong."),
 )
 FILES = (

@@ -165,7 +165,7 @@ def _json(file: IO[bytes], path: Path) -> tuple[str, Iterator[Candidate]]:
 
 def _from_list(file: IO[bytes], path: Path) -> Iterator[Candidate]:
     if not (yield from _from_chatgpt(elements(file.read, str(path)))):
-        raise Unreadable(f"{path} is not a file that can be imported: that is {KINDS}.")
+        raise Unreadable(f"{path} cannot be imported. Outrider reads: {KINDS}.")
 
 
 def _ours(raw: msgspec.Raw) -> Candidate:
@@ -262,7 +262,7 @@ def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[st
         return "logs of llm", _from_elsewhere(llm_logs.conversations(copy))
     if oterm.is_oterm(tables):
         return "chats of oterm", _from_elsewhere(oterm.conversations(copy, path.stat().st_mtime))
-    raise Unreadable(f"{path} is a database of another program; what can be imported is {KINDS}.")
+    raise Unreadable(f"{path} is a database of another program. Outrider reads: {KINDS}.")
 
 
 def _address(path: Path) -> str:

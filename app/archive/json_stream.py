@@ -120,4 +120,4 @@ class _Text:
         self._text, self._at = self._text[self._at :] + read, 0
 
     def _not_json(self, problem: object) -> Unreadable:
-        return Unreadable(f"{self._name} is not a file that can be imported ({problem}): that is {KINDS}.")
+        return Unreadable(f"{self._name} cannot be imported ({problem}). Outrider reads: {KINDS}.")

@@ -53,7 +53,9 @@ cli.add_typer(system_commands, name="system", invoke_without_command=True)
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
     typer.Option(
-        "--mode", help="Who drafts: edge, this device; hosted, the server; auto, the faster. offline: nobody checks."
+        "--mode",
+        help="edge: this device drafts. hosted: the server drafts. auto: the faster of both. "
+        "offline: only the small model, not checked.",
     ),
 ]
 
@@ -278,7 +280,7 @@ def serve(
         typer.Option("--allow-host", metavar="NAME", help="A host name to answer to, if there is no token."),
     ] = None,
     max_sessions: Annotated[
-        int, typer.Option("--max-sessions", metavar="N", min=1, help="Most conversations kept at once.")
+        int, typer.Option("--max-sessions", metavar="N", min=1, help="Maximum number of conversations kept at once.")
     ] = 256,
     cache_mb: Annotated[
         int | None,
@@ -290,10 +292,13 @@ def serve(
         int, typer.Option("--max-tokens", metavar="N", min=1, help="Longest conversation, answer included.")
     ] = 32_768,
     max_waiting: Annotated[
-        int, typer.Option("--max-waiting", metavar="N", min=1, help="Most requests that wait; further ones get 503.")
+        int,
+        typer.Option(
+            "--max-waiting", metavar="N", min=1, help="Maximum number of waiting requests; further ones get 503."
+        ),
     ] = 256,
     max_connections: Annotated[
-        int, typer.Option("--max-connections", metavar="N", min=1, help="Most open connections.")
+        int, typer.Option("--max-connections", metavar="N", min=1, help="Maximum number of open connections.")
     ] = 512,
     watch_stdin: Annotated[bool, typer.Option("--watch-stdin", help="End when stdin ends.")] = False,
 ) -> None:

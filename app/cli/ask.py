@@ -180,13 +180,13 @@ async def ask(
         _print_json({"conversation": chosen if folders.saved else None, **result.as_json(), **_risks(asked, result)})
     elif result.done is not None:
         _complain_of_risks(asked, result)
-    if result.done is not None and (drafted := result.done.provenance.count(False)):
-        complain(f"{drafted} of {len(result.done.provenance)} tokens come from the small model alone, not checked")
+    if result.done is not None:
+        complain_of_unchecked(result.done)
     if not as_json and result.done is not None and sys.stderr.isatty():
         for source in result.done.sources:
             complain(_source_line(source))
     if result.failed is not None and result.failed.queued:
-        complain("the chat sends it while it is open; now: outrider queue send")
+        complain("the chat sends the question when it is open; to send it now, run: outrider queue send")
     return _exit_code(result)
 
 
@@ -219,6 +219,15 @@ async def ask_all(
     return code
 
 
+def complain_of_unchecked(done: Done) -> None:
+    """Say how much of an answer the model has not checked."""
+    drafted, tokens = done.provenance.count(False), len(done.provenance)
+    if drafted and drafted == tokens:
+        complain("the small model alone wrote this answer; it was not checked")
+    elif drafted:
+        complain(f"{drafted} of {tokens} tokens were drafted by the small model and not checked")
+
+
 async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None, *, told: str = "") -> AskResult:
     """Follow one answer to its end; talk goes to stderr, text to `writer` as it comes.
 
@@ -237,7 +246,7 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
             if writer is not None:
                 writer.apply(event)
             if isinstance(event, ModeChanged):
-                before, told = told, f"{event.mode}: {event.why}"
+                before, told = told, str(event)
                 if event.mode != "edge" and told != before:
                     complain(told)
             elif isinstance(event, Done):

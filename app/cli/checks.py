@@ -39,12 +39,10 @@ def folders_of(folders: Folders) -> Iterator[Finding]:
     parts = (("data", folders.data), ("settings", folders.config), ("log", folders.logs))
     wrong = [(what, path, reason) for what, path in parts if (reason := _unwritable(path))]
     for what, path, reason in wrong:
-        advice = "make it writable, or set OUTRIDER_HOME to a folder that is"
-        lost = {"log": "nothing is logged", "settings": "no server can be kept"}
-        text = f"the folder of the {what} {path} cannot be written to ({reason}); {advice}"
-        yield Finding(
-            "broken" if what == "data" else "warning", "folders", f"{text}; {lost.get(what, 'nothing works')}"
-        )
+        lost = {"log": "nothing is logged", "settings": "no server can be added"}.get(what, "nothing works")
+        text = f"{lost}, because the {what} folder {path} cannot be written to ({reason})"
+        advice = "make it writable, or set OUTRIDER_HOME to another folder"
+        yield Finding("broken" if what == "data" else "warning", "folders", f"{text}; {advice}")
     if not wrong:
         yield Finding("ok", "folders", ", ".join(str(path) for path in dict.fromkeys(path for _, path in parts)))
 
@@ -140,7 +138,8 @@ def proxies(remote: str | None) -> Iterator[Finding]:
     proxy = named.get(parts.scheme) or named.get("all")
     host = parts.netloc.rpartition("@")[2]
     if proxy and not proxy_bypass(host) and not (parts.hostname or "").startswith(("127.", "localhost")):
-        text = f"{host} is reached through {_bare(proxy)}, as the environment says; NO_PROXY={parts.hostname} goes past"
+        advice = f"set NO_PROXY={parts.hostname} to avoid the proxy"
+        text = f"{host} is reached through {_bare(proxy)}, as the environment says; {advice}"
         yield Finding("ok", "proxy", text)
 
 
@@ -152,8 +151,8 @@ def port(wanted: int = SERVE_PORT) -> Iterator[Finding]:
         try:
             probe.bind(("127.0.0.1", wanted))
         except OSError as error:
-            text = f"{wanted}, where `outrider serve` listens by default, is taken ({error.strerror}); it takes another"
-            yield Finding("ok", "port", f"{text} with --port")
+            text = f"port {wanted}, the default of `outrider serve`, cannot be used now ({error.strerror})"
+            yield Finding("ok", "port", f"{text}; choose another with --port")
 
 
 def _unwritable(path: Path) -> str | None:

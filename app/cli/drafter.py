@@ -108,7 +108,8 @@ def evaluate_drafter(
         typer.Option("--prompts", metavar="FILE", help="The first question of each line. Default: those you asked."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Most questions, evenly spread over the file.")
+        int,
+        typer.Option("--limit", metavar="N", min=1, help="Maximum number of questions, evenly spread over the file."),
     ] = 200,
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", metavar="N", min=2, help="Longest answer. Default: 160")

@@ -41,11 +41,13 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Binned = Annotated[bool, typer.Option("--bin", help="What was removed in the last 30 days.")]
 Id = Annotated[
     str,
-    typer.Argument(metavar="ID", help="Its id, or how it begins.", autocompletion=completion.conversations),
+    typer.Argument(
+        metavar="ID", help="Its id, or the first letters of its id.", autocompletion=completion.conversations
+    ),
 ]
 Ids = Annotated[
     list[str],
-    typer.Argument(metavar="ID", help="Ids, or how they begin.", autocompletion=completion.conversations),
+    typer.Argument(metavar="ID", help="Ids, or the first letters of each.", autocompletion=completion.conversations),
 ]
 
 
@@ -67,6 +69,8 @@ def show_list(most: Most = None, json: Json = False, binned: Binned = False, ori
     with _opened() as store:
         everything = store.bin.conversations() if binned else store.conversations.recent(sys.maxsize)
     shown = [one for one in everything if origin in (None, begun(one))][:most]
+    if not shown and not json:
+        complain("the bin is empty" if binned and not everything else "no conversations")
     if json:
         for one in shown:
             about = {"title": one.title, "created": one.created, "updated": one.updated, "pinned": one.pinned}
@@ -82,7 +86,9 @@ def show(
     identifier: Annotated[
         str | None,
         typer.Argument(
-            metavar="ID", help="Its id, or how it begins. Default: the last.", autocompletion=completion.conversations
+            metavar="ID",
+            help="Its id, or the first letters of its id. Default: the last conversation.",
+            autocompletion=completion.conversations,
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="As `outrider export` writes it.")] = False,

@@ -27,7 +27,7 @@ NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
-    help="List what waits for the server, or send it. A line each: id, conversation, ask or verify, text.",
+    help="List what waits for the server, or send it. A line each: id, conversation, ask or verify (= check), text.",
     rich_markup_mode=None,
 )
 Id = Annotated[
@@ -37,7 +37,7 @@ Id = Annotated[
 
 @queue_commands.callback(invoke_without_command=True)
 def queue(context: typer.Context) -> None:
-    """List what waits, in its order: id, conversation, ask or verify (check), text."""
+    """List what waits, in its order: id, conversation, ask or verify (= check), text."""
     if context.invoked_subcommand is not None:
         return
     from app.sanitise import sanitise
@@ -45,8 +45,11 @@ def queue(context: typer.Context) -> None:
 
     _, folders = settings_with()
     with Store.open(folders.database) as store:
-        for queued in store.queue.all():
-            print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")
+        waiting = store.queue.all()
+    for queued in waiting:
+        print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")
+    if not waiting:
+        complain("nothing is queued")
 
 
 @queue_commands.command("send")
@@ -68,7 +71,7 @@ def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="W
 @queue_commands.command("rm")
 @queue_commands.command("remove", hidden=True)  # The older name.
 def remove(queued: Id) -> None:
-    """Remove one."""
+    """Remove an entry from the queue."""
     from storage import Store
 
     _, folders = settings_with()
@@ -140,7 +143,8 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
             return OK
         for queued in waiting:
             await assistant.settled(queued.conversation_id)
-            complain(f"{queued.kind}: {' '.join(sanitise(queued.text).split())}")
+            what = "check" if queued.kind == "verify" else queued.kind
+            complain(f"{what}: {' '.join(sanitise(queued.text).split())}")
             result = await listen(assistant.outbox.send(queued), told=told)
             told = result.told
             answer = queued.message_id
@@ -197,15 +201,15 @@ def _print(result: AskResult, thread: Sequence[Message]) -> None:
     `thread`: the messages up to the answer.
     """
     if result.done is not None:
+        from app.cli.ask import complain_of_unchecked
         from app.cli.risks import complain_of, told_risks
 
         print(result.text, flush=True)
         asked = [message.text for message in thread if message.role == "user"]
         complain_of(told_risks("\n".join(asked[-2:]), result.text))
-        if drafted := result.done.provenance.count(False):
-            complain(f"{drafted} of {len(result.done.provenance)} tokens come from the small model alone, not checked")
+        complain_of_unchecked(result.done)
     if result.judged is not None:
         complain(str(result.judged))
         if result.judged.dropped:
-            what = "it did not keep" if result.judged.again is None else "not in the new answer"
+            what = "not kept by the model" if result.judged.again is None else "not in the new answer"
             complain(f"{what}: {result.judged.dropped}")

@@ -49,7 +49,7 @@ def ask_for_remote(
     `token_wanted`: False if the command line says where the token is. Raises `ConfigError`; `EOFError` and
     `KeyboardInterrupt` where the person leaves.
     """
-    complain("this adds a server; Ctrl+C ends it, and then nothing is changed")
+    complain("You add a server now. Ctrl+C stops, and nothing is changed.")
     server = _nearby_server() if address is None else address
     if isinstance(server, str) or server is None or server.locked:
         proposed = server if isinstance(server, str) else None if server is None else server.remote(None).url

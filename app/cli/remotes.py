@@ -58,7 +58,12 @@ def add(
         str | None, typer.Argument(metavar="URL", help="http:// or https://. Without it, you are asked step by step.")
     ] = None,
     kind: Annotated[
-        Literal["auto", "verifier", "openai"], typer.Option("--kind", help="What kind of server it is. auto: find out.")
+        Literal["auto", "verifier", "openai"],
+        typer.Option(
+            "--kind",
+            help="verifier: an Outrider server, which checks drafts. openai: any OpenAI-compatible server. "
+            "auto: find out.",
+        ),
     ] = "auto",
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="Model of an OpenAI-compatible server.")
@@ -207,7 +212,8 @@ def use(
     settings, folders = settings_with()
     _remotes().use(name)
     if settings.remote is not None:
-        complain(f"OUTRIDER_REMOTE or {folders.settings} says {settings.remote}, which goes before; take it out there")
+        where = f"OUTRIDER_REMOTE or {folders.settings}"
+        complain(f"Your choice has no effect yet: {where} names {settings.remote}. Delete it there.")
 
 
 @remote_commands.command("test")
@@ -217,7 +223,7 @@ def test(
         typer.Argument(metavar="NAME|URL", help="Default: the one in use.", autocompletion=completion.known_remotes),
     ] = None,
 ) -> None:
-    """Test a server. Connection, TLS, speed of the line, its model, whether the drafter fits, which mode is faster."""
+    """Test a server. Connection, TLS, speed, its model, whether the small model fits, which mode is faster."""
     from app.config import is_address
     from app.remotes.check import Finding
     from app.remotes.registry import Remote

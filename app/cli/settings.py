@@ -23,13 +23,13 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
     settings = loaded.replaced(given, "the command line")
     if "token" in given and not is_address(settings.remote or ""):
         raise ConfigError(
-            "--token-file goes with the address of a server; a remote that has a name keeps a token of its own"
+            "--token-file is only for an address. The token of a named server: outrider remote token NAME"
         )
     open_log(folders.log, settings.log, [loaded.token or "", settings.token or ""])
     if loaded.token and settings.token is None and is_address(settings.remote or "") and not loaded.remote:
         complain(
-            "The token of OUTRIDER_TOKEN or config.toml is not sent: it belongs to an address in OUTRIDER_REMOTE or "
-            "config.toml, and there is none. Set one, or give --token-file."
+            "The token in OUTRIDER_TOKEN or config.toml is not sent, because no address is set there. "
+            "Set `remote` too, or give --token-file."
         )
     return settings, folders
 

@@ -83,7 +83,7 @@ def add(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the prompt of that name.")] = False,
 ) -> None:
-    """Add one: from a file, piped in, or in $VISUAL or $EDITOR."""
+    """Add a system prompt: from a file, piped in, or in $VISUAL or $EDITOR."""
     prompts = _library()
     if name in prompts and not replace:
         fail(f"There is a system prompt {name} already; --replace puts this one in its place.", USAGE)
@@ -98,7 +98,7 @@ def add(
 
 @system_commands.command("edit")
 def edit(name: Name) -> None:
-    """Change one in $VISUAL or $EDITOR. Conversations that have it keep the old text."""
+    """Change a system prompt in $VISUAL or $EDITOR. Conversations that have it keep the old text."""
     prompts = _library()
     _put_edited(prompts, name, prompts.get(name))
 

@@ -81,7 +81,7 @@ def test_verify_has_the_question_answered_again_and_says_which_way(outrider: Out
         again = outrider("verify", "--remote", address)
         more = outrider("verify", "--remote", address)
     assert (again.code, again.out) == (0, "ls -l\n")
-    assert "answered again by talker; no word of the offline answer agrees" in again.err
+    assert "answered again by talker; no word is the same" in again.err
     assert "not in the new answer: " in again.err
     said = again.err.replace(address, "").replace(alone.out.strip(), "").split("not in the new answer")[0].lower()
     assert "verif" not in said and "checked" not in said and "target" not in said
@@ -93,5 +93,8 @@ def test_a_service_that_counts_is_quoted(outrider: Outrider) -> None:
     with serving(exchange("cerebras", "a prediction that was used")) as (address, server):
         outrider("ask", "how much memory is free?", "--mode", "offline", "--max-tokens", "12")
         again = outrider("verify", "--remote", address)
-    assert again.out == "free -h\n" and "sent as a prediction: talker kept 31 of 35 tokens" in again.err
+    assert (
+        again.out == "free -h\n"
+        and "talker got the offline answer as a suggestion and kept 31 of 35 tokens" in again.err
+    )
     assert [request["prediction"]["type"] for request in server.asked] == ["content"]

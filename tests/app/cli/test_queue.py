@@ -82,7 +82,7 @@ def test_verify_prints_the_answer_and_tells_what_was_not_kept(outrider: Outrider
     assert alone.out != answer
     verified = outrider("verify", conversation, "--remote", verifier.url)
     assert verified.code == 0 and verified.out == answer + "\n"
-    assert "of 12 drafted tokens" in verified.err and "it did not keep: " in verified.err
+    assert "of 12 drafted tokens" in verified.err and "not kept by the model: " in verified.err
     again = outrider("verify", conversation, "--remote", verifier.url)
     assert (again.code, again.out) == (0, verified.out) and "checked already" in again.err
     unknown = outrider("verify", "c0ffee", "--remote", verifier.url)

@@ -176,7 +176,7 @@ def test_a_setting_that_goes_before_is_named(outrider: Outrider, monkeypatch: py
     outrider("remote", "add", "office", "https://office")
     assert outrider("remote", "use", "office").err == ""
     monkeypatch.setenv("OUTRIDER_REMOTE", "https://elsewhere")
-    assert "https://elsewhere, which goes before" in outrider("remote", "use", "office").err
+    assert "names https://elsewhere. Delete it there." in outrider("remote", "use", "office").err
 
 
 def test_the_token_is_asked_for_without_echo(home: Path) -> None:
@@ -217,8 +217,8 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp
     assert gone.code == 3 and "nothing listens at 127.0.0.1:9" in gone.err
     assert outrider("ask", "list files", "--remote", "here", *short).code == 0
     unknown = outrider("ask", "list files", "--remote", "hree", *short)
-    assert unknown.code == 2 and "known: here, nobody" in unknown.err
-    assert "known: here, nobody" in outrider("chat", "--remote", "hree").err
+    assert unknown.code == 2 and "yours: here, nobody" in unknown.err
+    assert "yours: here, nobody" in outrider("chat", "--remote", "hree").err
     assert "needs a terminal" in outrider("chat", "--remote", "here").err
     well = outrider("doctor", "--remote", "here")
     assert well.code == 0 and "✓ server" in well.out
@@ -228,7 +228,7 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp
     file = tmp_path / "token"
     file.write_text(TOKEN)
     token = outrider("ask", "a", "--remote", "here", "--token-file", str(file))
-    assert token.code == 2 and "--token-file goes with the address" in token.err
+    assert token.code == 2 and "--token-file is only for an address" in token.err
 
 
 def test_a_token_for_an_address_is_in_a_file_where_no_other_program_sees_it(outrider: Outrider, tmp_path: Path) -> None:
@@ -280,11 +280,9 @@ def test_a_verifier_that_fits(outrider: Outrider, verifier: VerifierProcess) -> 
         "name", "connection", "round trips", "model", "fits", "mode"
     ]  # fmt: skip
     assert (
-        "localhost is " in tested.out
-        and "of 5 between" in tested.out
-        and "tokenizer, vocabulary and memory" in tested.out
+        "localhost is " in tested.out and "of 5 between" in tested.out and "the small model fits target" in tested.out
     )
-    assert "edge: drafted here: about" in tested.out or "hosted: drafted there: about" in tested.out
+    assert "this device drafts: about" in tested.out or "the server drafts: about" in tested.out
 
 
 def test_a_drafter_that_does_not_fit(
@@ -300,9 +298,9 @@ def test_a_drafter_that_does_not_fit(
     outrider = runner(monkeypatch, capsys, home, folder)
     config = read_config(folder)
     for changes, code, says in (
-        ({"memory": "00" * 32}, 0, "! fits        tokenizer and vocabulary fit; the memory of target is not for"),
-        ({"vocabulary": 7}, 1, "knows 7 tokens; set `drafter` to the one made for that model"),
-        ({"tokenizer": "00" * 16}, 1, "has another tokenizer; set `drafter` to the one made for target"),
+        ({"memory": "00" * 32}, 0, "! fits        the small model was made for a similar model"),
+        ({"vocabulary": 7}, 1, "not for target (another vocabulary); set `drafter` to one that was"),
+        ({"tokenizer": "00" * 16}, 1, "not for target (another tokenizer); set `drafter` to one that was"),
     ):
         write_config(folder, msgspec.structs.replace(config, **changes))  # type: ignore[arg-type]
         tested = outrider("remote", "test", verifier.url)
@@ -315,7 +313,7 @@ def test_a_chat_server(outrider: Outrider, chat_server: str, monkeypatch: pytest
     tested = outrider("remote", "test", "talker")
     assert tested.code == 0 and "OpenAI-compatible, with talker, other" in tested.out
     assert "✓ model       other; an answer that is cut off has to be asked for anew" in tested.out
-    assert "✓ mode        hosted, without memory" in tested.out
+    assert "✓ mode        hosted: the server answers without drafts" in tested.out
     outrider("remote", "add", "talker", chat_server, "--model", "third", "--replace")
     tested = outrider("remote", "test", "talker")
     assert tested.code == 1 and "✗ model" in tested.out and "talker, other" in tested.out
