@@ -22,7 +22,7 @@ from storage import Choices
 FIELDS = {
     "temperature": ("Temperature", "0 to 2; 0: always the likeliest word"),
     "top_k": ("Top k", "choose from this many of the likeliest words; 0: all"),
-    "top_p": ("Top p", "choose from the likeliest words of this total chance, up to 1"),
+    "top_p": ("Top p", "take the likeliest up to this total chance; at most 1"),
     "seed": ("Seed", "the same whole number gives the same answer"),
     "max_tokens": ("Longest answer", "in tokens"),
 }

@@ -336,7 +336,7 @@ class Sidebar(Vertical):
             self._refresh_all()
             self.notify(
                 f"{one_line(conversation.title) or 'Untitled'}\n\n"
-                f"The key {key_of(self.conversations, 'list.undo')} in the list brings it back.",
+                f"Press {key_of(self.conversations, 'list.undo')} in the list to bring it back.",
                 title="Deleted",
                 timeout=UNDO_SECONDS,
                 markup=False,

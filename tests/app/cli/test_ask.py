@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.ask import complain_of_unchecked
+from app.events import Done, Stats
 from storage import Message, Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.serving import REPOSITORY
@@ -216,3 +218,19 @@ def test_an_interrupt_while_it_is_still_loading_shows_no_traceback(environment: 
     command = [sys.executable, "-c", interrupting]
     ran = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("provenance", "says"),
+    [
+        ((True, True), ""),
+        ((), ""),
+        ((False, False), "outrider: the small model alone wrote this answer; it was not checked\n"),
+        ((True, False, False), "outrider: 2 of 3 tokens were drafted by the small model and not checked\n"),
+    ],
+)
+def test_what_was_not_checked_is_told(
+    capsys: pytest.CaptureFixture[str], provenance: tuple[bool, ...], says: str
+) -> None:
+    complain_of_unchecked(Done(False, "end", (1,) * len(provenance), provenance, Stats()))
+    assert capsys.readouterr().err == says

@@ -45,6 +45,14 @@ def ids(tmp_path: Path) -> dict[str, str]:
     return found
 
 
+def test_an_empty_list_is_told(outrider: Outrider) -> None:
+    for arguments, says in (([], "no conversations"), (["list", "--bin"], "the bin is empty")):
+        empty = outrider("history", *arguments)
+        assert (empty.code, empty.out) == (0, "") and says in empty.err
+    data = outrider("history", "--json")
+    assert (data.code, data.out, data.err) == (0, "", "")
+
+
 def listed(outrider: Outrider, *arguments: str) -> list[str]:
     """The titles that a command lists."""
     return [line.split("  ", 2)[2] for line in outrider("history", *arguments).out.splitlines()]

@@ -258,7 +258,7 @@ async def test_the_person_is_told_that_it_is_not_read(store: Store) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"list files", "enter")
         await wait_until(pilot, lambda: app.answers == ["ls -a"])
-        assert any("reads no system prompt" in said for said in toasts(app))
+        assert any("does not read system prompts" in said for said in toasts(app))
 
 
 # ---- sampling --------------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ async def test_the_person_is_told_where_it_is(store: Store) -> None:
         app.copy_to_clipboard("x" * (LONGEST_OSC + 1))
         await wait_until(pilot, lambda: bool(app._notifications))
         (toast,) = app._notifications
-        path = Path(toast.message.split(" they are in ")[1].removesuffix("."))
+        path = Path(toast.message.split(" It was saved to ")[1].removesuffix("."))
         try:
             assert toast.title == "Saved" and path.stat().st_size == LONGEST_OSC + 1
         finally:

@@ -147,7 +147,7 @@ async def test_a_deleted_conversation_comes_back(store: Store) -> None:
             await pilot.press("d")
             await wait_until(pilot, lambda: all(title not in line for line in app.titles))  # noqa: B023
         assert store.conversations.all() == [] and app.chat.conversation.id is None
-        assert any("The key u in the list brings it back" in toast.message for toast in app._notifications)
+        assert any("Press u in the list to bring it back" in toast.message for toast in app._notifications)
         await pilot.press("u")
         await wait_until(pilot, lambda: app.chat.conversation.id == second)
         await pilot.press("u")

@@ -205,7 +205,7 @@ async def test_other_words_for_a_question_are_not_queued(store: Store) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(answer.conversation_id)
         await pilot.press("alt+up", "e", *"ed", "ctrl+s")
-        await wait_until(pilot, lambda: any("cannot wait" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: any("cannot be queued" in toast.message for toast in app._notifications))
         assert app.prompt.text == "unpacked" and app.waiting == ["later"]
         await pilot.press("ctrl+u", "ctrl+s", "x")
         await wait_until(pilot, lambda: app.prompt.text == "x")

@@ -87,7 +87,7 @@ def test_a_command_and_what_follows_it(text: str, word: str, argument: str) -> N
 
 def test_a_command_that_takes_nothing_is_not_done_with_something_after_it() -> None:
     typed = parse("/source code of ls, where is it?", COMMANDS)
-    assert isinstance(typed, TypedCommand) and "put a space before it" in typed.problem
+    assert isinstance(typed, TypedCommand) and "begin it with a space" in typed.problem
 
 
 def test_a_command_that_needs_something_says_how_it_is_written() -> None:

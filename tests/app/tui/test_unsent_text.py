@@ -201,7 +201,7 @@ async def test_a_file_that_cannot_be_written_is_told_once_it_matters(store: Stor
     async with app.run_test(size=(100, 30)) as pilot:
         store.path.with_name("unsent").write_text("in the way")
         await pilot.press("a")
-        await wait_until(pilot, lambda: any("cannot be kept" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: any("cannot be saved" in toast.message for toast in app._notifications))
         assert app.prompt.text == "a"
 
 

@@ -133,4 +133,4 @@ async def test_nothing_is_told_where_all_was_kept(store: Store) -> None:
         await wait_until(pilot, lambda: app.answers == [OWN])
         assert not app.screen.query(WithdrawnLine)
         await pilot.press("alt+up", "w")
-        await wait_until(pilot, lambda: any("withdrawn" in one.message for one in app._notifications))
+        await wait_until(pilot, lambda: any("did not remove any words" in one.message for one in app._notifications))

@@ -397,7 +397,7 @@ async def test_a_verifier_is_known_and_its_chat_address_too(verifier: VerifierPr
     assert isinstance(card, Card) and card.target == "target"
     models = await found(verifier.url + "/v1")
     assert isinstance(models, tuple) and [model.id for model in models] == ["target"]
-    with pytest.raises(Incompatible, match="tokenizer"):
+    with pytest.raises(Incompatible, match="was not made for target"):
         await found(verifier.url, tokenizer=b"x" * 16)
 
 

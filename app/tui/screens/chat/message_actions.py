@@ -31,7 +31,7 @@ from app.tui.widgets.transcript import Transcript
 HINT = (
     ("chat.stop", "back"),
     ("message.copy", "copy"),
-    ("message.edit", "reword"),
+    ("message.edit", "edit"),
     ("message.regenerate", "again"),
     ("message.use_block", "use code"),
     ("message.verify", "check"),
