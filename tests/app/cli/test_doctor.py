@@ -188,7 +188,7 @@ def test_a_drafter_that_was_made_for_another_model(
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(BUNDLED_DRAFTER))
     found = outrider("doctor", "--remote", verifier.url)
     assert found.code == 1 and "✓ drafter" in found.out and "✗ server" in found.out
-    assert "set `drafter` to the one made for" in said(found, "server")
+    assert "set `drafter` to one that was" in said(found, "server")
 
 
 def test_the_doctor_and_the_test_of_a_remote_say_the_same(

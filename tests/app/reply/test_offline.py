@@ -179,7 +179,7 @@ async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(drafter: Drafter,
         heard = await ask(opened, QUESTION, conversation)
         said = drafter.text.decode([5, 5, 5])
         assert heard.text == said and heard.done is None and "offline" not in heard.modes
-        assert heard.failed is not None and heard.failed.queued and "the rest" in heard.failed.message
+        assert heard.failed is not None and heard.failed.queued and "The rest follows" in heard.failed.message
         answer = opened.store.branches.thread(conversation)[-1]
         assert (answer.text, answer.status, answer.tokens) == (said, "failed", (5, 5, 5))
         assert [queued.message_id for queued in opened.outbox.queued()] == [answer.id]
@@ -236,5 +236,5 @@ def test_on_the_command_line(
     if offline == "drafter":
         assert asked.code == 0 and asked.out and waiting == ""
     else:
-        assert asked.code == 3 and asked.out == "" and "does not answer in its place" in " ".join(asked.err.split())
+        assert asked.code == 3 and asked.out == "" and "so it stays silent" in " ".join(asked.err.split())
         assert (QUESTION in waiting) == (offline == "queue") == ("outrider queue send" in asked.err)

@@ -331,7 +331,7 @@ async def test_an_answer_stored_without_tokens_goes_on_where_it_can_be_spelt(dra
     async with assistant(drafter, database, None, settings=SETTINGS) as opened:
         capital = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
         opened.store.messages.finish(capital.id, (), (), "LS", "stopped", {})
-        with pytest.raises(NoAnswer, match="cannot spell"):
+        with pytest.raises(NoAnswer, match="nobody can continue it"):
             resume(opened.store, SETTINGS, capital.id, text)
         assert opened.store.branches.siblings(capital.id) == [opened.store.messages.get(capital.id)]
         imported = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
