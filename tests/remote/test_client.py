@@ -208,7 +208,7 @@ async def test_a_restarted_verifier_costs_one_more_exchange(toy: ToyVerifier, cl
 async def test_a_round_on_a_connection_that_was_given_up_is_a_line_that_is_down(client: VerifierClient) -> None:
     session = client.session()
     await client.close()
-    with pytest.raises(LinkDown, match="given up"):
+    with pytest.raises(LinkDown, match="does not answer now"):
         await session.round(PROMPT, DraftTree.empty(), Sampling(), memory_from=None, deadline=PATIENCE)
 
 
@@ -432,7 +432,7 @@ PAGE = b"<html>Welcome to Airport Wi-Fi</html>"
         (http(PAGE, status="511 Network Authentication Required", content_type="text/html"), "login page"),
         (http(PAGE, status="404 Not Found", content_type="text/html"), "404"),
         (http(b'{"detail": "x"}', status="404 Not Found", content_type="application/json"), "404"),
-        (http(PAGE, status="502 Bad Gateway", content_type="text/html"), "no verifier behind it"),
+        (http(PAGE, status="502 Bad Gateway", content_type="text/html"), "no server behind it"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "broke"),
         (b"", "broke"),
         (http(b""), "empty"),
