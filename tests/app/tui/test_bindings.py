@@ -157,7 +157,7 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
         await pilot.resize_terminal(100, 40)
         await app.chat.open_conversation(conversation)
         await pilot.press("alt+up")
-        await wait_until(pilot, lambda: hint().startswith("f11 back · c copy · j reword"))
+        await wait_until(pilot, lambda: hint().startswith("f11 back · c copy · j edit"))
         await pilot.press("j")
         await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f11 cancels"))
         await pilot.press("f11")
