@@ -33,7 +33,7 @@ import msgspec
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 from benchmarks.results import ablations_table
 from drafter.config import DrafterConfig
 from drafter.model import weights_digest
@@ -274,7 +274,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.json:
         about = {"learnt": len(learnt), "unseen": len(unseen), "recorded": common.recording is not None}
         about |= {name: getattr(recipe, name) for name in ("steps", "rows", "row", "rate")}
-        arguments.json.write_text(json.dumps({"machine": measured(), "training": about, "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(
+            json.dumps({"machine": machine_and_pair(), "training": about, "rows": rows}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

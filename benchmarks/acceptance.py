@@ -35,6 +35,7 @@ from app.config import TreeRule
 from app.prompts import read_prompts
 from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext, FeatureTap, load_baseline
 from benchmarks.baseline_drafters.shapes import moa_parameters, own_parameters
+from benchmarks.pair import machine_and_pair
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.context import DraftContext
@@ -255,7 +256,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows.append(row)
         print(json.dumps(row), flush=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

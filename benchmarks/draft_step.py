@@ -31,7 +31,7 @@ import numpy as np
 import onnx
 import torch
 
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
 from drafter.model import DraftModel, StepModule, load_draft_model
 from drafter.ort import onnxruntime
@@ -197,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for row in rows:
         print(show(row))
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

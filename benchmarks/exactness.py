@@ -19,7 +19,7 @@ import numpy as np
 
 from app.config import BUNDLED_DRAFTER
 from app.prompts import PromptEntry, read_prompts
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 from drafter.config import read_config
 from drafter.guide.recipe import open_prompt
 
@@ -89,7 +89,7 @@ def main() -> None:
             if a != b:
                 print(f"  differs: {prompt.turns[0]!r}", file=sys.stderr)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
     sys.exit(0 if all(row["equal"] == count for row in rows) else 1)
 
 

@@ -29,7 +29,7 @@ from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_tol
 from benchmarks.execution_judge import fault
 from benchmarks.execution_sandbox import Folder, NoSandbox, check, run
 from benchmarks.execution_tree import make, read
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 
 DATA = Path(__file__).parents[1] / "tests/data"
 REQUESTS = DATA / "execution.jsonl"
@@ -115,7 +115,7 @@ def main() -> int:
     for way in ways:
         print(f"{way}: {share(rows, way)} right")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
     return int(arguments.gold and any(row["fault"] for row in rows))
 
 

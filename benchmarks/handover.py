@@ -31,7 +31,7 @@ from app.remotes.loopback import Loopback
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.emulator import PROFILES, Emulator, read_profiles
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 from benchmarks.replicas import Replica
 from drafter.runtime import Drafter
 from storage import Store
@@ -147,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         others = json.loads(arguments.json.read_text())["rows"] if arguments.json.exists() else []
         mine = (arguments.fault, arguments.profile or LOOPBACK)
         kept = [row for row in others if (row["fault"], row["line"]) != mine]
-        arguments.json.write_text(json.dumps({"machine": measured(), "rows": kept + rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": kept + rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

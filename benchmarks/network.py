@@ -58,7 +58,7 @@ from benchmarks.eagle_edge import FeatureDrafter
 from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
 from benchmarks.journal import Journal, Key, OtherPlan
 from benchmarks.network_row import row
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 from benchmarks.served import REFERENCE, NotServed, Served
 from benchmarks.standings import GOALS, forward, standings
 from drafter.config import DrafterError
@@ -249,7 +249,7 @@ async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]
         "max_tokens": arguments.max_tokens,
         "drafter": drafters.own.config.memory,
     }
-    journal = Journal(arguments.json, plan, measured())
+    journal = Journal(arguments.json, plan, machine_and_pair())
     for paced_ms in arguments.forward:
         keys = [Key(profile.name, mode.name, paced_ms) for profile in profiles for mode in modes]
         if all(journal.whole(key) for key in keys):

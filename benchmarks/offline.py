@@ -37,7 +37,7 @@ from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, opened, rounds, telling
 from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext
 from benchmarks.everyday import QUESTIONS, EverydayQuestion, read_questions
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 from drafter.config import DrafterError
 from drafter.context import DraftContext
 from drafter.model import MemoryEncoder
@@ -261,7 +261,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows.append({"drafter": name, "agreement": agreement.rows(), "everyday": answered})
         print(json.dumps(rows[-1]), flush=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def bundled_pair() -> str:
     return read_config(Path(Settings().drafter)).memory[:8]
 
 
-def measured() -> dict[str, object]:
+def machine_and_pair() -> dict[str, object]:
     """The machine, and the pair: for `machine` of a result that depends on the bundled weights."""
     return {**machine(), "pair": bundled_pair()}
 

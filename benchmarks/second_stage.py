@@ -21,7 +21,7 @@ import numpy as np
 
 from app.drafting.retrieval import STORED_TOKENS
 from app.prompts import read_prompts
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 from drafter.context import DraftContext
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter
@@ -138,7 +138,7 @@ def main() -> None:
     for row in rows:
         print(json.dumps(row), flush=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

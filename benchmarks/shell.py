@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from app.shell.place import ROOT
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 from tests.support.shells import COMMAND_KEY, KILL_LINE, NAMES, Name, ShellTerminal, environment_of, stop_helper
 
 CLIENT = (sys.executable, "-I", "-S", str(Path(ROOT, "app", "shell", "__main__.py")))
@@ -153,7 +153,9 @@ def main() -> None:
     for row in rows:
         print(json.dumps(row))
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(
+            json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

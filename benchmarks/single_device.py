@@ -40,7 +40,7 @@ from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, t
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.baseline_drafters.independent import Independent
 from benchmarks.exactness import DifferentTokens
-from benchmarks.pair import measured
+from benchmarks.pair import machine_and_pair
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.cost import CostMeter
@@ -262,7 +262,7 @@ def main() -> None:
         print(json.dumps(line), flush=True)
     if arguments.json:
         written = {
-            "machine": {**measured(), "threads": torch.get_num_threads()},
+            "machine": {**machine_and_pair(), "threads": torch.get_num_threads()},
             "fixed": asdict(fixed),
             "bounds": asdict(BOUNDS),
             "app": asdict(APP),

@@ -221,15 +221,15 @@ def test_messages_may_come_in_any_order(store: Store, other: Store, tmp_path: Pa
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "is not a file that can be imported"),
-        (b"hello", "is not a file that can be imported"),
-        (b"[]", "is not a file that can be imported"),
-        (b"[" * 100_000, "is not a file that can be imported"),
+        (b"", "cannot be imported"),
+        (b"hello", "cannot be imported"),
+        (b"[]", "cannot be imported"),
+        (b"[" * 100_000, "cannot be imported"),
         (b'{"format":"outrider-conversations","version":1,"conversations":[{"id"', "not a whole export"),
         (b'{"format":"outrider-conversations","version":1}', "not a whole export"),
         (b"SQLite format 3\0garbage", "cannot be read"),
         (b"PK\x03\x04garbage", "download it again"),
-        (b"\xff\xfe\x00", "is not a file that can be imported"),
+        (b"\xff\xfe\x00", "cannot be imported"),
     ],
 )
 def test_what_is_no_export_is_named(store: Store, tmp_path: Path, content: bytes, says: str) -> None:
