@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from textual.screen import Screen
 
 from app.config import Settings
 from app.sanitise import sanitise
+from app.tui.background import begin
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import copy
 from app.tui.core import Core
@@ -143,7 +145,7 @@ class OutriderApp(App[None]):
     def copy_to_clipboard(self, text: str) -> None:
         """Begin to copy a text. Pasting inside the application uses this text from now on."""
         keep_as_clipboard(self, text)
-        self.run_worker(self._copy(text), group="clipboard")
+        begin(self, partial(self._copy, text), group="clipboard")
 
     async def _copy(self, text: str) -> None:
         try:

@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.tui.background import begin
 from app.tui.block_notes import answer_notes
 from app.tui.textual_private import AnchoredScroll, line_caches
 from app.tui.turn import Turn
@@ -139,7 +140,7 @@ class VirtualList:
         """Begins to mount what has come near the view and to remove what is far from it, a slice at a time."""
         if not self._tending and self._view.is_attached:
             self._tending = True
-            self._view.run_worker(self._tend(), group="window")
+            begin(self._view, self._tend, group="window")
 
     async def _tend(self) -> None:
         try:
@@ -202,7 +203,7 @@ class VirtualList:
             self.tend()
 
         # Not exclusive: a worker that is cancelled while it mounts would leave half a page.
-        self._view.run_worker(jump(), group="jump")
+        begin(self._view, jump, group="jump")
 
     def cancel_jump(self) -> None:
         """Forgets the page that was wanted last, if it is not there yet."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from textual.screen import Screen
 from app.archive.formats import ENDINGS, Format
 from app.config import Settings
 from app.sanitise import sanitise
+from app.tui.background import begin
 from app.tui.keymap import key_of
 from app.tui.notices import reporting
 from app.tui.open_conversation import OpenConversation
@@ -138,8 +140,8 @@ class PromptCommands:
         with reporting(self._screen):
             conversation = self._open_one()
             store = self._conversation.core.store
-            writing = write_export(self._screen, store, self._settings, conversation, format, file)
-            self._screen.run_worker(writing, group="export")
+            writing = partial(write_export, self._screen, store, self._settings, conversation, format, file)
+            begin(self._screen, writing, group="export")
 
     def values_export_open(self) -> Iterable[str]:
         return FORMATS

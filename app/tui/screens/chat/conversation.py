@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from app.sanitise import sanitise
+from app.tui.background import begin
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import complain, reporting, say_busy
@@ -67,7 +68,7 @@ class ConversationView(Vertical):
 
     def on_mount(self) -> None:
         self.text.take()
-        self.run_worker(self.text.recall(), group="asked")
+        begin(self, self.text.recall, group="asked")
         self._show_head()
         self._send_queued()
 

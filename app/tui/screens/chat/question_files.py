@@ -14,6 +14,7 @@ from textual.timer import Timer
 from app.attachments.mentions import Mention, mentions
 from app.attachments.preview import preview, too_large
 from app.attachments.reader import Gathered, belongs, gather, joined
+from app.tui.background import begin
 from app.tui.open_conversation import OpenConversation
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.prompt_files import PromptFiles
@@ -55,7 +56,7 @@ class QuestionFiles:
 
     def _begin_look(self) -> None:
         self._timer = None
-        self._prompt.run_worker(self._look(), group="files", exclusive=True)
+        begin(self._prompt, self._look, group="files", exclusive=True)
 
     async def _look(self) -> None:
         text, cwd, named = self._prompt.text, Path.cwd(), self._named

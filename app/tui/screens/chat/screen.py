@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from textual.screen import Screen
 
 from app.config import Settings
 from app.events import ModeChanged
+from app.tui.background import begin
 from app.tui.core import Core
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
@@ -199,7 +201,7 @@ class ChatScreen(Screen[None]):
     def _quit_at_once_more(self) -> None:
         """Quit if this was called a moment ago; else say so."""
         if self.leaving:
-            self.run_worker(self.run_action("app.quit"))
+            begin(self, partial(self.run_action, "app.quit"))
             return
         self.leaving = True
         self.set_timer(LEAVING_SECONDS, self._stay)
@@ -323,7 +325,7 @@ class ChatScreen(Screen[None]):
         """Show what another window did, as soon as the terminal says that the person is back at this one."""
         if focused and self._alive:
             self._sidebar.refresh_list()
-            self.run_worker(self._view.catch_up(), group="look-up", exclusive=True)
+            begin(self, self._view.catch_up, group="look-up", exclusive=True)
 
     @on(MessageActions.ShellAsked)
     def show_for_shell(self, event: MessageActions.ShellAsked) -> None:
