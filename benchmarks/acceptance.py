@@ -256,7 +256,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows.append(row)
         print(json.dumps(row), flush=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(
+            json.dumps({"machine": machine_and_pair(arguments.moa), "rows": rows}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,9 @@ from typing import Any
 
 import msgspec
 
+from app.cli.machine import machine
 from app.config import BUNDLED_DRAFTER
+from benchmarks.pair import machine_and_pair
 from drafter.config import read_config, write_config
 from drafter.guide.names import NoMarks
 from drafter.guide.pages import FILE, FORMAT, SCHEMA, Pages
@@ -61,6 +63,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what stands before each question; default: what the drafter's folder says",
     )
     parser.add_argument("--answers", type=Path, metavar="FILE", help="judge the answers in these JSON lines")
+
+
+def measured_with(arguments: argparse.Namespace) -> dict[str, object]:
+    """The machine, and the pair where the bundled one answered."""
+    return machine() if arguments.model or arguments.answers or arguments.remote else machine_and_pair()
 
 
 def ask_as_told(

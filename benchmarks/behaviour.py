@@ -25,10 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.answers import NoAnswers, add_options, ask_as_told
+from benchmarks.answers import NoAnswers, add_options, ask_as_told, measured_with
 from benchmarks.dangerous import dangers_of
 from benchmarks.everyday import commands_of
-from benchmarks.pair import machine_and_pair
 from benchmarks.shell_words import SimpleCommand, simple_commands
 
 DATA = Path(__file__).parents[1] / "tests/data"
@@ -181,7 +180,7 @@ def main() -> None:
             print(f"wrong  {row['mode']}  {row['id']}: {row['fault']}\n       {row['turns'][-1]!r}: {row['answer']!r}")
     print(table(rows) if rows else "no answer to any question of these sets")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": measured_with(arguments), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

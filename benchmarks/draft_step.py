@@ -197,7 +197,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     for row in rows:
         print(show(row))
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(
+            json.dumps({"machine": machine_and_pair(arguments.drafter), "rows": rows}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

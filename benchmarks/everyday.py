@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.answer_tables import share
-from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told
-from benchmarks.pair import machine_and_pair
+from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told, measured_with
 
 QUESTIONS = Path(__file__).parents[1] / "tests/data/everyday.jsonl"
 MOST_TOKENS = 120
@@ -81,7 +80,7 @@ def main() -> None:
         print(f"{way}: {share(judged, way)} right")
         rows += judged
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": measured_with(arguments), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -25,11 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.answer_tables import share
-from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told
+from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told, measured_with
 from benchmarks.execution_judge import fault
 from benchmarks.execution_sandbox import Folder, NoSandbox, check, run
 from benchmarks.execution_tree import make, read
-from benchmarks.pair import machine_and_pair
 
 DATA = Path(__file__).parents[1] / "tests/data"
 REQUESTS = DATA / "execution.jsonl"
@@ -115,7 +114,7 @@ def main() -> int:
     for way in ways:
         print(f"{way}: {share(rows, way)} right")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": measured_with(arguments), "rows": rows}, indent=1) + "\n")
     return int(arguments.gold and any(row["fault"] for row in rows))
 
 

@@ -147,7 +147,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         others = json.loads(arguments.json.read_text())["rows"] if arguments.json.exists() else []
         mine = (arguments.fault, arguments.profile or LOOPBACK)
         kept = [row for row in others if (row["fault"], row["line"]) != mine]
-        arguments.json.write_text(json.dumps({"machine": machine_and_pair(), "rows": kept + rows}, indent=1) + "\n")
+        arguments.json.write_text(
+            json.dumps({"machine": machine_and_pair(Path(arguments.drafter)), "rows": kept + rows}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

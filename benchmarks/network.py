@@ -249,7 +249,7 @@ async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]
         "max_tokens": arguments.max_tokens,
         "drafter": drafters.own.config.memory,
     }
-    journal = Journal(arguments.json, plan, machine_and_pair())
+    journal = Journal(arguments.json, plan, machine_and_pair(arguments.drafter))
     for paced_ms in arguments.forward:
         keys = [Key(profile.name, mode.name, paced_ms) for profile in profiles for mode in modes]
         if all(journal.whole(key) for key in keys):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.machine import machine
-from app.config import Settings
+from app.config import BUNDLED_DRAFTER
 from drafter.config import read_config
 
 ABOUT_IT = (
@@ -18,19 +18,19 @@ ABOUT_IT = (
 )
 """The results whose figures depend on the bundled weights."""
 FORMER = "former"
-"""Name that a result which was measured with an older pair is given when it is read."""
+"""Field of a result, when it is read: whether it was measured with an older pair."""
 
 
-def bundled_pair() -> str:
-    """The beginning of the digest that its drafter and its target share."""
-    return read_config(Path(Settings().drafter)).memory[:8]
+def pair_of(drafter: Path = BUNDLED_DRAFTER) -> str:
+    """The beginning of the digest that a drafter and its target share."""
+    return read_config(drafter).memory[:8]
 
 
-def machine_and_pair() -> dict[str, object]:
-    """The machine, and the pair: for `machine` of a result that depends on the bundled weights."""
-    return {**machine(), "pair": bundled_pair()}
+def machine_and_pair(drafter: Path = BUNDLED_DRAFTER) -> dict[str, object]:
+    """The machine and the pair that a figure is of: for `machine` of a result that depends on the weights."""
+    return {**machine(), "pair": pair_of(drafter)}
 
 
 def is_former(name: str, document: Mapping[str, Any]) -> bool:
     """Whether the result of this name was measured with another pair than the bundled one."""
-    return name in ABOUT_IT and document["machine"].get("pair") != bundled_pair()
+    return name in ABOUT_IT and document["machine"].get("pair") != pair_of()

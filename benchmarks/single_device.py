@@ -262,7 +262,7 @@ def main() -> None:
         print(json.dumps(line), flush=True)
     if arguments.json:
         written = {
-            "machine": {**machine_and_pair(), "threads": torch.get_num_threads()},
+            "machine": {**machine_and_pair(arguments.drafter), "threads": torch.get_num_threads()},
             "fixed": asdict(fixed),
             "bounds": asdict(BOUNDS),
             "app": asdict(APP),

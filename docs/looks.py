@@ -122,7 +122,8 @@ def programs(others: Path) -> dict[str, Program]:
     """Outrider, and the others that are there."""
 
     def outrider(home: Path, port: int) -> list[str]:
-        return [sys.executable, "-m", "app.start", "chat", "--remote", f"http://127.0.0.1:{port}"]
+        found = f"PYTHONPATH={Path(__file__).parents[1]}"
+        return ["env", found, sys.executable, "-m", "app.start", "chat", "--remote", f"http://127.0.0.1:{port}"]
 
     def elia(home: Path, port: int) -> list[str]:
         settings = home / ".config/elia/config.toml"
@@ -177,7 +178,6 @@ def screen(program: Program, port: int, columns: int, lines: int) -> str:
             "COLORTERM": "truecolor",
             "LANG": "C.UTF-8",
         }
-        given |= {"PYTHONPATH": str(Path(__file__).parents[1])} if program.begins == "How do I" else {}
         environment = [part for pair in given.items() for part in ("-e", "=".join(pair))]
         size = ["-x", str(columns), "-y", str(lines)]
         run(tmux, "new-session", "-d", *size, *environment, "-c", str(home), *program.command(home, port))

@@ -259,8 +259,10 @@ def _fits(card: Card, config: DrafterConfig) -> Finding:
 
 def _auto_mode(card: Card, rtt: float) -> str:
     """The mode that `auto` would begin with on this line, and its figures."""
+    if not card.drafts:
+        return "this device drafts; the server cannot"
     meter = ModeMeter()
-    meter.drafts = card.drafts
+    meter.drafts = True
     meter.choose(rtt)
     return f"{meter.why(rtt)}; measured from the first answer on"
 

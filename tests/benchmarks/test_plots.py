@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import headlines
-from benchmarks.pair import bundled_pair
+from benchmarks.pair import pair_of
 from benchmarks.plots import PLOTS, main
 from benchmarks.results import COMMANDS, PAGE, TABLES, fill, read
 
@@ -451,7 +451,7 @@ def test_tables_say_what_was_measured_and_on_what(name, lines):
 
 def test_figures_of_an_older_pair_say_so(docs):
     former = "These figures are of the pair that was bundled before."
-    for pair, told in ((bundled_pair(), False), ("another", True)):
+    for pair, told in ((pair_of(), False), ("another", True)):
         for name in ("exactness", "search"):
             document = {**DOCUMENTS[name], "machine": {**MACHINE, "pair": pair}}
             (docs / "benchmarks" / f"{name}.json").write_text(json.dumps(document))

@@ -18,6 +18,8 @@ import pytest
 from app.cli import remotes as remote_commands
 from app.remotes import tokens as secrets
 from drafter.config import read_config, write_config
+from remote import VerifierClient
+from remote.protocol import Card
 from tests.remote.test_transport import Authority
 from tests.remote.toy_verifier import ToyVerifier, serving
 from tests.support.chat_server import ChatServer, Script
@@ -283,6 +285,18 @@ def test_a_verifier_that_fits(outrider: Outrider, verifier: VerifierProcess) -> 
         "localhost is " in tested.out and "of 5 between" in tested.out and "the small model fits target" in tested.out
     )
     assert "this device drafts: about" in tested.out or "the server drafts: about" in tested.out
+
+
+def test_a_server_that_cannot_draft(
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = VerifierClient.card
+
+    async def without_drafter(client: VerifierClient, timeout: float, *, tokenizer: bytes | None = None) -> Card:
+        return msgspec.structs.replace(await read(client, timeout, tokenizer=tokenizer), drafts=False)
+
+    monkeypatch.setattr(VerifierClient, "card", without_drafter)
+    assert "✓ mode        this device drafts; the server cannot" in outrider("remote", "test", verifier.url).out
 
 
 def test_a_drafter_that_does_not_fit(
