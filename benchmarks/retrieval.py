@@ -25,6 +25,7 @@ from typing import Any
 from app.cli.machine import machine
 from benchmarks.everyday import read_questions
 from benchmarks.shell_words import simple_commands
+from drafter.guide.outline import unfilled
 from drafter.guide.pages import FILE, Pages
 from drafter.guide.search import Hit, platforms_of, search
 
@@ -65,7 +66,7 @@ def main_program(command: str) -> str:
 def read_set(name: str, pages: Pages) -> list[Question]:
     """The questions of one of `SETS`."""
     if name.startswith("everyday"):
-        commands = [command for (command,) in pages.rows("SELECT command FROM examples")]
+        commands = [unfilled(command) for (command,) in pages.rows("SELECT command FROM examples")]
         return [
             Question(
                 one.prompt,

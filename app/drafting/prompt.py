@@ -68,11 +68,11 @@ def conversation_tokens(
     for message in messages:
         if prompt is not None and message.role == "system":
             continue
-        if prompt is not None and message.role == "user":
-            questions.append(message.text)
-            spoken.append(("system", prompt.system(questions)))
         if message.role == "user":
             said = as_read(replace(message, text=marks.read(message.text))).text
+            if prompt is not None:
+                questions.append(message.text)
+                spoken.append(("system", prompt.system(questions, marks)))
         else:
             said = spelling = marks.said(message.text)
         if message.role == "user" and spoken and spoken[-1][0] == "user":
@@ -252,5 +252,5 @@ def _read_besides(text: ChatText, thread: Sequence[Message], prompt: Prompt, one
     two = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("system", "a"), ("user", "a")]))
     plain = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("user", "a")]))
     questions = [message.text for message in thread if message.role == "user"]
-    read = sum(len(text.encode(prompt.system(questions[: at + 1]))) for at in range(len(questions)))
+    read = sum(len(text.encode(prompt.system(questions[: at + 1], NoMarks()))) for at in range(len(questions)))
     return first - one - letter + read + (two - plain - letter) * (len(questions) - 1)

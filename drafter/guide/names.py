@@ -8,8 +8,8 @@
 A small model copies a word of one token with ease, and loses its way in names of ten. What it reads and says has marks
 (`MARKS`, a token each); what a person reads and what is stored has names.
 
-Names are paths, names of files without their ending, of hosts and of branches, and numbers from three digits on. The
-marks of a conversation go round: a ninth name takes the mark of the first one.
+Names are paths, names of files without their ending, of hosts and of branches, addresses, and numbers from three digits
+on. The marks of a conversation go round: a ninth name takes the mark of the first one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ MARKS = tuple(map(chr, range(0xFDD1, 0xFDD9)))
 """Marks as characters. Unicode gives these to nobody, so no text has them."""
 
 _MARK = re.compile(f"([{MARKS[0]}-{MARKS[-1]}])")
-_WORD = re.compile(r"[^\s\"'`,;()<>|&=@:*?!$\[\]{}\\]+")
+_WORD = re.compile(r"[^\s\"'`,;()<>|&=*?!$\[\]{}\\]+")
 _ENDING = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,4}){1,2}$")
-_LIKE_A_NAME = re.compile(r"\d|_|/|\w\.\w|[a-z][A-Z]")
-_NUMBER = re.compile(r"\d{1,2}")
-_NO_NAME = ".-+%#~^"
+_LIKE_A_NAME = re.compile(r"\d|_|/|\w[.@]\w|[a-z][A-Z]")
+_NUMBER = re.compile(r"\d{1,2}(?::\d\d){0,2}")
+"""A small number or a time of the day, which a command may type in another way."""
+_NO_BEGINNING = ".-+%#~^"
 """What a word begins with that is an ending, an option or a sign; `~/notes` and `./run` are names."""
-_WORDS = frozenset({
+NO_NAMES = frozenset({
     "7z", "7zip", "aes256", "amd64", "and/or", "arm64", "base32", "base64", "bzip2", "ext2", "ext3", "ext4", "h264",
     "h265", "http/1", "http/2", "http2", "i/o", "i386", "i686", "ipv4", "ipv6", "java8", "k8s", "macos", "md5", "mp3",
     "mp4", "mysql", "neo4j", "oauth2", "p7zip", "postgresql", "python2", "python3", "s3", "sha1", "sha224", "sha256",
@@ -41,10 +42,8 @@ def names(question: str) -> list[tuple[int, int]]:
     """Beginnings and ends of the names in a question, from first to last."""
     found = []
     for word in _WORD.finditer(question):
-        text, start = word.group().rstrip("."), word.start()
-        if text.startswith("//"):  # What follows the colon of a URL.
-            text, start = text[2:], start + 2
-        if not text or (text[0] in _NO_NAME and "/" not in text[1:3]) or text.lower() in _WORDS:
+        text, start = word.group().rstrip(".:"), word.start()
+        if not text or (text[0] in _NO_BEGINNING and "/" not in text[1:3]) or text.lower() in NO_NAMES:
             continue
         ending = _ENDING.search(text)
         stem = (text[: ending.start()] if ending else text).rstrip("/")

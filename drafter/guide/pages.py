@@ -13,7 +13,7 @@ import sys
 import weakref
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import log
 from pathlib import Path
@@ -21,10 +21,12 @@ from threading import Lock
 from typing import Any
 
 from drafter.config import DrafterCorrupt, DrafterMissing
-from drafter.guide.words import terms
+from drafter.guide.named import Named, named
+from drafter.guide.outline import unfilled
+from drafter.guide.words import term, terms
 
 FILE = "pages.db"
-FORMAT = "1"
+FORMAT = "2"
 """Version of the tables. Another one cannot be read."""
 OWN = "outrider"
 """Platform of pages that tldr pages does not have, with Outrider's own examples alone."""
@@ -55,12 +57,19 @@ CREATE TABLE terms (id INTEGER PRIMARY KEY, term TEXT NOT NULL, count INTEGER NO
 CREATE VIRTUAL TABLE asked USING fts5(wordings, name, terms, content = '', tokenize = ascii);
 """
 """`languages`: in how many other languages the page exists, a sign of use. `own`: 1 for an example of Outrider's.
+`task`, `command`: with slots (`outline.py`).
 `distinct_share`: how often a program's name in a wording means that program, 0 to 1. `terms`, `wordings`: ids of terms,
 two bytes each; 0 stands between two wordings. `terms.count`: examples that have the term;
 `terms.links`: pages that wordings with it are about. `asked`: the full-text index;
 its rowid is the example's id."""
 SLOT = 0.25
 """Worth of a term that only says what kind of name a question has."""
+DISTINCT = 0.5
+"""Share from which on a word is taken for a program."""
+COMMON, MISSPELT, CERTAIN = 8, 3, 10
+"""Examples that have a term, at least, if it takes the place of a misspelt one. People's wordings in the index are
+misspelt too: a term in at most so many examples may be, if the other one is so many times as frequent for each."""
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDINGS = 64
 """The id of a wording is this times its example's id, plus its place there."""
 
@@ -71,6 +80,14 @@ class Example:
 
     task: str
     command: str
+    outline: tuple[str, str] | None = field(default=None, compare=False)
+    """Both with the slots that may hold other names (`drafter/guide/outline.py`); None: there are none."""
+
+    @classmethod
+    def read(cls, task: str, command: str) -> Example:
+        """An example as the file has it."""
+        plain = unfilled(task), unfilled(command)
+        return cls(*plain, None if plain == (task, command) else (task, command))
 
 
 @dataclass(frozen=True)
@@ -144,7 +161,7 @@ class Pages:
         # Outrider's own examples only stand on pages that have no others.
         own = int(platform == OWN)
         found = self.rows("SELECT task, command FROM examples WHERE page = ? AND own = ? ORDER BY id", (number, own))
-        return Page(name, platform, description, tuple(Example(*row) for row in found))
+        return Page(name, platform, description, tuple(Example.read(*row) for row in found))
 
     # ---- for the search ----------------------------------------------------------------------------------------------
 
@@ -166,6 +183,29 @@ class Pages:
         """Term -> its id, and how many examples have it."""
         return {term: (number, count) for number, term, count in self.rows("SELECT id, term, count FROM terms")}
 
+    def corrected(self, term: str) -> str:
+        """The known term that one slip of the keyboard made this of, the most frequent one; else the term itself."""
+        vocabulary = self.vocabulary
+        count = vocabulary.get(term, (0, 0))[1]
+        if count > MISSPELT or len(term) < 4 or not term.isalpha():
+            return term
+        halves = [(term[:at], term[at:]) for at in range(len(term) + 1)]
+        near = {left + right[1:] for left, right in halves if right}
+        near |= {left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1}
+        near |= {left + letter + right for left, right in halves for letter in _LETTERS}
+        near |= {left + letter + right[1:] for left, right in halves if right for letter in _LETTERS}
+        known = [one for one in near if one in vocabulary and vocabulary[one][1] >= COMMON * (1 + CERTAIN * count)]
+        return max(known, key=lambda one: (vocabulary[one][1], one), default=term)
+
+    def named(self, question: str) -> list[Named]:
+        """What a question names."""
+        shares = self.distinct_shares
+        return named(
+            question,
+            lambda word: self.corrected(term(word)) in self.vocabulary,
+            lambda word: shares.get(word, 0.0) >= DISTINCT,
+        )
+
     @cached_property
     def names(self) -> frozenset[str]:
         """Names of all pages."""
@@ -175,8 +215,8 @@ class Pages:
     def rarity(self) -> list[float]:
         """Id of a term -> how much it says: the logarithm of how rare it is. Kinds of names say little."""
         weights = [0.0] * (len(self.vocabulary) + 1)
-        for term, (number, count) in self.vocabulary.items():
-            weights[number] = log(1 + self.count / count) * (SLOT if term.startswith("slot") else 1.0)
+        for known, (number, count) in self.vocabulary.items():
+            weights[number] = log(1 + self.count / count) * (SLOT if known.startswith("slot") else 1.0)
         return weights
 
     @cached_property

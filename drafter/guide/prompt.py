@@ -1,13 +1,14 @@
 """Shell Guide's own prompt: before each question stand the examples that fit it best, and its names have marks.
 
     system: Answer with a shell command for Linux.
-            tar: extract a gzip-compressed archive => tar xzf archive.tar.gz
-            tar: list the contents of an archive => tar tf archive.tar.gz
+            tar: extract a gzip-compressed archive => tar xzf photos.tar.gz
+            tar: list the contents of an archive => tar tf photos.tar.gz
     user:   How do I unpack photos.tar.gz?
 
-Each question gets a system message of its own, which depends on the questions up to it, the platform and the pages, and
-on nothing else. So the beginning of a conversation never changes, and what was computed of it stays valid. The target
-learns from prompts of this form (`recipes/shell_guide`), and a change of anything here makes another version.
+The examples hold what the question names (`drafter/guide/filling.py`). Each question gets a system message of its own,
+which depends on the questions up to it, the platform and the pages, and on nothing else. So the beginning of a
+conversation never changes, and what was computed of it stays valid. The target learns from prompts of this form
+(`recipes/shell_guide`), and a change of anything here makes another version.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from drafter.guide.pages import Pages
 from drafter.guide.search import Hit, search
 from drafter.guide.words import terms
 
-NAME, VERSION = "pages", 2
+NAME, VERSION = "pages", 4
 """What an artefact calls this recipe."""
-WITHOUT_NAMES = 1
+WITHOUT_NAMES = 3
 """The version of it that marks no names (`drafter/guide/names.py`)."""
 SYSTEMS = {"linux": "Linux", "osx": "macOS", "windows": "Windows"}
 """Names of the platforms; others are called Unix."""
-EXAMPLES = 3
+EXAMPLES = 4
 """Most examples before a question."""
-CHARACTERS = 330
-"""Most characters of all examples before a question: about 110 tokens of the bundled vocabulary."""
+CHARACTERS = 400
+"""Most characters of all examples before a question: about 130 tokens of the bundled vocabulary."""
 MEMORY = 3
 """Questions before a follow-up that are searched with it, at most."""
 
@@ -82,7 +83,7 @@ def find(pages: Pages, questions: Sequence[str], platforms: Sequence[str], witho
 
 def line(hit: Hit) -> str:
     """An example in one line of the prompt."""
-    return " ".join(f"{hit.page.name}: {hit.example.task} => {hit.example.command}".split())
+    return " ".join(f"{hit.page.name}: {hit.shown.task} => {hit.shown.command}".split())
 
 
 def task(platform: str) -> str:
@@ -90,9 +91,9 @@ def task(platform: str) -> str:
     return f"Answer with a shell command for {SYSTEMS.get(platform, 'Unix')}."
 
 
-def system(hits: Iterable[Hit], platform: str) -> str:
-    """The system message with these examples."""
-    return "\n".join([task(platform), *(line(hit) for hit in hits)])
+def system(hits: Iterable[Hit], platform: str, marks: Marks) -> str:
+    """The system message with these examples; `marks`: of the conversation up to the question that follows."""
+    return marks.said("\n".join([task(platform), *(line(hit) for hit in hits)]))
 
 
 @dataclass
@@ -118,9 +119,9 @@ class Prompt:
         """The first line of each system message."""
         return task(self.platforms[0])
 
-    def system(self, questions: Sequence[str]) -> str:
-        """The system message before the last of these questions. Raises `DrafterCorrupt`."""
-        return system(self.hits(questions), self.platforms[0])
+    def system(self, questions: Sequence[str], marks: Marks) -> str:
+        """The system message before the last of these questions, which `marks` has read. Raises `DrafterCorrupt`."""
+        return system(self.hits(questions), self.platforms[0], marks)
 
     def marks(self, questions: Iterable[str] = ()) -> Marks:
         """The marks of a conversation's names after these questions."""
@@ -128,7 +129,9 @@ class Prompt:
 
     def asked_as(self, questions: Sequence[str]) -> list[tuple[str, str]]:
         """The messages that stand before the answer to the last of these questions. Raises `DrafterCorrupt`."""
-        return [("system", self.system(questions)), ("user", self.marks(questions[:-1]).read(questions[-1]))]
+        marks = self.marks(questions[:-1])
+        read = marks.read(questions[-1])
+        return [("system", self.system(questions, marks)), ("user", read)]
 
     def apply(self, messages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """A conversation, (role, text), with a system message before each question. Raises `DrafterCorrupt`."""
@@ -138,7 +141,8 @@ class Prompt:
         for role, text in messages:
             if role == "user":
                 questions.append(text)
-                out += [("system", self.system(questions)), ("user", marks.read(text))]
+                read = marks.read(text)
+                out += [("system", self.system(questions, marks)), ("user", read)]
             else:
                 out.append((role, marks.said(text)))
         return out

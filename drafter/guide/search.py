@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from math import log
 
+from drafter.guide.filling import Filled, fill
+from drafter.guide.outline import unfilled
 from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings, unpack_ids
 from drafter.guide.synonyms import PLATFORM_WORDS
 from drafter.guide.words import NAME, READ_CHARACTERS, name_terms, terms, typed
@@ -40,11 +42,12 @@ UNKNOWN = 2.0
 """Weight of a word that is nowhere in the index."""
 BY = 0.9
 """How sure it is that a program is meant, which stands in backticks or after "with" or "using"."""
-COMMON, MISSPELT, CERTAIN = 8, 3, 10
-"""Examples that have a term, at least, if it takes the place of a misspelt one. People's wordings in the index are
-misspelt too: a term in at most so many examples may be, if the other one is so many times as frequent for each."""
 SAME_PAGE = 2
 """Most examples of one page, unless the question names its program."""
+FILLED = 16
+"""The best examples, in number, that are filled with what the question names."""
+PLACED, EMPTY = 0.25, 0.06
+"""Added if all that the question names finds a place in the example; taken off for each place that stays empty."""
 
 _CODE = re.compile(r"`\s*(?:sudo )?([\w.+-]+)[^`]*`")
 _BY = re.compile(r"\b(?:with|using|use|via|the)\s+([a-z][\w.+-]*)(?:\s+command)?\b")
@@ -53,7 +56,6 @@ _PLATFORMS = {
     "osx": ("osx", "common", OWN, "linux", "freebsd", "openbsd", "netbsd", "sunos", "android", "windows"),
     "windows": ("windows", "common", OWN, "linux", "dos", "osx"),
 }
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _OTHERS = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
 _NEAR = 3
 """The first platforms of a device, in number, that are as good as its own."""
@@ -73,6 +75,13 @@ class Hit:
     score: float
     own: bool = False
     """The example is Outrider's own and does not stand on the page, which is about the same program."""
+    filled: Example | None = None
+    """The example with what the question names; None: it names nothing."""
+
+    @property
+    def shown(self) -> Example:
+        """The example as the target reads it."""
+        return self.filled or self.example
 
 
 def platforms_of(system: str) -> tuple[str, ...]:
@@ -118,10 +127,22 @@ def search(
         score -= ELSEWHERE * distance[platform]
         best.append((score, number))
     best.sort(key=lambda one: (-one[0], one[1]))
-    return _distinct(pages, query, best, limit)
+    if not query.things and not query.before:
+        return _distinct(pages, query, best, limit, {})
+    filled = {number: query.filled(number) for _, number in best[:FILLED]}
+    best = [(score + _worth(filled.get(number)), number) for score, number in best]
+    best.sort(key=lambda one: (-one[0], one[1]))
+    return _distinct(pages, query, best, limit, filled)
 
 
-def _distinct(pages: Pages, query: _Query, best: Iterable[tuple[float, int]], limit: int) -> list[Hit]:
+def _worth(filled: Filled | None) -> float:
+    """What a place for all that the question names adds to an example's score."""
+    return 0.0 if filled is None else PLACED * filled.used - EMPTY * min(filled.empty, 3)
+
+
+def _distinct(
+    pages: Pages, query: _Query, best: Iterable[tuple[float, int]], limit: int, filled: Mapping[int, Filled]
+) -> list[Hit]:
     """The best hits, no command twice, and not all of one page."""
     hits: list[Hit] = []
     commands: set[str] = set()
@@ -134,12 +155,15 @@ def _distinct(pages: Pages, query: _Query, best: Iterable[tuple[float, int]], li
             (number,),
         )
         shown = sum(hit.page.name == name for hit in hits)
-        if command in commands or (shown >= SAME_PAGE and name.split()[0] not in query.named):
+        put = filled.get(number)
+        typed = unfilled(command) if put is None else put.command
+        if typed in commands or (shown >= SAME_PAGE and name.split()[0] not in query.named):
             continue
         page = pages.page(name, platform)
         if page is not None:
-            commands.add(command)
-            hits.append(Hit(page, Example(task, command), round(score, 4), bool(own)))
+            commands.add(typed)
+            asked = None if put is None else Example(put.task, typed)
+            hits.append(Hit(page, Example.read(task, command), round(score, 4), bool(own), asked))
     return hits
 
 
@@ -170,8 +194,8 @@ class _Query:
 
     def __init__(self, pages: Pages, question: str, before: str) -> None:
         vocabulary, rarity = pages.vocabulary, pages.rarity
-        asked = [_corrected(term, vocabulary) for term in list(dict.fromkeys(terms(question)))[:TERMS]]
-        earlier = [_corrected(term, vocabulary) for term in list(dict.fromkeys(terms(before)))[:TERMS]]
+        asked = [pages.corrected(term) for term in list(dict.fromkeys(terms(question)))[:TERMS]]
+        earlier = [pages.corrected(term) for term in list(dict.fromkeys(terms(before)))[:TERMS]]
         self.counts = {term: vocabulary[term][1] for term in [*earlier, *asked] if term in vocabulary}
         """Term -> how many examples have it."""
         self.weights: dict[int, float] = {}
@@ -186,6 +210,9 @@ class _Query:
         self._vocabulary, self._rarity = vocabulary, rarity
         self.named = _named(pages, question)
         self.learnt = self._links(pages)
+        self.things = pages.named(question)
+        self.before = pages.named(before) if before else []
+        self._pages = pages
         said = _ELSEWHERE.search(question)
         self._platform = said and PLATFORM_WORDS[(said[1] or said[2]).lower().replace(" ", "")]
 
@@ -202,6 +229,11 @@ class _Query:
             for page, share in zip(pairs, pairs):
                 found[page] = found.get(page, 0.0) + self.weights[number] * share / 65535 / total
         return found
+
+    def filled(self, number: int) -> Filled:
+        """An example with what the question names."""
+        ((task, command),) = self._pages.rows("SELECT task, command FROM examples WHERE id = ?", (number,))
+        return fill(task, command, self.things, self.before)
 
     def distances(self, platforms: Sequence[str]) -> dict[str, int]:
         """Platform -> how far it is from the one that is wanted: the device's own, or the one that is named."""
@@ -256,17 +288,3 @@ def _named(pages: Pages, question: str) -> dict[str, float]:
     named |= {word: max(BY, shares[word]) for word in said if word in shares}
     pairs = [f"{one} {other}" for one, other in zip(words, words[1:])]
     return named | {pair: 1.0 for pair in pairs if pair in pages.names and pair.split()[0] in named}
-
-
-def _corrected(term: str, vocabulary: Mapping[str, tuple[int, int]]) -> str:
-    """The known term that one slip of the keyboard made this of, the most frequent one; else the term itself."""
-    count = vocabulary.get(term, (0, 0))[1]
-    if count > MISSPELT or len(term) < 4 or not term.isalpha():
-        return term
-    halves = [(term[:at], term[at:]) for at in range(len(term) + 1)]
-    near = {left + right[1:] for left, right in halves if right}
-    near |= {left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1}
-    near |= {left + letter + right for left, right in halves for letter in _LETTERS}
-    near |= {left + letter + right[1:] for left, right in halves if right for letter in _LETTERS}
-    known = [one for one in near if one in vocabulary and vocabulary[one][1] >= COMMON * (1 + CERTAIN * count)]
-    return max(known, key=lambda one: (vocabulary[one][1], one), default=term)

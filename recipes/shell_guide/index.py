@@ -20,6 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from drafter.guide.outline import Slot, unfilled
 from drafter.guide.pages import FORMAT, OWN, SCHEMA, pack_ids
 from drafter.guide.synonyms import NUMBERS, STOP_WORDS
 from drafter.guide.words import endings, name_terms, terms, typed
@@ -28,7 +29,7 @@ from recipes.shell_guide.everyday import Need, normalise, read_everyday
 from recipes.shell_guide.grammar.intents import Intent, read_intents
 from recipes.shell_guide.grammar.searching import searched_examples
 from recipes.shell_guide.pages import first_sentence, resolve_choices
-from recipes.shell_guide.slots import PLACEHOLDERS, SLOT
+from recipes.shell_guide.slots import COUNTED, MEANINGFUL, PLACEHOLDERS, SLOT, TYPED
 
 LICENCE = (
     "Pages: tldr pages (https://github.com/tldr-pages/tldr), Copyright (c) 2014-present the tldr-pages team and "
@@ -61,6 +62,31 @@ _RUN = re.compile(r"^|\s\|{1,2}&?\s|\s&&\s|;\s|\$\(|(?<!\S)(?:do|then|else|xargs
 _PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]*\Z|\[{1,2}\Z|[.:]\Z")
 _PLACEHOLDER = re.compile(r"\w*(?:command|name|number|argument|expression|binary|path)\w*")
 """What pages write where any program may stand."""
+_PAGE_WORD = re.compile(
+    r"path/to/[\w./-]*\w/?|https?://example\.com[\w./-]*|(?<![\w./$%<-])[a-z]\w*(?:\.com)?(?![\w./(=-])"
+)
+"""What may be a placeholder of a page."""
+_PAGE_FILE = re.compile(
+    r"(?<![\w./⟦:-])(archive|input|output|file|image|script)\d?(?:\.[a-z][a-z0-9]{1,3}){1,2}(?![\w./⟧-])"
+)
+"""What needs and pages call a file of a certain kind."""
+_FILE_TYPES = {"archive": "archive", "input": "input", "output": "output", "script": "script"}
+_PAGE_SLOTS = tuple((re.compile(pattern), kind) for pattern, kind in (
+    (r"path/to/\S*(?:directory|folder)\w*/?", "folder"),
+    (r"path/to/\S+", "file"),
+    (r"https?://.*", "url"),
+    (r"username|user_name", "user"),
+    (r"example\.com|hostname|host|remote_host|ip_address|server_ip", "host"),
+    (r"package|package_name", "package"),
+    (r"branch|branch_name", "branch"),
+    (r"service|service_name|unit", "service"),
+    (r"container|container_name", "container"),
+    (r"image|image_name", "image"),
+    (r"pattern|search_pattern|regex|regular_expression", "pattern"),
+    (r"port|pid|commit|database|group|tag", ""),
+    (r"process_name", "process"),
+))  # fmt: skip
+"""Placeholders of pages, and the types of their slots; empty: the placeholder itself."""
 _BEFORE = re.compile(r"sudo|doas|time|nohup|env|command|exec|\w+=\S*|-\S+")
 
 
@@ -72,6 +98,7 @@ class Row:
     name: str
     task: str
     command: str
+    """Both with slots (`drafter/guide/outline.py`)."""
     wordings: tuple[str, ...]
     about: str
     """More text that may name it: the page's description."""
@@ -132,15 +159,48 @@ def page_rows(raw: list[dict[str, Any]]) -> Iterator[Row]:
         for one in page["examples"]:
             for example in resolve_choices(one["task"], one["command"]):
                 if example.task:
-                    yield Row(
-                        page["platform"], page["name"], example.task, example.command, (example.task,), about, False
-                    )
+                    command = page_outline(page["name"], example.command)
+                    yield Row(page["platform"], page["name"], example.task, command, (example.task,), about, False)
+
+
+def page_outline(name: str, command: str) -> str:
+    """A command of a page, with slots where it has one of the placeholders that pages use."""
+
+    def slot(found: re.Match[str]) -> str:
+        word = found.group()
+        if found.start() < len(name):
+            return word
+        kind = next((kind for pattern, kind in _PAGE_SLOTS if pattern.fullmatch(word)), None)
+        return word if kind is None else str(Slot(word.replace(":", "_"), kind or word, _form(found), False, word))
+
+    return _PAGE_FILE.sub(page_file, _PAGE_WORD.sub(slot, command))
+
+
+def page_file(found: re.Match[str]) -> str:
+    """The slot for a file that is named as examples name files."""
+    return str(Slot(found.group(), _FILE_TYPES.get(found[1], "file"), _form(found), False, found.group()))
+
+
+def need_outline(text: str, *, typed: bool) -> str:
+    """The intent or command (`typed`) of a need, with slots."""
+
+    def slot(found: re.Match[str]) -> str:
+        placeholder = PLACEHOLDERS.get(found[1], found[1])
+        return str(Slot(found[1], found[1].partition(".")[0], _form(found) if typed else "", False, placeholder))
+
+    text = SLOT.sub(slot, text).replace("{{", "{").replace("}}", "}")
+    return _PAGE_FILE.sub(page_file, text) if typed else text
+
+
+def _form(found: re.Match[str]) -> str:
+    """How a command types a slot: as it is, where it is a part of a word."""
+    around = found.string[: found.start()][-1:] + found.string[found.end() :][:1]
+    return "" if not around.strip() or around.strip() in ")};|&" else "raw"
 
 
 def filled(text: str) -> str:
     """A text with placeholders in its slots."""
-    text = SLOT.sub(lambda match: PLACEHOLDERS.get(match[1], match[1]), text)
-    return text.replace("{{", "{").replace("}}", "}")
+    return unfilled(need_outline(text, typed=False))
 
 
 def need_name(need: Need) -> str:
@@ -153,11 +213,23 @@ def need_rows(needs: Iterable[Need], platforms: dict[str, str]) -> Iterator[Row]
     """The everyday needs, with the platform of the page that each belongs to; `OWN` if there is none."""
     for need in needs:
         for one, before in ((need, ""), *((after, need.intent + " ") for after in need.followups)):
-            command = filled(one.command)
+            intent, command = need_outline(one.intent, typed=False), need_outline(one.command, typed=True)
+            for number in counts(one):
+                slot = str(Slot(f"count{number}", "count", "raw", True, number))
+                intent, command = (re.sub(rf"(?<![\w.:]){number}(?![\w.:⟧])", slot, text) for text in (intent, command))
             name = need_name(one)
             platform = platforms.get(name, OWN)
             wordings = (one.intent, *(before + question for question in one.questions))
-            yield Row(platform, name, one.intent, command, wordings, "", True)
+            yield Row(platform, name, intent, command, wordings, "", True)
+
+
+def counts(need: Need) -> list[str]:
+    """The numbers of a need's command that a question may name another one of."""
+    if MEANINGFUL.search(f"{need.intent} {need.command} {' '.join(need.questions)}"):
+        return []
+    typed = TYPED.findall(need.command)
+    asked = {number for question in need.questions for number in COUNTED.findall(question)}
+    return [number for number in typed if number in asked and typed.count(number) == 1 and int(number) > 1]
 
 
 def intent_rows(intents: Iterable[Intent], platforms: dict[str, str], mac: Collection[str]) -> Iterator[Row]:
@@ -182,7 +254,7 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need], intents:
     rows = [*page_rows(raw), *need_rows(needs, platforms), *intent_rows(intents, platforms, mac)]
     wordings = [list(dict.fromkeys(tuple(dict.fromkeys(terms(one))) for one in row.wordings)) for row in rows]
     names = {row.name: name_terms(row.name) for row in rows}
-    runs = [command_terms(row.command) for row in rows]
+    runs = [command_terms(unfilled(row.command)) for row in rows]
     about = {(row.platform, row.name): list(dict.fromkeys(terms(row.about))) for row in rows}
     columns = [
         ([term for one in asked for term in one], names[row.name], [*run, *about[row.platform, row.name]])
@@ -222,8 +294,8 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need], intents:
     values = [(ids[term], term, counts[term], linked.get(term, b"")) for term in ids]
     connection.executemany("INSERT INTO terms VALUES (?, ?, ?, ?)", values)
     named = {page["name"].split()[0] for page in raw}
-    named |= {program for row in rows if row.own for program in programs_of(row.command)}
-    shares = distinct_shares(named | {program for row in rows for program in programs_of(row.command)}, rows)
+    named |= {program for row in rows if row.own for program in programs_of(unfilled(row.command))}
+    shares = distinct_shares(named | {program for row in rows for program in programs_of(unfilled(row.command))}, rows)
     # What begins a line of an example is not always a program: a page of `ftp` has `get file`.
     programs = {name: share for name, share in shares.items() if name in named or share >= LEAST_DISTINCT}
     connection.executemany("INSERT INTO programs VALUES (?, ?)", sorted(programs.items()))
@@ -238,7 +310,7 @@ def distinct_shares(names: Iterable[str], rows: Iterable[Row]) -> dict[str, floa
     meant: Counter[str] = Counter()
     said: Counter[str] = Counter()
     for row in rows:
-        of_row = {*row.name.lower().split(), *(program.lower() for program in programs_of(row.command))}
+        of_row = {*row.name.lower().split(), *(program.lower() for program in programs_of(unfilled(row.command)))}
         for wording in row.wordings:
             for word in set(typed(wording)):
                 said[word] += 1

@@ -13,6 +13,7 @@ import numpy as np
 
 from drafter.guide import prompt
 from drafter.guide.flags import flags_of
+from drafter.guide.names import Marks
 from drafter.guide.pages import Pages
 from drafter.guide.search import Hit, platforms_of
 from recipes.shell_guide import phrasing
@@ -35,7 +36,7 @@ ALONE = 0.62
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
 LEFT_OUT = 0.6
 """How often the wordings of the question itself are left out of the search, as if nobody had thought of them."""
-WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.08, 0.10, 0.04, 0.04
+WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.12, 0.14, 0.04, 0.04
 """Shares of prompts without the best example, in another order, with those of another question, with none. Who learns
 from good examples only believes bad ones."""
 
@@ -87,7 +88,7 @@ class Mixture:
             answer = turn.answer
             if turn.needs_pages and hits:
                 answer += f" The closest page that I have is `{hits[0].page.name}`."
-            system = prompt.system(hits, platforms_of(platform)[0])
+            system = prompt.system(hits, platforms_of(platform)[0], Marks(one.question for one in turns[: number + 1]))
             messages += [("system", system), ("user", turn.question), ("assistant", answer)]
         return messages
 

@@ -92,15 +92,15 @@ def draw_value(slot: str, rng: np.random.Generator) -> str:
     return str(rng.choice(pool))
 
 
-_COUNTED = re.compile(r"(?<![\w.:/=,\\-])\d{1,4}(?![\w.:/=]|,\d)|(?<=\d-)\d{1,4}\b")
+COUNTED = re.compile(r"(?<![\w.:/=,\\-])\d{1,4}(?![\w.:/=]|,\d)|(?<=\d-)\d{1,4}\b")
 """A number that stands alone in a question."""
 _SPOKEN = dict(
     zip(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty"], [*range(2, 11), 20])
 )
 _TOLD = re.compile(rf"\b(?:\d{{1,4}}|{'|'.join(_SPOKEN)})\b")
-_TYPED = re.compile(r"(?<![A-Za-z\d.:])\d+(?![\d.:>])")
+TYPED = re.compile(r"(?<![A-Za-z\d.:])\d+(?![\d.:>])")
 """A number in a command. `+100M` and `10,20p` hold some; `s3`, `1.5`, `00:05` and `2>&1` do not."""
-_MEANINGFUL = re.compile(r"chmod|umask|cron|-perm|-newer|touch -[dt]|\+\+|mode|permission|hour|half|last day|HTTPS?\b")
+MEANINGFUL = re.compile(r"chmod|umask|cron|-perm|-newer|touch -[dt]|\+\+|mode|permission|hour|half|last day|HTTPS?\b")
 """Commands in which another number would mean something else."""
 
 
@@ -109,10 +109,10 @@ def renumber(question: str, intent: str, command: str, rng: np.random.Generator)
 
     `top 10 biggest files` -> `... | head -n 37`; `print lines 10 to 20` -> `sed -n '112,340p'`. Order is kept.
     """
-    if _MEANINGFUL.search(f"{question} {intent} {command}"):
+    if MEANINGFUL.search(f"{question} {intent} {command}"):
         return question, intent, command
-    typed = [int(found) for found in _TYPED.findall(command)]
-    asked = sorted({int(found) for found in _COUNTED.findall(question)})
+    typed = [int(found) for found in TYPED.findall(command)]
+    asked = sorted({int(found) for found in COUNTED.findall(question)})
     if not asked or asked[-1] < 2 or any(typed.count(old) != 1 for old in asked):
         return question, intent, command
     fresh: set[int] = set()
@@ -124,4 +124,4 @@ def renumber(question: str, intent: str, command: str, rng: np.random.Generator)
         old = _SPOKEN.get(found.group()) or int(found.group())
         return str(other.get(old, found.group()))
 
-    return _COUNTED.sub(swap, question), _TOLD.sub(swap, intent), _TYPED.sub(swap, command)
+    return COUNTED.sub(swap, question), _TOLD.sub(swap, intent), TYPED.sub(swap, command)

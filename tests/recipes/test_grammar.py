@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import execution_sandbox
+from drafter.guide.values import quoted
 from recipes.shell_guide.grammar.check import parses, problems
 from recipes.shell_guide.grammar.drawing import Drawer
 from recipes.shell_guide.grammar.intents import FOLDER, IntentError, proof_values, read_file, read_intents
 from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
 from recipes.shell_guide.grammar.proof import prove
 from recipes.shell_guide.grammar.slot_types import DRAW, draw
-from recipes.shell_guide.grammar.values import Slot, SlotError, quoted, read_value
+from recipes.shell_guide.grammar.values import Slot, SlotError, read_value
 
 pytestmark = pytest.mark.training
 

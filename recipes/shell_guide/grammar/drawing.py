@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from drafter.guide.values import Value
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.grammar.intents import Asked, Intent
 from recipes.shell_guide.grammar.phrases import Phrase
 from recipes.shell_guide.grammar.slot_types import draw
-from recipes.shell_guide.grammar.values import Slot, Value
+from recipes.shell_guide.grammar.values import Slot
 from recipes.shell_guide.grammar.wording import framed, one_of, typed
 
 ENDINGS = Path(__file__).with_name("endings.toml")

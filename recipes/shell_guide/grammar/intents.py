@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from drafter.guide import outline
+from drafter.guide.values import Value
 from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
 from recipes.shell_guide.grammar.slot_types import DRAW, draw
-from recipes.shell_guide.grammar.values import Slot, SlotError, Value, read_value
+from recipes.shell_guide.grammar.values import Slot, SlotError, read_value
 
 FOLDER = Path(__file__).parents[1] / "intents"
 OUTPUTS = ("", "lines", "paths")
@@ -107,6 +109,25 @@ class Intent:
             return value.said
 
         return _SAID.sub(say, text)
+
+    def outlined(self, command: str) -> tuple[str, str]:
+        """The task and a command as the index keeps them, with slots (`drafter/guide/outline.py`)."""
+
+        def place(name: str, form: str, text: str) -> str:
+            slot = self.slots[name]
+            if slot.choices:
+                return text
+            return str(outline.Slot(name, slot.type, form, slot.default is not None, text))
+
+        def say(found: re.Match[str]) -> str:
+            return place(found[1], "", self.slots[found[1]].unnamed().said)
+
+        def put(found: re.Match[str]) -> str:
+            name, form = found[1], found[2] or ""
+            return place(name, form, self.slots[name].unnamed().forms[form]) if name in self.slots else found[0]
+
+        task = self.task.outlined(lambda part: outline.perhaps(_SAID.sub(say, part)))
+        return _SAID.sub(say, task), _TYPED.sub(put, command)
 
     def values(self, names: Sequence[str], rng: np.random.Generator, old: Mapping[str, Value]) -> dict[str, Value]:
         """Values for these slots. Values of `old` are kept; no two slots of one type have the same."""

@@ -87,6 +87,18 @@ class Phrase:
 
         return "".join(_say(part, choose) for part in self.parts)
 
+    def outlined(self, aside: Callable[[str], str]) -> str:
+        """The way to say it with all slots; `aside` writes a bracket that is said only if its slots are named."""
+
+        def choose(either: Either) -> str:
+            first = either.options[0]
+            named = frozenset(first.slots())
+            if either.optional:
+                return aside(first._told(named)) if named else ""
+            return first.outlined(aside)
+
+        return _tidy("".join(_say(part, choose) for part in self.parts))
+
     def count(self) -> int:
         """In how many ways it can be said."""
         ways = 1

@@ -31,7 +31,7 @@ _SPOKEN = frozenset({"size", "age", "column", "line", "date", "clock", "seconds"
 
 @dataclass(frozen=True)
 class SearchedExample:
-    """What the index keeps of an intent."""
+    """What the index keeps of an intent; task and commands have slots (`drafter/guide/outline.py`)."""
 
     program: str
     task: str
@@ -64,5 +64,6 @@ def searched_examples(intents: Iterable[Intent]) -> Iterator[SearchedExample]:
     for intent in intents:
         for one, before in ((intent, ""), *((then, f"{intent.told({})} ") for then in intent.thens)):
             texts = [before + wording for asked in one.asks for wording in wordings(asked, one)]
-            macos = one.typed(one.macos, {}) if one.macos else None
-            yield SearchedExample(one.programs[0], one.told({}), one.typed(one.command, {}), macos, tuple(texts))
+            task, command = one.outlined(one.command)
+            macos = one.outlined(one.macos)[1] if one.macos else None
+            yield SearchedExample(one.programs[0], task, command, macos, tuple(texts))

@@ -7,24 +7,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from recipes.shell_guide.grammar import names
-from recipes.shell_guide.grammar.names import digits, identifier, pick, stem, word
-from recipes.shell_guide.grammar.values import (
+from drafter.guide.values import (
     SPOKEN,
     UNITS,
-    WORDS,
-    Slot,
-    SlotError,
     Value,
     age_value,
-    always_quoted,
     clock_value,
     constant,
     date_value,
+    glob_value,
     path_forms,
     plain,
+    seconds_value,
     size_value,
+    text_value,
 )
+from recipes.shell_guide.grammar import names
+from recipes.shell_guide.grammar.names import digits, identifier, pick, stem, word
+from recipes.shell_guide.grammar.values import WORDS, Slot, SlotError
 
 Random = np.random.Generator
 
@@ -110,7 +110,7 @@ def _glob(rng: Random, slot: Slot) -> Value:
         start = word(rng)
         return Value(f"{start}*", {"": f"'{start}*'", "raw": f"{start}*", "ext": start})
     said = f"*.{ending}" if draw < 0.45 else f".{ending} files" if draw < 0.75 else f"{ending} files"
-    return Value(said, {"": f"'*.{ending}'", "raw": f"*.{ending}", "ext": ending})
+    return glob_value(f"*.{ending}", said)
 
 
 # ---- quantities ------------------------------------------------------------------------------------------------------
@@ -202,10 +202,9 @@ def _clock(rng: Random, slot: Slot) -> Value:
 def _seconds(rng: Random, slot: Slot) -> Value:
     seconds = rng.random() < 0.7
     number = int(rng.choice((1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90) if seconds else (1, 2, 3, 5, 10, 15, 30)))
-    unit, factor = ("second", 1) if seconds else ("minute", 60)
-    typed = number * factor
+    unit = "second" if seconds else "minute"
     said = f"{_spoken(number, rng)} {unit}{'s' * (number != 1)}"
-    return Value(said, {"": str(typed), "minutes": str(-(-typed // 60))})
+    return seconds_value(number, unit, said)
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------
@@ -241,14 +240,14 @@ def _text(rng: Random, slot: Slot) -> Value:
     others = (_words(rng, 1, 2), _words(rng, 2, 4), f"{word(rng).title()} {_words(rng, 1, 3)}")
     text = pick(rng, ("hello world", "hello", "done", f"don't {word(rng)}", *others, *others))
     said = _marked(text, rng) if rng.random() < 0.8 else text
-    return Value(said, {"": always_quoted(text), "raw": text})
+    return text_value(text, said)
 
 
 def _message(rng: Random, slot: Slot) -> Value:
     text = "initial commit" if rng.random() < 0.08 else f"{pick(rng, _LISTS['verbs'])} {_words(rng, 1, 3)}"
     text = text.capitalize() if rng.random() < 0.4 else text
     said = _marked(text, rng) if rng.random() < 0.8 else text
-    return Value(said, {"": always_quoted(text), "raw": text})
+    return text_value(text, said)
 
 
 def _name(make: Callable[[Random], str]) -> Callable[[Random, Slot], Value]:
