@@ -80,10 +80,12 @@ def retrieval_table(documents: Documents) -> str:
     lines = [
         [SETS[row["set"]], str(row["questions"])]
         + [f"{row[top] / row['questions']:.1%}" for top in ("top1", "top3", "top5")]
+        + [f"{row[key] / row['questions']:.1%}" if key in row else "" for key in ("first", "command")]
         + [f"{row['cpu_ms_p50']:.1f} ms", f"{row['cpu_ms_p95']:.1f} ms"]
         for row in document["rows"]
     ]
-    head = ["questions", "", "first", "in the first 3", "in the first 5", "CPU, median", "95th percentile"]
+    head = ["questions", "", "first", "in the first 3", "in the first 5", "first line right", "one of the lines right"]
+    head += ["CPU, median", "95th percentile"]
     return page([table(head, lines)], document)
 
 

@@ -64,6 +64,8 @@ _CALLED = frozenset({
     "called", "named", "user", "username", "word", "string", "group", "branch", "database", "variable", "alias",
 })  # fmt: skip
 """Words that any word after them is the name of."""
+_SAYS = ("called", "named", "word", "string")
+"""Words that even "hello" after them is a name of."""
 _LINKS = frozenset({
     "a", "an", "and", "are", "by", "for", "from", "in", "is", "it", "its", "my", "of", "on", "or", "that", "the",
     "their", "this", "to", "with",
@@ -370,7 +372,7 @@ def _number_kinds(digits: str) -> dict[str, float]:
 
 def _beside(word: str, before: str, after: str, likely: bool) -> dict[str, float]:
     """The types that the words beside a word give it. `likely`: it may be a name without them."""
-    if word in WORDS or word in _LINKS or (word in STOP_WORDS and before not in _CALLED):
+    if word in WORDS or word in _LINKS or (word in STOP_WORDS and before not in _SAYS):
         return {}
     found: dict[str, float] = {}
     for neighbour, share in ((after, 0.9), (before, 1.0)):

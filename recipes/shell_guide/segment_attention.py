@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.models.llama.modeling_llama import repeat_kv
 
 NAME = "segments"
 """The `attn_implementation` of transformers that this is."""
+LONG = 300
+"""Tokens from which on PyTorch's own causal attention, which never holds all scores at once, is quicker."""
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
-    """Causal attention of one conversation. Each (1, heads, tokens, size)."""
+    """Causal attention of one short conversation. Each (1, heads, tokens, size)."""
     at = torch.arange(query.shape[-2], device=query.device)
     scores = torch.matmul(query, key.transpose(-1, -2)).float() * scaling
     scores = scores.masked_fill(at[:, None] < at[None], float("-inf"))
@@ -45,7 +48,12 @@ def segment_attention(
     groups = query.shape[1] // key.shape[1]
     counts = [count for count in lengths.tolist() if count]
     parts = (states.split(counts, dim=2) for states in (query, repeat_kv(key, groups), repeat_kv(value, groups)))
-    attended = [_attend(*part, scaling) for part in zip(*parts)]
+    attended = [
+        _attend(*part, scaling)
+        if part[0].shape[2] < LONG
+        else scaled_dot_product_attention(*part, is_causal=True, scale=scaling)
+        for part in zip(*parts)
+    ]
     return torch.cat(attended, dim=2).transpose(1, 2), None
 
 

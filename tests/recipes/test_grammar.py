@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import execution_sandbox
+from drafter.guide.outline import put, unfilled
 from drafter.guide.values import quoted
 from recipes.shell_guide.grammar.check import parses, problems
 from recipes.shell_guide.grammar.drawing import Drawer
@@ -152,6 +153,10 @@ def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
     values = find.values(["size", "dir"], rng(), {})
     assert values["size"].forms["find"] in find.typed(find.command, values)
     assert find.told(values) == f"find files larger than {values['size'].said} in {values['dir'].said}"
+    task, command = find.outlined(find.command)
+    assert (unfilled(task), unfilled(command)) == (find.told({}), find.typed(find.command, {}))
+    filled = {"size": "2G", "dir": "~/work"}
+    assert put(task, lambda slot: filled[slot.name]) == "find files larger than 2G in ~/work"
 
 
 def test_what_the_question_does_not_name_is_the_default(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from drafter.guide.outline import slots, unfilled
 from drafter.guide.pages import Pages
-from recipes.shell_guide.index import command_terms, main, programs_of
+from recipes.shell_guide.everyday import Need
+from recipes.shell_guide.index import command_terms, counts, main, need_outline, page_outline, programs_of
 from tests.support.guide_pages import PAGES, write_pages
 
 pytestmark = pytest.mark.training
@@ -56,3 +58,33 @@ def test_programs_of_a_command(command: str, found: list[str]) -> None:
 
 def test_what_a_question_may_name_of_a_command() -> None:
     assert command_terms("tar --extract --file photos.tar.gz") == ["tar", "extract", "fil", "dottargz", "dottar"]
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "types"),
+    [
+        ("cp", "cp path/to/file path/to/directory", ["file", "folder"]),
+        ("curl", "curl https://example.com/file.zip -o archive.zip", ["url", "archive"]),
+        ("ssh", "ssh username@example.com -p port", ["user", "host", "port"]),
+        ("docker image", "docker image ls", []),
+        ("apt", "sudo apt install package", ["package"]),
+        ("awk", "awk '{print $1}' path/to/file", ["file"]),
+    ],
+)
+def test_placeholders_of_pages_are_slots(name: str, command: str, types: list[str]) -> None:
+    outline = page_outline(name, command)
+    assert [slot.type for slot, _ in slots(outline)] == types
+    assert unfilled(outline) == command
+
+
+def test_slots_of_needs_know_where_they_stand() -> None:
+    outline = need_outline("grep '{pattern}' {file} | head -n 10 > {{a,b}}", typed=True)
+    assert [(slot.type, slot.form) for slot, _ in slots(outline)] == [("pattern", "raw"), ("file", "")]
+    assert unfilled(outline) == "grep 'pattern' path/to/file | head -n 10 > {a,b}"
+
+
+def test_a_number_that_a_question_names_is_a_slot() -> None:
+    need = Need("head", "show the first 10 lines", "head -n 10 {file}", ("first 10 lines of {file}",))
+    assert counts(need) == ["10"]
+    assert counts(Need("chmod", "make it private", "chmod 600 {file}", ("chmod 600 {file}",))) == []
+    assert counts(Need("head", "show lines", "head -n 10 {file}", ("first lines of {file}",))) == []

@@ -298,7 +298,9 @@ def test_the_loss_counts_answers_and_nothing_else(source, tokenizer):
         assert all(span[-1] == end for span in spans)
 
 
-def test_a_packed_conversation_is_as_if_alone(source, tokenizer):
+@pytest.mark.parametrize("long", [segment_attention.LONG, 20])
+def test_a_packed_conversation_is_as_if_alone(source, tokenizer, monkeypatch, long):
+    monkeypatch.setattr(segment_attention, "LONG", long)  # 20: all take the way of long ones.
     source = Messages(source)
     batch = pack(source, tokenizer, step=1, tokens=ROW, per_step=9)
     assert {name: tuple(tensor.shape) for name, tensor in batch.items()} == {
