@@ -20,9 +20,11 @@ from drafter.guide.outline import Slot, put, slots
 
 LEAST = 0.4
 """How well a thing fits a slot, at least."""
-SAME_CUE, IN_ORDER, SAME_ENDING, EARLIER = 0.3, 0.1, 0.3, 0.35
+SAME_CUE, IN_ORDER, SAME_ENDING = 0.3, 0.1, 0.3
 """Added for the same kind of word before both, for things in the order of their slots, for a file of the ending that
-the example has; taken off for a thing that an earlier question named."""
+the example has."""
+EARLIER = 0.35
+"""Taken off for a thing of an earlier question."""
 MOST = 8
 """Things and slots that are looked at, at most."""
 
@@ -49,13 +51,15 @@ def fill(task: str, command: str, things: Sequence[Named], before: Sequence[Name
     chosen = _best(places, options, fits)
     values = {place.slot.name: options[at] for place, at in zip(places, chosen) if at is not None}
 
+    tails = {place.slot.name: place.tail for place in places}
+
     def said(slot: Slot) -> str | None:
         thing = values.get(slot.name)
         return None if thing is None else thing.value(slot.type).said
 
     def typed(slot: Slot) -> str | None:
         thing = values.get(slot.name)
-        return None if thing is None else thing.value(slot.type).forms[slot.form]
+        return None if thing is None else thing.without(tails[slot.name]).value(slot.type).forms[slot.form]
 
     total = sum(thing.weight for thing in things)
     used = sum(thing.weight for thing in things if any(thing is one for one in (*there, *values.values())))
@@ -71,6 +75,8 @@ class _Place:
     cues: frozenset[str]
     forms: frozenset[str]
     """All forms that the command types it in."""
+    tail: str
+    """The ending that the command has behind it, wherever it stands, as `.gz`; empty: there is none."""
 
 
 @lru_cache(maxsize=4_000)
@@ -78,13 +84,19 @@ def _places(task: str, command: str) -> tuple[tuple[_Place, ...], frozenset[str]
     """The slots of an example, each once, in the order of its task and then of its command; the words beside them."""
     found: dict[str, tuple[Slot, list[str]]] = {}
     forms: dict[str, set[str]] = {}
+    tails: dict[str, set[str]] = {}
     for text in (task, command):
         for slot, at in slots(text):
             words = re.findall(r"[a-z]+(?=\W*$)", text[:at].lower()) if text is task else []
             found.setdefault(slot.name, (slot, []))[1].extend(words)
             if text is command:
                 forms.setdefault(slot.name, set()).add(slot.form)
-    places = (_Place(slot, cues(words), frozenset(forms.get(name, {""}))) for name, (slot, words) in found.items())
+                tail = re.match(r"(?:\.[A-Za-z]\w{0,4}){1,2}(?![\w.*])", text[at + len(str(slot)) :])
+                tails.setdefault(slot.name, set()).add(tail.group() if tail else "")
+    places = (
+        _Place(slot, cues(words), frozenset(forms.get(name, {""})), min(tails.get(name, {""})))
+        for name, (slot, words) in found.items()
+    )
     fixed = put(f"{task} {command}", lambda _: " ").lower()
     return tuple(places)[:MOST], frozenset(re.findall(r"[^\s'\"`(){}]+", fixed))
 
@@ -100,6 +112,8 @@ def _fit(place: _Place, thing: Named, earlier: bool) -> float:
         return 0.0
     if thing.before and cues([thing.before]) & place.cues:
         share += SAME_CUE
+    if place.tail and re.search(r"\.[A-Za-z]\w{0,4}$", thing.text) and not thing.text.endswith(place.tail):
+        return 0.0
     ending = re.search(r"\.\w+(?:\.\w+)?$", slot.placeholder)
     if ending and slot.type in ("file", "archive", "input", "output", "script"):
         share += SAME_ENDING if thing.text.lower().endswith(ending.group()) else -SAME_ENDING / 3

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from drafter.guide.names import NO_NAMES
@@ -162,6 +162,10 @@ class Named:
     """Its value as a type with forms of its own."""
     before: str = ""
     """The word before it, in small letters."""
+
+    def without(self, tail: str) -> Named:
+        """The same without an ending, if it has it."""
+        return replace(self, text=self.text[: -len(tail)]) if tail and self.text.endswith(tail) else self
 
     def value(self, kind: str) -> Value:
         """Its value for a slot of this type."""
@@ -324,16 +328,28 @@ class _Reading:
         for at, found in enumerate(words):
             word = found.group().rstrip(".:").lstrip("[{")
             start = found.start() + found.group().index(word) if word else found.start()
-            kinds, weight = _kinds(word)
             before = words[at - 1].group().lower() if at else ""
             after = words[at + 1].group().lower().rstrip(".:") if at + 1 < len(words) else ""
             letters = word.lower()
-            if letters in NO_NAMES or letters in SPOKEN:
+            if letters in NO_NAMES or letters in SPOKEN or (word.isupper() and letters in STOP_WORDS):
                 continue
-            likely = bool(kinds) or not known(letters)
+            parts = letters.split("-")
+            is_word = all(part.isalpha() for part in parts) and len(letters) > 1
+            # "side-by-side" is a word, and "fix-login" may be one.
+            means = is_word and (known(letters) if len(parts) == 1 else not STOP_WORDS.isdisjoint(parts))
+            kinds, weight = ({}, 0.0) if means and word == letters else _kinds(word)
+            if len(parts) > 1 and is_word and all(map(known, parts)):
+                weight = min(weight, 0.25)
+            likely = bool(kinds) or not means
             beside = _beside(letters, before, after if at and likely else "", likely or program(letters))
-            plain_word = letters.isalpha() and len(letters) > 1
-            if not kinds and plain_word and (beside or (likely and letters not in STOP_WORDS)):
+            if before in ("called", "named") and at > 1 and words[at - 2].group().lower() in WORDS:
+                noun = words[at - 2].group().lower()
+                beside[WORDS[noun] or noun] = 1.1
+            if is_word and likely and not kinds and after in ("file", "files") and letters not in STOP_WORDS:
+                values = {"glob": glob_value(f"*.{letters}", word), "ext": constant(word, letters)}
+                self._take(start, start + len(word), {"ext": 0.8, "glob": 0.9}, 0.4, values)
+                continue
+            if not kinds and is_word and (beside or (likely and letters not in STOP_WORDS)):
                 kinds = dict.fromkeys(ANY_NAME, 0.6) | {"folder": 0.45, "path": 0.4, "file": 0.3}
                 weight = 0.5 if beside else 0.25
             if kinds:

@@ -23,6 +23,7 @@ from typing import Any
 from drafter.config import DrafterCorrupt, DrafterMissing
 from drafter.guide.named import Named, named
 from drafter.guide.outline import unfilled
+from drafter.guide.synonyms import STOP_WORDS
 from drafter.guide.words import term, terms
 
 FILE = "pages.db"
@@ -189,22 +190,19 @@ class Pages:
         count = vocabulary.get(term, (0, 0))[1]
         if count > MISSPELT or len(term) < 4 or not term.isalpha():
             return term
-        halves = [(term[:at], term[at:]) for at in range(len(term) + 1)]
-        near = {left + right[1:] for left, right in halves if right}
-        near |= {left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1}
-        near |= {left + letter + right for left, right in halves for letter in _LETTERS}
-        near |= {left + letter + right[1:] for left, right in halves if right for letter in _LETTERS}
-        known = [one for one in near if one in vocabulary and vocabulary[one][1] >= COMMON * (1 + CERTAIN * count)]
+        known = [
+            one for one in _slips(term) if one in vocabulary and vocabulary[one][1] >= COMMON * (1 + CERTAIN * count)
+        ]
         return max(known, key=lambda one: (vocabulary[one][1], one), default=term)
 
     def named(self, question: str) -> list[Named]:
         """What a question names."""
         shares = self.distinct_shares
-        return named(
-            question,
-            lambda word: self.corrected(term(word)) in self.vocabulary,
-            lambda word: shares.get(word, 0.0) >= DISTINCT,
-        )
+        return named(question, self._means_something, lambda word: shares.get(word, 0.0) >= DISTINCT)
+
+    def _means_something(self, word: str) -> bool:
+        """Whether the index has a word, or one that a slip of the keyboard made it of."""
+        return self.corrected(term(word)) in self.vocabulary or (len(word) > 4 and bool(_slips(word) & STOP_WORDS))
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -236,6 +234,15 @@ class Pages:
             for place, one in enumerate(split_wordings(wordings)):
                 found.setdefault(tuple(one), set()).add(WORDINGS * number + place)
         return {one: frozenset(numbers) for one, numbers in found.items()}
+
+
+def _slips(word: str) -> set[str]:
+    """What one slip of the keyboard may have made a word of: a letter more, less or another one, or two swapped."""
+    halves = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    near = {left + right[1:] for left, right in halves if right}
+    near |= {left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1}
+    near |= {left + letter + right for left, right in halves for letter in _LETTERS}
+    return near | {left + letter + right[1:] for left, right in halves if right for letter in _LETTERS}
 
 
 def pack_ids(numbers: Iterable[int]) -> bytes:

@@ -44,9 +44,11 @@ BY = 0.9
 """How sure it is that a program is meant, which stands in backticks or after "with" or "using"."""
 SAME_PAGE = 2
 """Most examples of one page, unless the question names its program."""
+VERB, VERB_WITHIN = 0.05, 3
+"""Added if a wording begins with what the question begins with, give or take so many terms."""
 FILLED = 16
 """The best examples, in number, that are filled with what the question names."""
-PLACED, EMPTY = 0.25, 0.06
+PLACED, EMPTY = 0.40, 0.12
 """Added if all that the question names finds a place in the example; taken off for each place that stays empty."""
 
 _CODE = re.compile(r"`\s*(?:sudo )?([\w.+-]+)[^`]*`")
@@ -208,6 +210,8 @@ class _Query:
         unknown = sum(term not in vocabulary and not term.startswith(("slot", "dot")) for term in asked)
         self._all = sum(self.weights.values()) + UNKNOWN * unknown
         self._vocabulary, self._rarity = vocabulary, rarity
+        plain = [term for term in asked if not term.startswith(("slot", "dot"))]
+        self._verb = vocabulary[plain[0]][0] if plain and plain[0] in vocabulary else None
         self.named = _named(pages, question)
         self.learnt = self._links(pages)
         self.things = pages.named(question)
@@ -272,6 +276,8 @@ class _Query:
                     length += weight
                     aside -= elsewhere.get(term, 0.0)
             close = SAID * (said + aside) / self._all + ALIKE * (said / length if length else 0.0)
+            if self._verb is not None and self._verb in wording[:VERB_WITHIN]:
+                close += VERB
             if best is None or close > best:
                 best = close
         if best is None:

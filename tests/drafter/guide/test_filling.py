@@ -69,6 +69,12 @@ def test_a_follow_up_keeps_what_the_question_before_named() -> None:
     assert fill(*FIND, things("over 5 MB"), before).command == "find ~/work -size +5M"
 
 
+def test_an_ending_does_not_come_twice() -> None:
+    unpack = "decompress a file", f"gunzip {slot('file', 'file', 'raw')}.gz"
+    assert fill(*unpack, things("gunzip core_1.gz")).command == "gunzip core_1.gz"
+    assert fill(*unpack, things("gunzip core_1.bz2")).command == "gunzip x.gz"
+
+
 def test_what_the_example_has_already_takes_no_place() -> None:
     todo = f"list all TODO notes in {slot('folder')}", f"grep -rn TODO {slot('folder', placeholder='.')}"
     filled = fill(*todo, things("list TODO notes"))
