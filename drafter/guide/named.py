@@ -331,7 +331,7 @@ class _Reading:
             before = words[at - 1].group().lower() if at else ""
             after = words[at + 1].group().lower().rstrip(".:") if at + 1 < len(words) else ""
             letters = word.lower()
-            if letters in NO_NAMES or letters in SPOKEN or (word.isupper() and letters in STOP_WORDS):
+            if letters.lstrip(".") in NO_NAMES or letters in SPOKEN or (word.isupper() and letters in STOP_WORDS):
                 continue
             parts = letters.split("-")
             is_word = all(part.isalpha() for part in parts) and len(letters) > 1

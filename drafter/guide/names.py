@@ -31,9 +31,10 @@ _NO_BEGINNING = ".-+%#~^"
 NO_NAMES = frozenset({
     "7z", "7zip", "aes256", "amd64", "and/or", "arm64", "base32", "base64", "bzip2", "ed25519", "ext2", "ext3", "ext4",
     "h264", "h265", "http/1", "http/2", "http2", "i/o", "i386", "i686", "ipv4", "ipv6", "java8", "k8s", "macos", "md5",
-    "mp3", "mp4", "mysql", "neo4j", "oauth2", "p7zip", "postgresql", "python2", "python3", "s3", "sha1", "sha224",
-    "sha256", "sha384", "sha512", "sqlite3", "tcp/ip", "tls1", "tls1.2", "tls1.3", "utf-16", "utf-8", "utf16", "utf8",
-    "x264", "x265", "x509", "x86", "x86_64", "n/a", "w/", "w/o",
+    "mp3", "mp4", "mysql", "n/a", "neo4j", "oauth2", "p7zip", "postgresql", "python2", "python3", "s3", "sha1",
+    "sha224", "sha256", "sha384", "sha512", "sqlite3", "tar.bz2", "tar.gz", "tar.lz4", "tar.xz", "tar.zst", "tcp/ip",
+    "tls1", "tls1.2", "tls1.3", "utf-16", "utf-8", "utf16", "utf8", "w/", "w/o", "x264", "x265", "x509", "x86",
+    "x86_64",
 })  # fmt: skip
 """Words that look like names and are none."""
 

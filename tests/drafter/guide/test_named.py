@@ -71,7 +71,15 @@ def test_by_the_word_beside_it(question: str, text: str, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "question",
-    ["push branch", "show the lines of a file", "create a user", "md5 and sha256", "step-by-step, BUT a user", ""],
+    [
+        "push branch",
+        "show the lines of a file",
+        "create a user",
+        "md5 and sha256",
+        "step-by-step, BUT a user",
+        "a .tar.gz, tar.xz",
+        "",
+    ],
 )
 def test_plain_words_are_no_names(question: str) -> None:
     assert [one.text for one in read(question)] == []

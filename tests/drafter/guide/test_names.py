@@ -33,6 +33,7 @@ ONE, TWO, *_, LAST = MARKS
         ("a gzip-compressed archive, read-only", []),
         ("convert to mp4 with x264 and make a sha256 sum", []),
         ("all .txt files, all *.py files, --force, -n", []),
+        ("a tar.gz, a .tar.xz", []),
         ("1.", []),
         ("", []),
     ],
