@@ -67,6 +67,8 @@ SETS = {
     "retrieval-open": "written for this measure, tuned on",
     "retrieval-sealed": "written for this measure, not tuned on",
     "literals": "with a file, host, port or number",
+    "literals_fresh-open": "such by somebody else, tuned on",
+    "literals_fresh-sealed": "such by somebody else, not tuned on",
     "execution": "with commands that are run",
 }
 """The sets of the retrieval benchmark, in words."""

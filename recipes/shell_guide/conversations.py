@@ -26,6 +26,7 @@ EVALUATION = (
     _DATA / "everyday.jsonl",
     _DATA / "everyday_rephrased.jsonl",
     _DATA / "literals.jsonl",
+    _DATA / "literals_fresh.jsonl",
     _DATA / "off_topic.jsonl",
     _DATA / "harmless.jsonl",
     _DATA / "follow_ups.jsonl",
