@@ -21,7 +21,7 @@ from threading import Lock
 from typing import Any
 
 from drafter.config import DrafterCorrupt, DrafterMissing
-from drafter.guide.named import Named, named
+from drafter.guide.mentions import Named, named
 from drafter.guide.outline import unfilled
 from drafter.guide.synonyms import STOP_WORDS
 from drafter.guide.words import term, terms

@@ -5,8 +5,8 @@
             tar: list the contents of an archive => tar tf photos.tar.gz
     user:   How do I unpack photos.tar.gz?
 
-The examples hold what the question names (`drafter/guide/filling.py`). Each question gets a system message of its own,
-which depends on the questions up to it, the platform and the pages, and on nothing else. So the beginning of a
+The examples hold what the question names (`drafter/guide/assignment.py`). Each question gets a system message of its
+own, which depends on the questions up to it, the platform and the pages, and on nothing else. So the beginning of a
 conversation never changes, and what was computed of it stays valid. The target learns from prompts of this form
 (`recipes/shell_guide`), and a change of anything here makes another version.
 """

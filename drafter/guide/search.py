@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from math import log
 
-from drafter.guide.filling import Filled, fill
+from drafter.guide.assignment import Filled, fill
 from drafter.guide.outline import unfilled
 from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings, unpack_ids
 from drafter.guide.synonyms import PLATFORM_WORDS

@@ -57,7 +57,13 @@ async def test_a_found_conversation(store: Store, width: int) -> None:
     async with app.run_test(size=(width, 30)) as pilot:
         await pilot.press("ctrl+f", *"archive")
         found = app.screen.query_one(ConversationList)
-        await wait_until(pilot, lambda: len(found.options) == 2 and "\n" in str(found.options[0].prompt))
+
+        def searched() -> bool:
+            """Whether the whole word was searched, not only its first letters."""
+            said = [option.prompt for option in found.options if "\n" in str(option.prompt)]
+            return len(found.options) == 2 and [set(highlighted(one)) for one in said] == [{"archive"}]  # type: ignore[arg-type]
+
+        await wait_until(pilot, searched)
         prompts = {option.id: option.prompt for option in found.options}
         said = prompts.pop(f"at-{conversation}")
         (titled,) = prompts.values()

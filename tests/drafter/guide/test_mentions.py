@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter.guide.named import Named, named
+from drafter.guide.mentions import Named, named
 
 KNOWN = {
     "copy", "the", "file", "files", "to", "a", "user", "branch", "port", "larger", "than", "find", "in", "of",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drafter.guide.filling import fill
-from drafter.guide.named import Named, named
+from drafter.guide.assignment import fill
+from drafter.guide.mentions import Named, named
 from drafter.guide.outline import Slot, perhaps
 
 

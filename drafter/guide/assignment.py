@@ -4,7 +4,7 @@
     question:  cp invoice-0417.pdf into ~/taxes
     filled:    cp: copy invoice-0417.pdf to ~/taxes => cp invoice-0417.pdf ~/taxes/
 
-Each slot takes the thing whose type, place and neighbour fit best, all slots together (`drafter/guide/named.py`). A
+Each slot takes the thing whose type, place and neighbour fit best, all slots together (`drafter/guide/mentions.py`). A
 slot that nothing fits keeps its placeholder.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from drafter.guide.named import Named, cues
+from drafter.guide.mentions import Named, cues
 from drafter.guide.outline import Slot, put, slots
 
 LEAST = 0.4
