@@ -152,7 +152,7 @@ class Named:
     """One thing that a question names."""
 
     at: int
-    """Where it begins in the question, in characters."""
+    """Place of its first character in the question."""
     text: str
     kinds: Mapping[str, float]
     """Types of slots that it may fill -> how well, 0 to 1 and a little above."""
@@ -164,7 +164,7 @@ class Named:
     """The word before it, in small letters."""
 
     def without(self, tail: str) -> Named:
-        """The same thing with its text cut, if that ends with `tail`."""
+        """A copy whose text is cut, if it ends with `tail`."""
         return replace(self, text=self.text[: -len(tail)]) if tail and self.text.endswith(tail) else self
 
     def value(self, kind: str) -> Value:
