@@ -27,6 +27,7 @@ EARLIER = 0.35
 """Taken off for a thing of an earlier question."""
 MOST = 8
 """Things and slots that are looked at, at most."""
+_QUOTES = re.compile(r"['\"`\\$]")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def fill(task: str, command: str, things: Sequence[Named], before: Sequence[Name
 
     def typed(slot: Slot) -> str | None:
         thing = values.get(slot.name)
-        return None if thing is None else thing.without(tails[slot.name]).value(slot.type).forms[slot.form]
+        return None if thing is None else thing.without(tails[slot.name]).value(slot.type).typed(slot.form)
 
     total = sum(thing.weight for thing in things)
     used = sum(thing.weight for thing in things if any(thing is one for one in (*there, *values.values())))
@@ -107,8 +108,10 @@ def _fit(place: _Place, thing: Named, earlier: bool) -> float:
     share = thing.kinds.get(slot.type, 0.0)
     if share < LEAST:
         return 0.0
-    forms = thing.value(slot.type).forms
-    if any(_lacks(forms, form) for form in place.forms):
+    value = thing.value(slot.type)
+    if any(value.typed(form) is None for form in place.forms):
+        return 0.0
+    if "raw" in place.forms and _QUOTES.search(thing.text):  # It may stand inside quotes of the command.
         return 0.0
     if thing.before and cues([thing.before]) & place.cues:
         share += SAME_CUE
@@ -118,14 +121,6 @@ def _fit(place: _Place, thing: Named, earlier: bool) -> float:
     if ending and slot.type in ("file", "archive", "input", "output", "script"):
         share += SAME_ENDING if thing.text.lower().endswith(ending.group()) else -SAME_ENDING / 3
     return share - EARLIER * earlier
-
-
-def _lacks(forms: object, form: str) -> bool:
-    try:
-        forms[form]  # type: ignore[index]
-    except KeyError:
-        return True
-    return False
 
 
 def _best(places: Sequence[_Place], things: Sequence[Named], fits: Sequence[Sequence[float]]) -> list[int | None]:

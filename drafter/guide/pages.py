@@ -13,7 +13,7 @@ import sys
 import weakref
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import log
 from pathlib import Path
@@ -81,14 +81,11 @@ class Example:
 
     task: str
     command: str
-    outline: tuple[str, str] | None = field(default=None, compare=False)
-    """Both with the slots that may hold other names (`drafter/guide/outline.py`); None: there are none."""
 
     @classmethod
     def read(cls, task: str, command: str) -> Example:
-        """An example as the file has it."""
-        plain = unfilled(task), unfilled(command)
-        return cls(*plain, None if plain == (task, command) else (task, command))
+        """An example as the file has it, with the placeholders of its slots."""
+        return cls(unfilled(task), unfilled(command))
 
 
 @dataclass(frozen=True)

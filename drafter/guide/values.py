@@ -36,6 +36,13 @@ class Value:
     forms: Mapping[str, str]
     """In a command, by the name of the form; "" is the usual one."""
 
+    def typed(self, form: str) -> str | None:
+        """The value in one form; None: it has no such form."""
+        try:
+            return self.forms[form]  # A constant has every form, which `get` would not find.
+        except KeyError:
+            return None
+
 
 class Constant(dict[str, str]):
     """Every form of a value that is typed in one way only."""

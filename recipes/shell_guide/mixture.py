@@ -34,7 +34,7 @@ USE = 0.6
 ALONE = 0.62
 """Share of conversations with one episode. A model that never met a change of topic takes all for a follow-up."""
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
-LEFT_OUT = 0.6
+LEFT_OUT = 0.35
 """How often the wordings of the question itself are left out of the search, as if nobody had thought of them."""
 WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.12, 0.14, 0.04, 0.04
 """Shares of prompts without the best example, in another order, with those of another question, with none. Who learns
@@ -127,7 +127,7 @@ class Mixture:
             return (
                 self._explained(spoken[0], rng)
                 if kind == "explain"
-                else [Turn(one.question, one.answer) for one in spoken]
+                else [Turn(one.question, one.answer, wordings=self._indexed(one.asked, intent)) for one in spoken]
             )
         return [self._said(self._talk[kind], rng)]
 

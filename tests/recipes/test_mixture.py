@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -101,6 +102,15 @@ def test_most_prompts_hold_examples_and_some_hold_none(drawn) -> None:
     prompts = [text for messages in drawn for role, text in messages if role == "system"]
     bare = sum("\n" not in text for text in prompts) / len(prompts)
     assert 0.02 < bare < 0.5
+
+
+def test_a_question_knows_the_wordings_of_the_phrase_that_it_was_drawn_from(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recipes.shell_guide.mixture.MIX", {"intent": 1.0})
+    intents = Mixture(*files, seed=11)
+    turns = [turn for seed in range(40) for turn in intents._draw(np.random.default_rng(seed))]
+    assert sum(bool(turn.wordings) for turn in turns) > 30, "most; what is asked for a Mac has no phrase"
 
 
 def test_no_question_is_one_that_the_target_is_measured_on(drawn) -> None:

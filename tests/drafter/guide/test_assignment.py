@@ -69,6 +69,11 @@ def test_a_follow_up_keeps_what_the_question_before_named() -> None:
     assert fill(*FIND, things("over 5 MB"), before).command == "find ~/work -size +5M"
 
 
+def test_a_quote_does_not_end_the_quotes_of_a_command() -> None:
+    text = f"print {slot('text')}", f"echo '{slot('text', 'text', 'raw')}'"
+    assert fill(*text, things('"it\'s me"')).command == "echo 'x'"
+
+
 def test_an_ending_does_not_come_twice() -> None:
     unpack = "decompress a file", f"gunzip {slot('file', 'file', 'raw')}.gz"
     assert fill(*unpack, things("gunzip core_1.gz")).command == "gunzip core_1.gz"
