@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -44,6 +44,17 @@ class DrafterMissing(DrafterError):
 
 class DrafterCorrupt(DrafterError):
     """A file cannot be read, or does not match its checksum."""
+
+
+class Rope(NamedTuple):
+    """How far the parts of a query and of a key turn with each position (rotary position embedding)."""
+
+    theta: float
+    """Part i of a head of size d turns by theta^(-2i/d) radians a position."""
+    frequencies: tuple[float, ...] = ()
+    """Radians a position, for each pair of a head, where a target scales them; empty: as `theta` says."""
+    scale: float = 1.0
+    """Factor of queries and keys, as YaRN has one."""
 
 
 class PromptRecipe(msgspec.Struct, frozen=True):
@@ -90,6 +101,9 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The target's layers norm queries and keys, as Qwen3's do (`target_qkv_bias`: add biases, as Qwen2's do). The
     layers that run on the device, or begin as the target's, do so too."""
     rope_theta: float
+    rope_frequencies: tuple[float, ...] = ()
+    rope_scale: float = 1.0
+    """See `Rope`."""
     norm_eps: float
     blocks: int = 1
     """Self-attention layers before the cross-attention."""
@@ -124,6 +138,11 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Unset: questions are asked as they are."""
     files: dict[str, str] = {}
     """File name -> sha256, hex."""
+
+    @property
+    def rope(self) -> Rope:
+        """How queries and keys are rotated, by the target and by the drafter."""
+        return Rope(self.rope_theta, self.rope_frequencies, self.rope_scale)
 
     @property
     def entry_layer(self) -> int:

@@ -6,6 +6,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from drafter.config import Rope
+
 Method = Literal["eagle2", "eagle3", "independent"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -41,3 +43,8 @@ class BaselineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     steps: int = 0
     seconds: float = 0.0
     """Seconds of training, over all runs."""
+
+    @property
+    def rope(self) -> Rope:
+        """How queries and keys are rotated."""
+        return Rope(self.rope_theta)

@@ -26,6 +26,7 @@ from transformers import PreTrainedModel
 from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline, borrow_ends, shifted
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
+from drafter.config import Rope
 from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
 from drafter.training.batches import Batch, additive
 from drafter.training.losses import Losses, agrees, distances
@@ -34,10 +35,8 @@ from drafter.training.losses import Losses, agrees, distances
 class FusedLayer(SelfAttentionLayer):
     """A decoder layer on features, whose attention also reads embeddings."""
 
-    def __init__(
-        self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float
-    ) -> None:
-        super().__init__(size, heads, kv_heads, head_size, ffn, theta, eps, inputs=2 * size)
+    def __init__(self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, rope: Rope, eps: float) -> None:
+        super().__init__(size, heads, kv_heads, head_size, ffn, rope, eps, inputs=2 * size)
         self.feature_norm = Norm(size, eps)
 
     def project_pair(self, embedded: Tensor, features: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:

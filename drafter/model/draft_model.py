@@ -68,7 +68,7 @@ class DraftModel(nn.Module):
             nn.ModuleList(
                 SelfAttentionLayer(
                     *target,
-                    config.rope_theta,
+                    config.rope,
                     config.norm_eps,
                     qkv_bias=config.target_qkv_bias,
                     qk_norm=config.target_qk_norm,

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from drafter.config import ENCODER, DrafterConfig, read_config
+from drafter.config import ENCODER, DrafterConfig, Rope, read_config
 from drafter.model.layers import KeysValues, Norm, SelfAttentionLayer, rotate
 from drafter.model.weights import load_weights, weights_digest
 
@@ -30,7 +30,7 @@ class MemoryEncoder(nn.Module):
         if config.layer_self_attention:
             heads = max(1, width // 64)
             self.layer_self_attention = SelfAttentionLayer(
-                width, heads, heads, width // heads, config.encoder_ffn, 10_000.0, config.norm_eps
+                width, heads, heads, width // heads, config.encoder_ffn, Rope(10_000.0), config.norm_eps
             )
         self.to_hidden = nn.Linear(width, config.hidden)
         self.input_layernorm = Norm(config.hidden, config.norm_eps)
@@ -64,7 +64,7 @@ class MemoryEncoder(nn.Module):
             mixed = self.layer_self_attention.finish(keys_values, query, key, value, None)
         hidden = self.input_layernorm(self.to_hidden(mixed.mean(dim=-2)))
         size = (self.config.kv_heads, self.config.head_size)
-        keys = rotate(self.k_proj(hidden).unflatten(-1, size).transpose(0, 1), positions, self.config.rope_theta)
+        keys = rotate(self.k_proj(hidden).unflatten(-1, size).transpose(0, 1), positions, self.config.rope)
         keys, values = keys.transpose(0, 1), self.v_proj(hidden).unflatten(-1, size)
         if self.config.from_target:
             base_keys, base_values = self._of_layer(keys_values, self.config.replaced)

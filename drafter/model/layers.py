@@ -11,6 +11,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from drafter.config import Rope
+
 KeysValues = tuple[Tensor, Tensor]
 """Keys, already rotated, and values."""
 
@@ -18,15 +20,21 @@ NEVER = -1e9
 """Additive mask value. It is finite, so a row that sees no key gives no NaN."""
 
 
-def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
+def rotate(x: Tensor, positions: Tensor, rope: Rope) -> Tensor:
     """Rotary position embedding in the half-split layout of transformers.
 
     `x` (..., heads, M, size), `positions` (..., M), broadcast over the heads.
     """
     half = x.shape[-1] // 2
-    frequency = theta ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
+    if rope.frequencies:
+        frequency = torch.tensor(rope.frequencies, device=x.device, dtype=torch.float32)
+    else:
+        frequency = rope.theta ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
     angle = positions.to(torch.float32)[..., None, :, None] * frequency
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    cos, sin = angle.cos(), angle.sin()
+    if rope.scale != 1.0:
+        cos, sin = cos * rope.scale, sin * rope.scale
+    cos, sin = cos.to(x.dtype), sin.to(x.dtype)
     first, second = x[..., :half], x[..., half:]
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
@@ -63,15 +71,15 @@ class LayerShape(Protocol):
     @property
     def ffn(self) -> int: ...
     @property
-    def rope_theta(self) -> float: ...
+    def rope(self) -> Rope: ...
     @property
     def norm_eps(self) -> float: ...
 
 
-def layer_shape(config: LayerShape) -> tuple[int, int, int, int, int, float, float]:
+def layer_shape(config: LayerShape) -> tuple[int, int, int, int, int, Rope, float]:
     """The positional arguments of a layer of this shape."""
     sizes = config.hidden, config.heads, config.kv_heads, config.head_size, config.ffn
-    return (*sizes, config.rope_theta, config.norm_eps)
+    return (*sizes, config.rope, config.norm_eps)
 
 
 class Norm(nn.Module):
@@ -113,7 +121,7 @@ class SelfAttentionLayer(nn.Module):
         kv_heads: int,
         head_size: int,
         ffn: int,
-        theta: float,
+        rope: Rope,
         eps: float,
         *,
         inputs: int | None = None,
@@ -122,7 +130,7 @@ class SelfAttentionLayer(nn.Module):
     ) -> None:
         """`inputs`: width of the input of queries, keys and values, if it is not the layer's `size`."""
         super().__init__()
-        self.heads, self.kv_heads, self.head_size, self.theta = heads, kv_heads, head_size, theta
+        self.heads, self.kv_heads, self.head_size, self.rope = heads, kv_heads, head_size, rope
         inputs = inputs or size
         self.qk_norm = qk_norm
         self.input_layernorm = Norm(size, eps)
@@ -150,7 +158,7 @@ class SelfAttentionLayer(nn.Module):
         )
         if self.qk_norm:
             query, key = self.self_attn["q_norm"](query), self.self_attn["k_norm"](key)
-        return rotate(query, positions, self.theta), rotate(key, positions, self.theta), value
+        return rotate(query, positions, self.rope), rotate(key, positions, self.rope), value
 
     def finish(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Attend, then run the MLP. `x` (..., M, E) is the residual."""
@@ -181,7 +189,7 @@ class CrossAttentionLayer(nn.Module):
         kv_heads: int,
         head_size: int,
         ffn: int,
-        theta: float,
+        rope: Rope,
         eps: float,
         *,
         blind: bool = False,
@@ -189,7 +197,7 @@ class CrossAttentionLayer(nn.Module):
         q_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.heads, self.head_size, self.theta, self.blind = heads, head_size, theta, blind
+        self.heads, self.head_size, self.rope, self.blind = heads, head_size, rope, blind
         self.input_layernorm = Norm(size, eps)
         self.q_proj = nn.Linear(size, heads * head_size, bias=q_bias)
         self.q_norm = Norm(head_size, eps) if q_norm else nn.Identity()
@@ -204,7 +212,7 @@ class CrossAttentionLayer(nn.Module):
         if self.blind:
             memory, mask = (memory[0][..., :0, :], memory[1][..., :0, :]), None
         query = self.q_proj(self.input_layernorm(x)).unflatten(-1, (self.heads, self.head_size)).transpose(-2, -3)
-        query = rotate(self.q_norm(query), positions, self.theta)
+        query = rotate(self.q_norm(query), positions, self.rope)
         batch = memory[0].shape[:-3]
         keys = torch.cat((self.null_key.expand(*batch, -1, -1, -1), memory[0]), dim=-2)
         values = torch.cat((self.null_value.expand(*batch, -1, -1, -1), memory[1]), dim=-2)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
-from drafter.config import DrafterConfig
+from drafter.config import DrafterConfig, Rope
 from drafter.model import DraftModel
 
 
@@ -50,6 +50,10 @@ INFERABLE = {
 Its guesses get worse there, never wrong."""
 
 
+SCALED = ("default", "linear", "llama3", "yarn")
+"""Kinds of rotary positions that are the same for a text of any length: a device computes them like any others."""
+
+
 def drafter_config(
     model: PreTrainedModel,
     name: str,
@@ -80,7 +84,7 @@ def drafter_config(
             f"F = {first_layers} and N = {inference_layers}, but the target has {config.num_hidden_layers} layers."
         )
     layers = _Layers() if why else INFERABLE[config.model_type]
-    rope = dict(getattr(config, "rope_parameters", None) or {})
+    rope = Rope(float(_rope_parameters(config).get("rope_theta", 10_000.0))) if why else _rope(model)
     heads = config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
@@ -104,20 +108,38 @@ def drafter_config(
         target_ffn=width,
         target_qkv_bias=layers.qkv_bias,
         target_qk_norm=layers.qk_norm,
-        rope_theta=float(rope.get("rope_theta", 10_000.0)),
+        rope_theta=rope.theta,
+        rope_frequencies=rope.frequencies,
+        rope_scale=rope.scale,
         norm_eps=float(getattr(config, "rms_norm_eps", 1e-6)),
         exit_norm=bool(why),
         from_target=not why,
     )
 
 
+def _rope_parameters(config: PreTrainedConfig) -> dict[str, Any]:
+    return dict(getattr(config, "rope_parameters", None) or {})
+
+
+def _rope(model: PreTrainedModel) -> Rope:
+    """The rotary positions of an inferable target, as transformers computes them."""
+    parameters = _rope_parameters(model.config.get_text_config(decoder=True))
+    theta = float(parameters.get("rope_theta", 10_000.0))
+    if parameters.get("rope_type", "default") == "default":
+        return Rope(theta)
+    rotary = model.base_model.rotary_emb
+    return Rope(theta, tuple(rotary.inv_freq.float().tolist()), float(rotary.attention_scaling))
+
+
 def _not_inferable(config: PreTrainedConfig) -> str | None:
     """Why the device cannot run this target's layers; None: it can."""
-    rope = dict(getattr(config, "rope_parameters", None) or {})
+    rope = _rope_parameters(config)
     if config.model_type not in INFERABLE:
         return f"needs layers like those of {', '.join(INFERABLE)}, not {config.model_type}"
-    if rope.get("rope_type", "default") != "default" or rope.get("partial_rotary_factor", 1.0) != 1.0:
-        return f"does not know {rope.get('rope_type', 'partial')} positions"
+    if rope.get("partial_rotary_factor", 1.0) != 1.0:
+        return "does not know partial positions"
+    if rope.get("rope_type", "default") not in SCALED:
+        return f"does not know {rope['rope_type']} positions, which change with the length of the text"
     if config.model_type != "qwen2" and getattr(config, "attention_bias", False) or getattr(config, "mlp_bias", False):
         return "does not know layers with biases"
     if config.hidden_act != "silu":

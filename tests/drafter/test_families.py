@@ -49,6 +49,16 @@ SHAPE = {
     "eos_token_id": 1,
     "pad_token_id": 0,
 }
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+"""As in Llama 3.1, whose text was 8,192 tokens long before it was scaled."""
+YARN = {"rope_type": "yarn", "rope_theta": 10_000.0, "factor": 4.0, "original_max_position_embeddings": 64}
 FAMILIES = {
     "llama": LlamaConfig(**SHAPE, tie_word_embeddings=False),
     "llama-tied": LlamaConfig(**SHAPE, tie_word_embeddings=True),
@@ -56,6 +66,9 @@ FAMILIES = {
     "mistral-window": MistralConfig(**SHAPE, sliding_window=8),
     "qwen2": Qwen2Config(**SHAPE),
     "qwen3": Qwen3Config(**SHAPE, tie_word_embeddings=True),
+    "llama-scaled": LlamaConfig(**SHAPE, rope_parameters=LLAMA3),
+    "llama-linear": LlamaConfig(**SHAPE, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}),
+    "qwen3-yarn": Qwen3Config(**SHAPE, rope_parameters=YARN),
     "qwen3-wide-heads": Qwen3Config(**{**SHAPE, "head_dim": 16, "num_key_value_heads": 4}),
     "gemma": GemmaConfig(**SHAPE),
     "gemma3": Gemma3TextConfig(**SHAPE, sliding_window=8),
@@ -149,7 +162,7 @@ def as_layer(theirs: torch.nn.Module, config: DrafterConfig) -> SelfAttentionLay
         config.target_kv_heads,
         config.target_head_size,
         config.target_ffn,
-        config.rope_theta,
+        config.rope,
         config.norm_eps,
         qkv_bias=config.target_qkv_bias,
         qk_norm=config.target_qk_norm,
@@ -180,8 +193,8 @@ def test_a_family_that_cannot_be_inferred_says_so():
         drafter_config(tiny("gemma"), "gemma", inference_layers=1)
     with pytest.raises(UnsupportedTarget, match="3 layers"):
         drafter_config(tiny("llama"), "llama", inference_layers=3)
-    scaled = LlamaConfig(**SHAPE, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4})
-    with pytest.raises(UnsupportedTarget, match="linear positions"):
+    scaled = LlamaConfig(**SHAPE, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4})
+    with pytest.raises(UnsupportedTarget, match="dynamic positions, which change with the length"):
         drafter_config(AutoModelForCausalLM.from_config(scaled), "scaled", inference_layers=1)
 
 
