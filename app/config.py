@@ -184,6 +184,11 @@ class Folders:
         return self.data / "servers.json"
 
     @property
+    def drafters(self) -> Path:
+        """Folder of the drafters that were made here, or fetched from a server."""
+        return self.data / "drafters"
+
+    @property
     def log(self) -> Path:
         return self.logs / "outrider.log"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
 from types import TracebackType
 
 import httpx
@@ -16,6 +17,7 @@ from remote.session import RemoteSession
 from remote.transport import DEFAULT, TransportOptions
 from remote.wire import Traffic, Wire
 
+FILE_TYPE = "application/octet-stream"
 ANY = ReplyLimits()
 """For sessions whose caller has not seen the card."""
 
@@ -95,6 +97,21 @@ class VerifierClient:
                 f"the small model on this device was not made for {target} of {host}; set `drafter` to one that was"
             )
         return card
+
+    async def delivered(self, digest: bytes, name: str | None, begin: int, silence: float) -> AsyncIterator[bytes]:
+        """The bytes of a file of the drafter that the card offers, from `begin` on; `name` None: of its config.
+
+        `silence`: seconds without a byte after which the line counts as lost. Raises `LinkDown`, `Refused`.
+        """
+        path = f"/v1/drafters/{digest.hex()}" + ("" if name is None else f"/{name}?from={begin}")
+        answer = await self._wire.exchange("GET", path, Traffic(), silence=silence)
+        try:
+            if answer.status != 200 or answer.content_type != FILE_TYPE or answer.encoding:
+                raise await self._wire.refusal(answer)
+            async for piece in answer.chunks():
+                yield piece
+        finally:
+            await answer.aclose()
 
     async def healthy(self, timeout: float) -> bool:
         """True if the verifier answers and is well. This is the cheapest probe of a line. Raises no `RemoteError`."""

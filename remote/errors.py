@@ -8,6 +8,7 @@ RemoteError
 ├── Refused             the verifier answered, and said no
 │   └── Busy            it said no before it began; the same request may be sent again in a while
 ├── Incompatible        whoever answered cannot verify for this device, now or later
+├── NotDelivered        the drafter that a verifier offers cannot be kept, or is not what was offered
 └── Misconfigured       an address or a token cannot be used; nothing was sent
 
 Each message is one printable sentence that names what failed and what to do next.
@@ -53,6 +54,10 @@ class Stranger(LinkDown):
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
+
+
+class NotDelivered(RemoteError):
+    """The drafter that a verifier offers cannot be kept here, or is not what was offered."""
 
 
 class Refused(RemoteError):

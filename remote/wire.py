@@ -211,7 +211,7 @@ class Wire:
         if answer.status == 204 or (answer.status in (200, 409) and answer.content_type == CONTENT_TYPE):
             return answer
         try:
-            raise await self._refusal(answer)
+            raise await self.refusal(answer)
         finally:
             await answer.aclose()
 
@@ -270,8 +270,8 @@ class Wire:
         traffic.down += _size(f"HTTP/1.1 {response.status_code} {response.reason_phrase}", response.headers)
         return Response(response, self.host, watch.sent, traffic, self._options)
 
-    async def _refusal(self, answer: Response) -> RemoteError:
-        """The error to raise for an answer that is not usable."""
+    async def refusal(self, answer: Response) -> RemoteError:
+        """The error to raise for an answer that is not usable. Raises `LinkDown` if it breaks off."""
         if answer.status >= 400 and (error := _typed_error(answer.content_type, await answer.read())):
             return Refused(msgspec.structs.replace(error, message=self.hiding(error.message)))
         return self.stranger(answer)

@@ -20,7 +20,7 @@ from app.cli.history import history_commands
 from app.cli.keys import keys
 from app.cli.log import log
 from app.cli.models import models
-from app.cli.options import Model, Remote, System, Token, fail
+from app.cli.options import BUDGET, Budget, Model, Remote, System, Token, fail
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
 from app.cli.settings import settings_with, unsaved
@@ -29,6 +29,7 @@ from app.cli.system import meant, system_commands
 from app.exits import FAILED, USAGE, complain, guarded, run
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
+from drafter.training.questions import usual_questions
 
 if TYPE_CHECKING:
     from storage import Attachment
@@ -256,8 +257,10 @@ def serve(
         ),
     ] = None,
     drafter: Annotated[
-        Path | None, typer.Option("--drafter", metavar="DIR", help="Folder of the drafter that was made for the model.")
+        Path | None, typer.Option("--drafter", metavar="DIR", help="Folder of its drafter. Default: one is made, once.")
     ] = None,
+    no_drafter: Annotated[bool, typer.Option("--no-drafter", help="Without a drafter: plain streaming.")] = False,
+    budget: Budget = BUDGET,  # type: ignore[assignment] # typer parses it.
     host: Annotated[
         str,
         typer.Option(
@@ -303,22 +306,26 @@ def serve(
     watch_stdin: Annotated[bool, typer.Option("--watch-stdin", help="End when stdin ends.")] = False,
 ) -> None:
     """Run a server that answers, and checks drafts. It prints its address when it is ready."""
-    settings, _ = settings_with()
+    settings, folders = settings_with()
     if (tls_cert is None) != (tls_key is None):
         fail("--tls-cert and --tls-key belong together.", USAGE)
+    if no_drafter and drafter is not None:
+        fail("--drafter and --no-drafter exclude each other.", USAGE)
     complain("loading PyTorch ...")  # Takes seconds without any other output.
     try:
         from remote.verifier.security import read_token
+        from remote.verifier.serve import Making
         from remote.verifier.serve import serve as listen
         from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:
         fail(f"The server needs PyTorch and more ({error.name} is missing): {how_to_install('server')}", FAILED)
-    if model is None and drafter is None:
+    if model is None and drafter is None and not no_drafter:
         drafter = Path(settings.drafter)
     try:
         listen(
             settings.target if model is None else model,
             drafter=drafter,
+            making=None if no_drafter else Making(folders.drafters / "made", budget, usual_questions()),
             host=host,
             port=port,
             quantize=quantize,

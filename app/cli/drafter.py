@@ -7,11 +7,33 @@ from typing import Annotated, Literal
 
 import typer
 
+from app.cli.options import BUDGET, Budget
 from app.cli.settings import settings_with
 
 BITS: dict[str, Literal[4, 8]] = {"4": 4, "8": 8}
 
 drafter_commands = typer.Typer(help="Make drafters and look at them.", rich_markup_mode=None, no_args_is_help=True)
+
+
+@drafter_commands.command("make")
+def make_drafter(
+    target: Annotated[
+        str, typer.Option("--target", metavar="NAME|DIR", help="The model: a folder, or a name on the hub.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the drafter goes.")],
+    budget: Budget = BUDGET,  # type: ignore[assignment] # typer parses it.
+    prompts: Annotated[
+        Path | None,
+        typer.Option("--prompts", metavar="FILE", help="What people ask the model. Default: questions of many kinds."),
+    ] = None,
+) -> None:
+    """Make a drafter without training, from the model's own layers, in a minute or two.
+
+    `outrider serve` makes one by itself. `drafter train` makes a better one, and takes hours.
+    """
+    from app.cli.drafter_tools import make
+
+    make(target, out, budget=budget, questions=None if prompts is None else _questions(prompts))
 
 
 @drafter_commands.command("train")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.cli.machine import machine
-from drafter.config import Bits, DrafterError, Scheme, read_config
+from drafter.config import CONFIG, Bits, DrafterError, Scheme, read_config
 from drafter.extras import Extra, how_to_install
 from drafter.memory import memory_bytes
 from storage import Store
@@ -32,6 +32,33 @@ def stored_questions(store: Store) -> list[list[str]]:
     threads = [store.branches.thread(conversation.id) for conversation in reversed(store.conversations.all())]
     asked = [[message.text for message in thread if message.role == "user"] for thread in threads]
     return [questions for questions in asked if questions]
+
+
+def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[str]] | None) -> None:
+    """Make a drafter in `out` for `target` without training. `budget`: bytes on a device. Raises `DrafterError`.
+
+    `questions`: those of each conversation, of which the first counts; None: the usual ones.
+    """
+    try:
+        from drafter.training.questions import usual_questions
+        from drafter.training.target import UnsupportedTarget
+        from remote.verifier.birth import make_drafter
+        from remote.verifier.engine import EngineError
+        from remote.verifier.start_errors import ServeError
+        from remote.verifier.target import load_target
+    except ImportError as error:
+        raise _lacking(error, "server") from error
+    if out.exists() and not (out / CONFIG).is_file() and (not out.is_dir() or any(out.iterdir())):
+        raise DrafterError(f"{out} exists and is no drafter: give another --out.")
+    asked = usual_questions() if questions is None else [turns[0] for turns in questions]
+    if not asked:
+        raise DrafterError("There is no question in the file of --prompts: give some, one a line.")
+    try:
+        made = make_drafter(load_target(target), target, out, asked, budget)
+    except (ServeError, EngineError, UnsupportedTarget) as error:
+        raise DrafterError(str(error)) from error
+    print(f"{made}; made in {made.seconds:.0f} s", file=sys.stderr)
+    print(out)
 
 
 def train(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -47,6 +48,25 @@ Token = Annotated[
         "--token-file", metavar="FILE", parser=_token_in, help="File with the token for the address in --remote."
     ),
 ]
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def _byte_count(size: str) -> int:
+    """The bytes of a size such as `300MB` or `1.5 GB`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?B)?", size.strip(), re.IGNORECASE)
+    if found is None:
+        raise typer.BadParameter(f"{size} is no size: give one such as 300MB or 1.5GB")
+    return round(float(found[1]) * _UNITS[(found[2] or "").upper()])
+
+
+Budget = Annotated[
+    int,
+    typer.Option(
+        "--budget", metavar="SIZE", parser=_byte_count, help="What a new drafter may take on a device, as in 300MB."
+    ),
+]
+BUDGET = "300MB"
 
 System = Annotated[
     str | None,

@@ -7,6 +7,8 @@ of tokens that the target generated. Processes that train together also answer t
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -155,21 +157,24 @@ def generate_answers(
     temperatures: Sequence[float] = (0.0, 0.8),
     half: bool = False,
     asked_as: Callable[[Sequence[str]], Messages] = question_alone,
+    seconds: float = math.inf,
 ) -> None:
     """Let the target answer the questions of every conversation in turn, and append the lines to `out`.
 
     An existing file is continued after its last whole batch of conversations. `temperatures` are used in turn, one for
     each conversation. `half`: compute in bfloat16 if the model's weights have more bits. `asked_as`: the messages that
-    stand before an answer, from the questions up to it, the last of them from the user. If there are several
-    processes, each answers every n-th batch and the main one writes. The lines are those that one process alone would
-    write.
+    stand before an answer, from the questions up to it, the last of them from the user. `seconds`: after these, no
+    further batch begins, and the rest stays unanswered. If there are several processes, each answers every n-th batch
+    and the main one writes. The lines are those that one process alone would write.
     """
     together = processes(model.device.type)
     done = broadcast_object_list([_kept(out, batch, len(questions)) if together.is_main_process else 0])[0]
     asked = sum(map(len, questions))
-    answered = sum(map(len, questions[:done]))
+    answered, ends = sum(map(len, questions[:done])), time.monotonic() + seconds
     with stage("answers", asked, answered, shown=together.is_main_process) as progress:
         for first in range(done, len(questions), batch * together.num_processes):
+            if broadcast_object_list([time.monotonic() > ends])[0]:
+                break
             at = first + batch * together.process_index
             lines = []
             if chosen := questions[at : at + batch]:

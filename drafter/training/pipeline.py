@@ -40,7 +40,7 @@ from drafter.training.answers import (
     question_alone,
     read_answers,
 )
-from drafter.training.distil import train
+from drafter.training.distil import Distiller, train
 from drafter.training.export import export_graph
 from drafter.training.heldout import ANSWERS
 from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
@@ -164,23 +164,8 @@ def build(
     stops = stop_tokens(target, tokenizer)
     drafted, covered = draft_vocabulary(data, plan.draft_vocabulary, stops, config.vocabulary)
 
-    config = msgspec.structs.replace(
-        model.config,
-        draft_vocabulary=drafted,
-        stop_tokens=stops,
-        memory=memory_digest(target.state_dict(), model.encoder).hex(),
-    )
-    model.draft.config = model.encoder.config = config
-    save_weights(model.encoder, out / ENCODER)
-    save_weights(model.draft, out / FLOAT)
-    export_graph(model.draft.eval(), work / FLOAT_GRAPH)
-    quantise_graph(work / FLOAT_GRAPH, out / GRAPH, config.scheme)
-    (out / DATASTORE).unlink(missing_ok=True)
-    config = write_config(out, config)
-    text = ChatText.load(out)
-    if plan.datastore:
-        save_datastore(out / DATASTORE, datastore_texts(data, text.answer_opening(), plan.datastore))
-    config = write_config(out, msgspec.structs.replace(config, tokenizer=text.digest.hex()))
+    config = msgspec.structs.replace(model.config, draft_vocabulary=drafted, stop_tokens=stops)
+    config = write_folder(model, target, config, data, work, out, datastore=plan.datastore)
     parity = compare(StepGraph(work / FLOAT_GRAPH, config), StepGraph(out / GRAPH, config), _inputs(out, config, data))
     lengths = [end - begin for sample in data for begin, end in sample.learn]
     return Built(
@@ -193,6 +178,34 @@ def build(
         together.num_processes,
         read_unseen(checkpoints / LOG),
     )
+
+
+def write_folder(
+    model: Distiller,
+    target: PreTrainedModel,
+    config: DrafterConfig,
+    data: Sequence[AnsweredConversation],
+    work: Path,
+    out: Path,
+    *,
+    datastore: int,
+) -> DrafterConfig:
+    """Write both halves of a drafter into `out`, where its text side is already, and return its complete config.
+
+    `work` gets the float graph. `datastore`: most tokens of the answers `data` that the folder keeps; 0: none.
+    """
+    config = msgspec.structs.replace(config, memory=memory_digest(target.state_dict(), model.encoder).hex())
+    model.draft.config = model.encoder.config = config
+    save_weights(model.encoder, out / ENCODER)
+    save_weights(model.draft, out / FLOAT)
+    export_graph(model.draft.eval(), work / FLOAT_GRAPH)
+    quantise_graph(work / FLOAT_GRAPH, out / GRAPH, config.scheme)
+    (out / DATASTORE).unlink(missing_ok=True)
+    config = write_config(out, config)
+    text = ChatText.load(out)
+    if datastore:
+        save_datastore(out / DATASTORE, datastore_texts(data, text.answer_opening(), datastore))
+    return write_config(out, msgspec.structs.replace(config, tokenizer=text.digest.hex()))
 
 
 INHERITED = (

@@ -97,6 +97,8 @@ class _Lines:
         self._started = self._written = time.monotonic()
 
     def advance(self, count: int = 1) -> None:
+        if not count:
+            return
         self._done += count
         if self._done == self._total or time.monotonic() - self._written >= EVERY:
             self._write(f"{self._name}: {self._done}/{self._total}")

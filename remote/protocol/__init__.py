@@ -6,7 +6,7 @@ frames. Each frame is a 4-byte little-endian length, one byte for the kind, and 
 followed by the memory of what it verified. Nothing is ever pickled, and every size is checked before it is used.
 """
 
-from remote.protocol.card import Card, Limits, MemoryFormat
+from remote.protocol.card import Card, DrafterOffer, Limits, MemoryFormat
 from remote.protocol.codec import decode, decode_frame, encode, encode_frame, pack_tokens, read_frames, unpack_tokens
 from remote.protocol.digest import RunningDigest, digest_of
 from remote.protocol.fields import (
@@ -43,6 +43,7 @@ from remote.protocol.tree import Tree
 __all__ = [
     "CONTENT_TYPE",
     "Card",
+    "DrafterOffer",
     "Conflict",
     "Count",
     "CutOff",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from remote.protocol.fields import (
     Digest,
+    FileDigest,
     Positive,
     Struct,
     Token,
@@ -32,6 +37,17 @@ class MemoryFormat(Struct, frozen=True):
     """(heads, size) of each row."""
 
 
+class DrafterOffer(Struct, frozen=True):
+    """The drafter for this target, which a device may fetch: `GET /v1/drafters/DIGEST`."""
+
+    digest: FileDigest
+    """SHA-256 of its `config.json`, which has the checksums of its other files."""
+    size: Annotated[int, Meta(ge=1, lt=1 << 40)]
+    """Bytes of all its files."""
+    licence: str = ""
+    """Licence of the target, as its model card names it; empty: it names none."""
+
+
 class Card(Struct, frozen=True):
     """`GET /v1/card`: who the verifier is and what it takes."""
 
@@ -45,5 +61,7 @@ class Card(Struct, frozen=True):
     limits: Limits
     memory: MemoryFormat | None
     """None: this verifier has no memory encoder, so devices draft without memory."""
+    drafter: DrafterOffer | None = None
+    """None: devices have to get one elsewhere."""
     drafts: bool = False
     """The verifier drafts by itself in streams. If not, each round of a stream yields one token."""

@@ -29,6 +29,9 @@ Token = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 
+FileDigest = Annotated[bytes, Meta(min_length=32, max_length=32)]
+"""SHA-256."""
+
 SessionId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
 """Chosen at random by the device. Whoever knows it may continue the session."""
 

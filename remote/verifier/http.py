@@ -39,6 +39,7 @@ from remote.protocol import (
     encode_frame,
 )
 from remote.verifier.completions import Completions
+from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import BrokenTarget, Engine, EngineError
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import RoundRefused, UnknownPrefix
@@ -81,13 +82,14 @@ def create_app(
     max_waiting: int = MAX_WAITING,
     own: OwnDrafter | None = None,
     text: ChatText | None = None,
+    deliveries: Deliveries | None = None,
 ) -> Starlette:
     """The service as an ASGI app.
 
     `hosts`: names that it answers to besides localhost, if there is no token. `max_sessions`, `max_cached_bytes`: most
     sessions, and most bytes of keys and values in all of them. `max_waiting`: most answers that wait for their first
     frame; others get `busy`. `own` drafts in streams; without it each round of a stream yields one token. `text` serves
-    chat completions to other clients.
+    chat completions to other clients. `deliveries`: the drafter that devices may fetch.
     """
     if token is not None:
         check_token(token)
@@ -105,6 +107,7 @@ def create_app(
     return Starlette(
         routes=[
             *spoken,
+            *([] if deliveries is None else deliveries.routes()),
             Route("/v1/card", service.card),
             Route("/v1/rounds", service.rounds, methods=["POST"]),
             Route("/v1/streams", service.streams, methods=["POST"]),

@@ -13,24 +13,30 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from drafter.config import GRAPH
+from drafter.delivery import delivery
+from drafter.extras import how_to_install
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
-from remote.protocol import VERSION, Card, Limits, MemoryFormat
+from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
 from remote.verifier.budget import cache_bytes
 from remote.verifier.connections import BURST, MAX_CONNECTIONS, Listener, Server
 from remote.verifier.connections import config as connection_config
+from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import Engine
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.security import check_binding, is_loopback
 from remote.verifier.start_errors import BadCertificate, CannotBind, NoMemory
 from remote.verifier.table import Session, Table
-from remote.verifier.target import Target, load_target, model_size, stored_size
+from remote.verifier.target import Target, licence_of, load_target, model_size, stored_size
 
 try:
     import resource
@@ -48,6 +54,18 @@ BODY_SLACK = 64 << 10
 
 SPARE_FILES = 64
 """Open files for everything except connections."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a drafter is made for a target that has none."""
+
+    folder: Path
+    """Where drafters that were made are kept."""
+    budget: int
+    """Bytes that one may take on a device."""
+    questions: Sequence[str]
+    """What people ask. The target's answers choose what the drafter can say, and tell how well it guesses."""
 
 
 def card(target: Target, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> Card:
@@ -72,6 +90,7 @@ def serve(
     model: str,
     *,
     drafter: Path | None = None,
+    making: Making | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     quantize: Literal["int8", "int4"] | None = None,
@@ -88,6 +107,8 @@ def serve(
 ) -> None:
     """Serve a target until SIGINT or SIGTERM. Port 0 takes a free one.
 
+    `drafter`: folder of the one that was made for it. `making`: without a folder, one is made at the first start, and
+    found again later; None: it is served without a drafter.
     `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: most answers that
     wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
     that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. Raises what `START_ERRORS` names.
@@ -103,8 +124,13 @@ def serve(
         )
     connections = _connections(max_connections)
     with contextlib.closing(_bind(host, port, connections)) as listener:
-        with _timed_step(f"loading {model}{stored_size(Path(model))}"):
-            target = load_target(model, quantize=quantize)
+        target = None
+        if drafter is None and making is not None:
+            drafter, target = _own_drafter(model, making)
+        if target is None or quantize is not None:
+            del target
+            with _timed_step(f"loading {model}{stored_size(Path(model))}"):
+                target = load_target(model, quantize=quantize)
         _say(f"{target.name}: {model_size(target.model)}")
         with _timed_step("testing whether it can check drafts"):
             engine = Engine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
@@ -114,6 +140,13 @@ def serve(
                 own = OwnDrafter(Drafter.load(drafter), engine)
         budget = cache_bytes(engine.device) if max_cached_bytes is None else max_cached_bytes
         served = _fitting(target, engine, own, max_tokens, budget)
+        deliveries = None
+        if own is not None and drafter is not None and own.drafter.prompt is None:
+            # A prompt recipe reads a database, and devices open none that a server sends.
+            offered = delivery(drafter)
+            offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence_of(model))
+            served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered)
+            _say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
         app = create_app(
             engine,
             served,
@@ -124,6 +157,7 @@ def serve(
             max_waiting=max_waiting,
             own=own,
             text=target.text,
+            deliveries=deliveries,
         )
         config = connection_config(
             app,
@@ -138,6 +172,33 @@ def serve(
         url = f"{'https' if config.is_ssl else 'http'}://{name}:{listener.getsockname()[1]}"
         with contextlib.suppress(KeyboardInterrupt):
             Server(config, lambda: print(f"outrider server ready at {url}", flush=True)).run(sockets=[listener])
+
+
+def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None]:
+    """The drafter that is kept for `model`, or a new one; None if there can be none. And the target, if it was loaded.
+
+    Raises what `load_target` raises.
+    """
+    try:
+        from drafter.training.target import UnsupportedTarget
+        from remote.verifier.birth import kept_drafter, make_drafter
+    except ImportError as error:
+        advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
+        _say(f"no drafter: {error.name} is missing, so none can be made: {advice}")
+        return None, None
+    with _timed_step(f"loading {model}{stored_size(Path(model))}"):
+        target = load_target(model)
+    folder = kept_drafter(model, making.budget, making.folder)
+    if folder.is_dir():
+        return folder, target
+    try:
+        with _timed_step(f"making a drafter for {target.name}, which takes a minute or two, once"):
+            made = make_drafter(target, model, folder, making.questions, making.budget)
+    except UnsupportedTarget as error:
+        _say(f"no drafter: {error} Devices get plain text, and cannot go on alone.")
+        return None, target
+    _say(f"the drafter: {made}")
+    return folder, target
 
 
 def _say(sentence: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,8 @@ from drafter.text import ChatText
 from remote.protocol import DIGEST_BYTES
 from remote.verifier.start_errors import CorruptWeights, MissingTokenizer, UnknownModel
 
+HEAD = 20_000
+"""Characters of a model card that are looked at."""
 log = logging.getLogger(__name__)
 
 
@@ -108,6 +111,16 @@ def _text_side(model: str) -> tuple[bytes, str, int | None, dict[str, str]]:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def licence_of(model: str) -> str:
+    """The licence that a model's card names in its first lines, as in `license: apache-2.0`; empty: none."""
+    path = cached_file(model, "README.md", local_files_only=True, _raise_exceptions_for_missing_entries=False)
+    if path is None:
+        return ""
+    head = Path(path).read_text(encoding="utf-8", errors="replace")[:HEAD]
+    found = re.match(r"---\n(?:.*\n)*?license: *['\"]?([\w.+-]{1,60})", head)
+    return "" if found is None else found[1]
 
 
 def model_size(model: PreTrainedModel) -> str:

@@ -1,0 +1,164 @@
+"""Fetches the drafter that a verifier offers: resumed where it broke off, checked, and tried before anybody uses it.
+
+A verifier may lie. So nothing is longer than the offer says, every byte is checked against its SHA-256, only the files
+of a drafter are taken (ONNX, JSON, a template), and they are opened for the first time by a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from drafter.config import CONFIG, DrafterConfig, sha256
+from drafter.delivery import ALLOWED, NEEDED
+from remote.client import VerifierClient
+from remote.errors import NotDelivered, quoted
+from remote.protocol import Card, DrafterOffer
+
+CONFIG_BYTES = 4 << 20
+"""Longest config. That of a drafter with a vocabulary of 32,768 tokens has 250 KB."""
+TRIAL_SECONDS = 120
+SPARE = 64 << 20
+"""Bytes of the disk that stay free."""
+UNDER_WAY = ".part"
+"""Ending of the folder of a drafter that is not complete."""
+
+
+async def fetch_drafter(
+    client: VerifierClient,
+    card: Card,
+    shelf: Path,
+    *,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    silence: float = 30.0,
+) -> Path:
+    """The folder in `shelf` with the drafter that `card` offers; what is there already is not fetched again.
+
+    `progress` is called with the bytes that are here and those that there will be. `silence`: seconds without a byte
+    after which the line counts as lost. Raises `NotDelivered`, `LinkDown`, `Refused`: then what has come is kept, and
+    the next call goes on from there.
+    """
+    offer = card.drafter
+    if offer is None:
+        raise NotDelivered(f"{client.host} offers no small model for this device")
+    folder = shelf / offer.digest.hex()
+    if (folder / CONFIG).is_file():
+        return folder
+    part = folder.with_name(folder.name + UNDER_WAY)
+    try:
+        part.mkdir(parents=True, exist_ok=True, mode=0o700)
+        config = await _config(client, card, offer, part, silence)
+        _check_room(part, offer, client.host)
+        done = sum((part / name).stat().st_size for name in config.files if (part / name).is_file())
+        progress(done, offer.size)
+        for name in config.files:
+            done = await _file(client, offer, config, part, name, done, progress, silence)
+        await _try(part, client.host)
+        os.replace(part, folder)
+    except OSError as error:
+        raise NotDelivered(f"{error.filename or shelf} cannot be written: {error.strerror}") from None
+    return folder
+
+
+async def _config(client: VerifierClient, card: Card, offer: DrafterOffer, part: Path, silence: float) -> DrafterConfig:
+    """The config, checked against the offer and the card, and written into `part`."""
+    path = part / CONFIG
+    if not path.is_file() or sha256(path) != offer.digest.hex():
+        body = bytearray()
+        async for piece in client.delivered(offer.digest, None, 0, silence):
+            body += piece
+            if len(body) > min(CONFIG_BYTES, offer.size):
+                raise _lied(client.host, "its config is longer than it may be")
+        if hashlib.sha256(body).digest() != offer.digest:
+            raise _lied(client.host, "its config has another checksum")
+        path.write_bytes(body)
+    try:
+        config = msgspec.json.decode(path.read_bytes(), type=DrafterConfig)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        path.unlink()
+        raise _lied(client.host, f"its config cannot be read ({quoted(str(error))})") from None
+    names = set(config.files)
+    if not set(NEEDED) <= names <= set(ALLOWED) or config.prompt_recipe is not msgspec.UNSET:
+        raise _lied(client.host, "it does not have the files of a small model")
+    fits = config.vocabulary == card.vocabulary and config.tokenizer == card.tokenizer.hex()
+    if not fits or card.memory is None or config.memory != card.memory.digest.hex():
+        raise _lied(client.host, "it was made for another model")
+    return config
+
+
+async def _file(
+    client: VerifierClient,
+    offer: DrafterOffer,
+    config: DrafterConfig,
+    part: Path,
+    name: str,
+    done: int,
+    progress: Callable[[int, int], None],
+    silence: float,
+) -> int:
+    """Fetch what is missing of one file, and check it. Returns the bytes of all files that are here now."""
+    path = part / name
+    while not await _whole(path, config.files[name]):
+        begin = path.stat().st_size if path.is_file() else 0
+        with path.open("ab") as file:
+            async for piece in client.delivered(offer.digest, name, begin, silence):
+                done += len(piece)
+                if done > offer.size:
+                    file.truncate(0)
+                    raise _lied(client.host, f"{name} is longer than was said")
+                file.write(piece)
+                progress(done, offer.size)
+        if not await _whole(path, config.files[name]):
+            done -= path.stat().st_size
+            path.unlink()
+            if not begin:
+                raise _lied(client.host, f"{name} has another checksum")
+    return done
+
+
+async def _whole(path: Path, checksum: str) -> bool:
+    return path.is_file() and await asyncio.to_thread(sha256, path) == checksum
+
+
+def _check_room(part: Path, offer: DrafterOffer, host: str) -> None:
+    here = sum(file.stat().st_size for file in part.iterdir())
+    if shutil.disk_usage(part).free < offer.size - here + SPARE:
+        size = f"{offer.size / 1e6:.0f} MB"
+        raise NotDelivered(f"the small model of {host} takes {size}, and the disk has no room for it; free some")
+
+
+async def _try(part: Path, host: str) -> None:
+    """Draft once in a process of its own, whose memory and time are limited: the files may be anything."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "drafter.trial", str(part)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.getenv("PYTHONPATH")]))},
+    )
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), TRIAL_SECONDS)
+    except (TimeoutError, asyncio.CancelledError) as error:
+        process.kill()
+        await process.wait()
+        if isinstance(error, asyncio.CancelledError):
+            raise
+        said = b"it takes too long"
+    if process.returncode != 0:
+        shutil.rmtree(part)
+        why = quoted(said.decode("utf-8", "replace").strip()) or "it takes too much memory, or ends the program"
+        raise _lied(host, f"it does not work: {why}")
+
+
+PACKAGES = Path(__file__).resolve().parents[1]
+
+
+def _lied(host: str, what: str) -> NotDelivered:
+    return NotDelivered(f"the small model that {host} offers is not used: {what}; tell whoever runs that server")

@@ -1,0 +1,132 @@
+"""Drafters that are made without training: their size, what they can say, and how well they guess."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from drafter.config import GRAPH, read_config
+from drafter.delivery import delivered_bytes
+from drafter.runtime import Drafter
+from drafter.training.answers import AnsweredConversation
+from drafter.training.birth import Shape, born, graph_bytes, likely_tokens, shapes_within
+from drafter.training.export import export_graph
+from drafter.training.quantise import quantise_graph
+from drafter.training.target import UnsupportedTarget
+from remote.verifier.birth import Newborn, kept_drafter, make_drafter
+from remote.verifier.engine import Engine
+from remote.verifier.measure import check_fit, measure
+from remote.verifier.target import load_target
+from tests.remote.verifier.tiny import tiny_model
+from tests.support.made_once import made_once
+
+QUESTIONS = ["what is a tree", "how do I sort a list", "say something", "who are you", "and then"]
+
+
+@pytest.fixture(scope="module")
+def newborn(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a drafter that was made for the tiny target, in `drafter`."""
+
+    def make(folder: Path) -> None:
+        source = str(tiny_pair / "target")
+        made = make_drafter(load_target(source), source, folder / "drafter", QUESTIONS)
+        (folder / "said").write_text(f"{made}\n{made.tau}")
+
+    return made_once(tmp_path_factory, "newborn", make)
+
+
+def test_it_drafts_for_its_target_at_once(newborn: Path, tiny_pair: Path) -> None:
+    drafter = Drafter.load(newborn / "drafter")
+    from drafter.model import MemoryEncoder
+
+    engine = Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(newborn / "drafter"))
+    check_fit(engine, drafter)
+    tau = measure(engine, drafter, [drafter.asked_as("what is a leaf")], most=48).result().tau
+    assert tau > 1.5
+    said, figure = (newborn / "said").read_text().splitlines()
+    assert f"{float(figure):.1f} tokens a round" in said and "of 3 layers" in said
+
+
+def test_nothing_is_left_beside_it(newborn: Path) -> None:
+    assert {path.name for path in newborn.iterdir()} == {"drafter", "said"}
+    assert read_config(newborn / "drafter", verify=tuple(read_config(newborn / "drafter").files)).steps == 0
+
+
+def test_making_it_again_replaces_it(tiny_pair: Path, tmp_path: Path) -> None:
+    source, out = str(tiny_pair / "target"), tmp_path / "drafter"
+    out.mkdir()
+    (out / "config.json").write_text("{}")
+    made = make_drafter(load_target(source), source, out, QUESTIONS[:2])
+    assert isinstance(made, Newborn) and made.bytes == delivered_bytes(out)
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
+def test_the_budget_decides_what_runs_on_the_device(kind: str) -> None:
+    target = tiny_model(kind)
+    whole, coarse = shapes_within(target, kind, 1 << 30)
+    assert (whole.first_layers, whole.inference_layers, whole.bits) == (0, 1, 8)
+    assert (coarse.first_layers, coarse.inference_layers, coarse.bits) == (0, 1, 4)
+    with pytest.raises(UnsupportedTarget, match=r"takes at least 1 MB, and 0 MB are allowed. Give more with --budget"):
+        shapes_within(target, kind, 1000)
+
+
+def test_a_smaller_budget_means_fewer_layers_down_to_three_then_fewer_tokens() -> None:
+    from transformers import Qwen3Config
+    from transformers.models.auto import AutoModelForCausalLM
+
+    config = Qwen3Config(
+        vocab_size=40_000, hidden_size=64, intermediate_size=128, num_hidden_layers=24, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16,
+    )  # fmt: skip
+    with torch.device("meta"):
+        target = AutoModelForCausalLM.from_config(config)
+    shapes = [
+        shapes_within(target, "deep", budget)[0] for budget in (7_000_000, 6_200_000, 5_600_000, 5_000_000, 4_500_000)
+    ]
+    layers = [shape.first_layers + shape.inference_layers for shape in shapes]
+    assert layers == [6, 3, 6, 6, 2]
+    assert [shape.vocabulary for shape in shapes] == [32_768, 32_768, 16_384, 8_192, 8_192]
+
+
+@pytest.mark.parametrize("scheme", ["auto", "nbits4"])
+def test_the_size_of_a_graph_is_known_before_it_is_made(scheme: str, tmp_path: Path) -> None:
+    from transformers import LlamaConfig
+    from transformers.models.auto import AutoModelForCausalLM
+
+    target = AutoModelForCausalLM.from_config(
+        LlamaConfig(
+            vocab_size=4096, hidden_size=256, intermediate_size=704, num_hidden_layers=6, num_attention_heads=4,
+            num_key_value_heads=2,
+        )
+    ).eval()  # fmt: skip
+    shape = Shape(first_layers=1, inference_layers=1, vocabulary=4096, scheme=scheme)
+    model = born(target, "middling", shape)
+    export_graph(model.draft, tmp_path / "float.onnx")
+    quantise_graph(tmp_path / "float.onnx", tmp_path / GRAPH, shape.scheme)
+    size = (tmp_path / GRAPH).stat().st_size
+    assert size <= graph_bytes(model.config, shape) < size * 1.1 + (1 << 20)
+
+
+def test_a_family_that_cannot_be_run_says_so() -> None:
+    with pytest.raises(UnsupportedTarget, match="needs layers like those of llama"):
+        shapes_within(tiny_model("gemma"), "gemma", 1 << 30)
+
+
+def test_its_head_keeps_what_answers_use_and_then_what_is_frequent() -> None:
+    data = [AnsweredConversation([7, 90, 91, 90, 92], [(1, 5)])]
+    assert likely_tokens(data, 6, (50,), 100) == (0, 1, 50, 90, 91, 92)
+    assert likely_tokens(data, 3, (50,), 100) == (50, 90, 91, 92)
+    assert likely_tokens(data, 100, (50,), 100) == ()
+
+
+def test_it_is_kept_for_the_model_as_it_is(tiny_pair: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_pair / "target", model)
+    kept = kept_drafter(str(model), 300, tmp_path)
+    assert kept_drafter(str(model), 300, tmp_path) == kept and kept.parent == tmp_path
+    assert kept_drafter(str(model), 301, tmp_path) != kept
+    (model / "config.json").write_text((model / "config.json").read_text() + " ")
+    assert kept_drafter(str(model), 300, tmp_path) != kept
