@@ -1,0 +1,296 @@
+"""Fetching the drafter that a verifier offers: whole, in pieces, damaged, and from a verifier that lies."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from starlette.applications import Starlette
+
+from drafter.config import CONFIG, DATASTORE, ENCODER, FLOAT, GRAPH, TOKENIZER, DrafterConfig, read_config, write_config
+from drafter.delivery import Delivery, delivery
+from drafter.runtime import Drafter
+from remote import LinkDown, Refused, VerifierClient
+from remote.delivery import fetch_drafter
+from remote.errors import NotDelivered
+from remote.protocol import Card, DrafterOffer, Limits, MemoryFormat
+from remote.verifier.deliveries import Deliveries
+
+LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
+
+
+def card_of(folder: Path, offered: Delivery, **changes: object) -> Card:
+    """The card of a verifier whose drafter is in `folder`."""
+    config = read_config(folder)
+    card = Card(
+        version=1,
+        target="tiny",
+        vocabulary=config.vocabulary,
+        tokenizer=bytes.fromhex(config.tokenizer),
+        chat_template="",
+        stop_tokens=(1,),
+        limits=LIMITS,
+        memory=MemoryFormat(digest=bytes.fromhex(config.memory), layers=config.memory_layers),
+        drafter=DrafterOffer(digest=offered.digest, size=offered.bytes),
+    )
+    return msgspec.structs.replace(card, **changes)
+
+
+class Line(httpx.AsyncBaseTransport):
+    """The way to a verifier's app. `cut`: bytes after which it breaks, once; `change`: what becomes of a body."""
+
+    def __init__(self, app: Starlette, cut: int | None = None, change: Callable[[str, bytes], bytes] | None = None):
+        self._app, self._cut, self._change = httpx.ASGITransport(app), cut, change
+        self.asked: list[str] = []
+        self.carried = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.raw_path.decode())
+        answer = await self._app.handle_async_request(request)
+        body = b"".join([piece async for piece in answer.stream])
+        if self._change is not None:
+            body = self._change(request.url.path, body)
+        headers = [(key, value) for key, value in answer.headers.items() if key != "content-length"]
+        return httpx.Response(answer.status_code, headers=headers, stream=_Pieces(self, body))
+
+    def take(self, piece: bytes) -> bytes:
+        """What the line carries of a piece. Raises `httpx.ReadError` where it breaks."""
+        if self._cut is not None and self.carried + len(piece) > self._cut:
+            self._cut = None
+            raise httpx.ReadError("cut")
+        self.carried += len(piece)
+        return piece
+
+
+class _Pieces(httpx.AsyncByteStream):
+    def __init__(self, line: Line, body: bytes) -> None:
+        self._line, self._body = line, body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for begin in range(0, len(self._body), 1000):
+            yield self._line.take(self._body[begin : begin + 1000])
+
+
+@pytest.fixture
+def offered(tiny_pair: Path) -> Delivery:
+    return delivery(tiny_pair / "drafter")
+
+
+@pytest.fixture
+def app(tiny_pair: Path, offered: Delivery) -> Starlette:
+    return Starlette(routes=Deliveries(tiny_pair / "drafter", offered).routes())
+
+
+def client(app: Starlette, **faults: object) -> tuple[VerifierClient, Line]:
+    line = Line(app, **faults)  # type: ignore[arg-type]
+    return VerifierClient("http://verifier", transport=line), line
+
+
+async def test_what_arrives_is_a_drafter_and_nothing_private(
+    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
+) -> None:
+    asked, line = client(app)
+    seen: list[tuple[int, int]] = []
+    card = card_of(tiny_pair / "drafter", offered)
+    folder = await fetch_drafter(asked, card, tmp_path, progress=lambda *now: seen.append(now))
+    assert folder == tmp_path / offered.digest.hex()
+    Drafter.load(folder).context().commit([5])
+    names = {path.name for path in folder.iterdir()}
+    assert {CONFIG, GRAPH, TOKENIZER} <= names and not names & {FLOAT, ENCODER, DATASTORE}
+    assert sum(path.stat().st_size for path in folder.iterdir()) == offered.bytes == line.carried
+    done = [here for here, total in seen]
+    assert done == sorted(done) and seen[-1][0] == offered.bytes - len(offered.config)
+    before = len(line.asked)
+    assert await fetch_drafter(asked, card, tmp_path) == folder and len(line.asked) == before, "it is here already"
+
+
+@pytest.mark.parametrize("cut", [500, 2_500, 30_000])
+async def test_a_broken_line_costs_what_was_in_flight(
+    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path, cut: int
+) -> None:
+    asked, line = client(app, cut=cut)
+    card = card_of(tiny_pair / "drafter", offered)
+    with pytest.raises(LinkDown):
+        await fetch_drafter(asked, card, tmp_path)
+    folder = await fetch_drafter(asked, card, tmp_path)
+    Drafter.load(folder)
+    again = line.carried - offered.bytes
+    assert 0 <= again <= max(1000, len(offered.config)), f"{again} bytes came twice"
+
+
+async def test_a_damaged_part_is_fetched_again(
+    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
+) -> None:
+    asked, _ = client(app, cut=30_000)
+    card = card_of(tiny_pair / "drafter", offered)
+    with pytest.raises(LinkDown):
+        await fetch_drafter(asked, card, tmp_path)
+    (part,) = tmp_path.iterdir()
+    for file in part.iterdir():
+        if file.name != CONFIG:
+            file.write_bytes(os.urandom(file.stat().st_size))
+    Drafter.load(await fetch_drafter(asked, card, tmp_path))
+
+
+def _flipped(name: str) -> Callable[[str, bytes], bytes]:
+    return lambda path, body: bytes([body[0] ^ 1]) + body[1:] if path.endswith(name) and body else body
+
+
+def _longer(name: str) -> Callable[[str, bytes], bytes]:
+    return lambda path, body: body + bytes(1 << 20) if path.endswith(name) else body
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_flipped(GRAPH), "drafter.onnx has another checksum"),
+        (_flipped(TOKENIZER), "tokenizer.json has another checksum"),
+        (_longer(GRAPH), "drafter.onnx is longer than was said"),
+        (lambda path, body: bytes(100), "its config has another checksum"),
+        (lambda path, body: bytes(100 << 20), "its config is longer than it may be"),
+    ],
+)
+async def test_a_verifier_that_sends_something_else_is_found_out(
+    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path, change: Callable[[str, bytes], bytes], said: str
+) -> None:
+    asked, _ = client(app, change=change)
+    with pytest.raises(NotDelivered, match=said):
+        await fetch_drafter(asked, card_of(tiny_pair / "drafter", offered), tmp_path)
+    assert not (tmp_path / offered.digest.hex()).exists()
+    kept = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert kept <= offered.bytes, "no more is kept than was offered"
+
+
+def lying(
+    tiny_pair: Path, folder: Path, change: Callable[[Path, DrafterConfig], DrafterConfig]
+) -> tuple[Starlette, Card]:
+    """A verifier whose drafter was changed, with checksums that are right, and its card."""
+    shutil.copytree(tiny_pair / "drafter", folder)
+    for name in (FLOAT, ENCODER, DATASTORE):
+        (folder / name).unlink(missing_ok=True)
+    config = write_config(folder, read_config(folder))
+    honest = card_of(folder, delivery(folder))
+    config = change(folder, config)
+    body = msgspec.json.encode(config)
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    made = Delivery(hashlib.sha256(body).digest(), body, sizes)
+    offer = DrafterOffer(digest=made.digest, size=made.bytes)
+    return Starlette(routes=Deliveries(folder, made).routes()), msgspec.structs.replace(honest, drafter=offer)
+
+
+def _another_memory(folder: Path, config: DrafterConfig) -> DrafterConfig:
+    return msgspec.structs.replace(config, memory="00" * 16)
+
+
+def _another_vocabulary(folder: Path, config: DrafterConfig) -> DrafterConfig:
+    return msgspec.structs.replace(config, vocabulary=config.vocabulary + 1)
+
+
+def _a_program(folder: Path, config: DrafterConfig) -> DrafterConfig:
+    (folder / "run.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    return write_config(folder, config)
+
+
+def _a_way_out(folder: Path, config: DrafterConfig) -> DrafterConfig:
+    return msgspec.structs.replace(config, files={**config.files, "../../escaped": "00" * 32})
+
+
+def _junk(folder: Path, config: DrafterConfig) -> DrafterConfig:
+    (folder / GRAPH).write_bytes(os.urandom(50_000))
+    return write_config(folder, config)
+
+
+def _no_graph(folder: Path, config: DrafterConfig) -> DrafterConfig:
+    (folder / GRAPH).unlink()
+    return write_config(folder, config)
+
+
+def _a_bomb(folder: Path, config: DrafterConfig) -> DrafterConfig:
+    """A graph that fills 64 GB of memory as soon as it is opened."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    graph = onnx.load(folder / GRAPH)
+    size = helper.make_tensor("bomb_size", TensorProto.INT64, [1], [1 << 34])
+    graph.graph.initializer.append(size)
+    graph.graph.node.insert(0, helper.make_node("ConstantOfShape", ["bomb_size"], ["bomb"]))
+    graph.graph.node.insert(1, helper.make_node("ReduceSum", ["bomb"], ["bomb_sum"], keepdims=0))
+    name = graph.graph.output[0].name
+    for node in graph.graph.node:
+        for at, output in enumerate(node.output):
+            if output == name:
+                node.output[at] = "before_bomb"
+    graph.graph.node.append(helper.make_node("Add", ["before_bomb", "bomb_sum"], [name]))
+    onnx.save(graph, folder / GRAPH)
+    return write_config(folder, config)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_another_memory, "it was made for another model"),
+        (_another_vocabulary, "it was made for another model"),
+        (_a_program, "it does not have the files of a small model"),
+        (_a_way_out, "it does not have the files of a small model"),
+        (_no_graph, "it does not have the files of a small model"),
+        (_junk, "it does not work: .*cannot be loaded"),
+        (_a_bomb, "it does not work"),
+    ],
+)
+async def test_a_verifier_that_offers_something_else_is_found_out(
+    tiny_pair: Path, tmp_path: Path, change: Callable[[Path, DrafterConfig], DrafterConfig], said: str
+) -> None:
+    app, card = lying(tiny_pair, tmp_path / "offered", change)
+    asked, _ = client(app)
+    shelf = tmp_path / "a" / "shelf"
+    with pytest.raises(NotDelivered, match=said):
+        await fetch_drafter(asked, card, shelf)
+    assert card.drafter is not None and not (shelf / card.drafter.digest.hex()).exists()
+    assert not (tmp_path / "escaped").exists() and not (tmp_path / "a" / "escaped").exists()
+
+
+async def test_a_full_disk_is_said_before_anything_is_fetched(
+    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
+) -> None:
+    card = card_of(tiny_pair / "drafter", offered)
+    assert card.drafter is not None
+    huge = msgspec.structs.replace(card, drafter=msgspec.structs.replace(card.drafter, size=1 << 39))
+    asked, line = client(app)
+    with pytest.raises(NotDelivered, match="the disk has no room for it"):
+        await fetch_drafter(asked, huge, tmp_path)
+    assert line.carried == len(offered.config)
+
+
+async def test_what_is_not_offered_is_not_sent(app: Starlette, tiny_pair: Path, offered: Delivery) -> None:
+    path = f"http://verifier/v1/drafters/{offered.digest.hex()}"
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
+        for address, status in (
+            (f"{path}/{FLOAT}", 404),
+            (f"{path}/%2e%2e%2fconfig.json", 404),
+            (f"http://verifier/v1/drafters/{'0' * 64}", 404),
+            (f"{path}/{GRAPH}?from=-1", 400),
+            (f"{path}/{GRAPH}?from=99999999999", 400),
+            (f"{path}/{GRAPH}?from=x", 400),
+        ):
+            assert (await http.get(address)).status_code == status, address
+        whole = (await http.get(f"{path}/{GRAPH}")).content
+        assert whole == (tiny_pair / "drafter" / GRAPH).read_bytes()
+        assert (await http.get(f"{path}/{GRAPH}?from=1000")).content == whole[1000:]
+        assert (await http.get(f"{path}/{GRAPH}?from={len(whole)}")).content == b""
+
+
+async def test_a_verifier_without_an_offer_says_so(
+    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
+) -> None:
+    asked, _ = client(app)
+    with pytest.raises(NotDelivered, match="offers no small model"):
+        await fetch_drafter(asked, card_of(tiny_pair / "drafter", offered, drafter=None), tmp_path)
+    with pytest.raises((LinkDown, Refused)):
+        card = card_of(tiny_pair / "drafter", offered, drafter=DrafterOffer(digest=bytes(32), size=5))
+        await fetch_drafter(asked, card, tmp_path)
