@@ -184,9 +184,19 @@ class Folders:
         return self.data / "servers.json"
 
     @property
-    def drafters(self) -> Path:
-        """Folder of the drafters that were made here, or fetched from a server."""
-        return self.data / "drafters"
+    def made(self) -> Path:
+        """Folder of the drafters that `outrider serve` made here."""
+        return self.data / "drafters" / "made"
+
+    @property
+    def fetched(self) -> Path:
+        """Folder of the drafters that were fetched from servers."""
+        return self.data / "drafters" / "fetched"
+
+    @property
+    def offers(self) -> Path:
+        """File of the drafters that servers offered, and that the person has heard of."""
+        return self.data / "offers.json"
 
     @property
     def log(self) -> Path:

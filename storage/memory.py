@@ -57,6 +57,14 @@ class Memories:
                 (conversation_id, digest),
             ).fetchall()
 
+    def last_used(self, conversation_id: str) -> bytes | None:
+        """The digest of the memory that a conversation used last; None: nothing is kept of it."""
+        with self._database.read() as sql:
+            found = sql.execute(
+                "SELECT digest FROM memories WHERE conversation_id = ? ORDER BY used DESC LIMIT 1", (conversation_id,)
+            ).fetchone()
+        return None if found is None else bytes(found[0])
+
     def forget(self, conversation_id: str, length: int = 0) -> None:
         """Drops every chunk that reaches beyond the first `length` tokens, because the conversation changed there."""
         with self._database.write() as sql:

@@ -28,8 +28,8 @@ from app.cli.shell import shell
 from app.cli.system import meant, system_commands
 from app.exits import FAILED, USAGE, complain, guarded, run
 from drafter.extras import how_to_install
+from drafter.questions import usual_questions
 from drafter.telemetry import switch_off
-from drafter.training.questions import usual_questions
 
 if TYPE_CHECKING:
     from storage import Attachment
@@ -325,7 +325,7 @@ def serve(
         listen(
             settings.target if model is None else model,
             drafter=drafter,
-            making=None if no_drafter else Making(folders.drafters / "made", budget, usual_questions()),
+            making=None if no_drafter else Making(folders.made, budget, usual_questions()),
             host=host,
             port=port,
             quantize=quantize,

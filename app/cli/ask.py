@@ -37,6 +37,7 @@ from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
 from app.log import note
 from app.prompts import PromptEntry
 from app.remotes.choice import Asks, choices_named
+from app.remotes.offers import Told
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
 from app.system_prompts import SystemPrompt, keep_system_prompt
@@ -175,6 +176,8 @@ async def ask(
             context = assistant.context(chosen)
             warn_of_size(attachments, None if context is None else context.limit - context.used)
         result = await listen(assistant.reply(chosen, question, attachments), writer)
+        if (offer := assistant.offer) is not None and Told(folders.offers).first_time(offer):
+            complain(offer.hint)
     asked = "\n".join((*before, question))
     if as_json and result.done is not None:
         _print_json({"conversation": chosen if folders.saved else None, **result.as_json(), **_risks(asked, result)})

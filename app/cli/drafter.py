@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.cli.options import BUDGET, Budget
+from app.cli import completion
+from app.cli.options import BUDGET, Budget, Token
 from app.cli.settings import settings_with
+from app.exits import run
 
 BITS: dict[str, Literal[4, 8]] = {"4": 4, "8": 8}
 
@@ -180,6 +182,42 @@ def quantise_drafter(
 
     settings, _ = settings_with()
     quantise(folder or Path(settings.drafter), scheme)
+
+
+@drafter_commands.command("fetch")
+def fetch_drafter(
+    server: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME|URL", help="Default: the server in use.", autocompletion=completion.known_remotes),
+    ] = None,
+    token: Token = None,
+) -> None:
+    """Fetch the small model that a server offers for its model. What was fetched in part is gone on with."""
+    from app.cli.fetched import fetch
+    from app.remotes.choice import source_of
+
+    settings, folders = settings_with(remote=server, token=token)
+    raise typer.Exit(run(fetch(source_of(settings, folders), folders)))
+
+
+@drafter_commands.command("list")
+def list_drafters() -> None:
+    """List the drafters on this device: their model, size, and how they came here."""
+    from app.cli.fetched import show
+
+    settings, folders = settings_with()
+    show(settings, folders)
+
+
+@drafter_commands.command("rm")
+def remove_drafter(
+    digest: Annotated[str, typer.Argument(metavar="DIGEST", help="How it begins in `outrider drafter list`.")],
+) -> None:
+    """Delete a small model that was fetched."""
+    from app.cli.fetched import remove
+
+    _, folders = settings_with()
+    remove(digest, folders)
 
 
 def _questions(prompts: Path | None) -> list[list[str]]:

@@ -40,7 +40,7 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
     `questions`: those of each conversation, of which the first counts; None: the usual ones.
     """
     try:
-        from drafter.training.questions import usual_questions
+        from drafter.questions import usual_questions
         from drafter.training.target import UnsupportedTarget
         from remote.verifier.birth import make_drafter
         from remote.verifier.engine import EngineError
@@ -128,12 +128,12 @@ def train(
 
 def _evaluate(engine: Engine, built: Built, held: Sequence[str], work: Path, out: Path, plan: Plan) -> Evaluation | str:
     """For the card: tau of a new drafter and of its float graph, or a sentence that says why there is none."""
+    from drafter.progress import track
     from drafter.runtime import Drafter
     from drafter.step import StepGraph
     from drafter.training.card import Evaluation
     from drafter.training.heldout import FEWEST, HELD_OUT, SHARE
     from drafter.training.pipeline import FLOAT_GRAPH
-    from drafter.training.progress import track
     from remote.verifier.measure import NothingMeasured, measure
 
     if not held:
@@ -182,8 +182,8 @@ def evaluate(
     if out is not None and not out.parent.is_dir():
         raise DrafterError(f"{out} cannot be written: there is no folder {out.parent}.")
     try:
+        from drafter.progress import track
         from drafter.runtime import Drafter
-        from drafter.training.progress import track
         from remote.verifier.engine import Engine, EngineError
         from remote.verifier.measure import (
             MOST_TOKENS,

@@ -1,6 +1,7 @@
 """The conversations that were answered last, each with its drafting and its session with the verifier.
 
-All drafting runs on one thread. What is learnt by it (the calibration, the texts of the second stage) is shared.
+All drafting runs on one thread. What is learnt by it (the calibration, the texts of the second stage) is shared by the
+conversations that one drafter drafts for.
 """
 
 from __future__ import annotations
@@ -25,46 +26,51 @@ class DraftingPool:
     `second_stage`: stored answers are searched for what may come next.
     """
 
-    def __init__(self, drafter: Drafter, store: Store, *, second_stage: bool) -> None:
-        self._drafter = drafter
+    def __init__(self, store: Store, *, second_stage: bool) -> None:
         self._store = store
-        self._calibration = Calibration()
+        self._second_stage = second_stage
+        self._shared: dict[bytes, tuple[Calibration, Retrieval | None]] = {}
+        """What conversations share, by the digest of their drafter's memory."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
-        self._retrieval = Retrieval(drafter, store) if second_stage else None
         self._open: OrderedDict[str, tuple[Drafting, VerifierSession]] = OrderedDict()
-        self._servers: dict[str, object] = {}
-        """What each conversation was last entered with."""
+        self._entered: dict[str, tuple[object, Drafter]] = {}
+        """What each conversation was last entered with: who answers, who drafts."""
 
-    def left(self, conversation_id: str, server: object) -> Drafting | None:
-        """Drop a conversation that was entered with another server; returns its drafting, which is to be quieted."""
-        if conversation_id not in self._open or self._servers[conversation_id] is server:
+    def left(self, conversation_id: str, drafter: Drafter, server: object) -> Drafting | None:
+        """Drop a conversation that was entered with another server or drafter.
+
+        Returns its drafting, which is to be quieted.
+        """
+        if conversation_id not in self._open:
+            return None
+        before, drafted = self._entered[conversation_id]
+        if before is server and drafted is drafter:
             return None
         return self._open.pop(conversation_id)[0]
 
-    def enter(self, conversation_id: str, server: object = None) -> tuple[Drafting, VerifierSession]:
+    def enter(self, conversation_id: str, drafter: Drafter, server: object = None) -> tuple[Drafting, VerifierSession]:
         """What an answer in this conversation is written with. The conversation entered longest ago may be dropped.
 
-        `server`: who answers; compared by identity.
+        `drafter`, `server`: who drafts and who answers; compared by identity.
         """
-        self._servers[conversation_id] = server
+        self._entered[conversation_id] = server, drafter
+        calibration, retrieval = self._shared_by(drafter)
         if conversation_id not in self._open:
-            drafting = Drafting(
-                self._drafter, self._store, conversation_id, self._thread, self._retrieval, self._calibration
-            )
+            drafting = Drafting(drafter, self._store, conversation_id, self._thread, retrieval, calibration)
             self._open[conversation_id] = drafting, VerifierSession()
         self._open.move_to_end(conversation_id)
         if len(self._open) > OPEN_CONVERSATIONS:
             dropped, _ = self._open.popitem(last=False)
-            del self._servers[dropped]
-        if self._retrieval is not None:
-            self._retrieval.refresh()
+            del self._entered[dropped]
+        if retrieval is not None:
+            retrieval.refresh()
         return self._open[conversation_id]
 
     def drop(self, server: object) -> list[Drafting]:
         """Drop the conversations of a server. Returns their drafting, which an answer in progress may still use."""
-        of_server = [conversation for conversation, its in self._servers.items() if its is server]
+        of_server = [conversation for conversation, (its, _) in self._entered.items() if its is server]
         for conversation in of_server:
-            del self._servers[conversation]
+            del self._entered[conversation]
         return [self._open.pop(conversation)[0] for conversation in of_server]
 
     async def quiet(self) -> None:
@@ -74,6 +80,13 @@ class DraftingPool:
 
     async def close(self) -> None:
         """End the drafting thread. Call `quiet` first."""
-        if self._retrieval is not None:
-            await self._retrieval.close()
+        for _, retrieval in self._shared.values():
+            if retrieval is not None:
+                await retrieval.close()
         self._thread.shutdown()
+
+    def _shared_by(self, drafter: Drafter) -> tuple[Calibration, Retrieval | None]:
+        if drafter.memory_digest not in self._shared:
+            retrieval = Retrieval(drafter, self._store) if self._second_stage else None
+            self._shared[drafter.memory_digest] = Calibration(), retrieval
+        return self._shared[drafter.memory_digest]

@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from app.concurrency import first_of
 from app.events import Mode, ModeChanged
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, ModeMeter, Verifying
+from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model
 from app.remotes.source import Source, SourceFailed, stays_here
 from app.sanitise import sanitise
 from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
+from drafter.shelf import Drafters
 from remote import (
     ChatStream,
+    CompletionsClient,
     HostedStream,
     Incompatible,
     Link,
@@ -35,6 +39,10 @@ from remote import (
     detect,
 )
 from remote.clock import CLOCK, Clock
+from remote.delivery import fetch_drafter
+from remote.errors import quoted
+from remote.openai.schema import Model
+from remote.protocol import Card
 
 PATIENCE_SECONDS = 3.0
 """Longest wait for a verifier to say who it is, if the drafter can answer instead: a prompt may be waiting."""
@@ -52,18 +60,16 @@ FIRST_ROUND_SECONDS = 0.03
 class Connection:
     """Keeps the line to one server, and knows how fast it is.
 
-    `tokenizer`, `vocabulary`: the drafter's; a verifier with others is refused. `memory`: digest of the memory that the
-    drafter reads, which tells whether it was made for a verifier's model. `seen`: which models were seen before; None:
-    nothing is known. `patience`: seconds for a verifier to say who it is. `modes`: modes that may be chosen.
+    `drafters`: those of this device. A verifier for whose model there is none answers in plain text, if it can.
+    `seen`: which models were seen before; None: nothing is known. `patience`: seconds for a verifier to say who it is.
+    `modes`: modes that may be chosen.
     """
 
     def __init__(
         self,
         source: Source,
         *,
-        tokenizer: bytes,
-        vocabulary: int,
-        memory: bytes | None = None,
+        drafters: Drafters,
         seen: LastSeen | None = None,
         patience: float = PATIENCE_SECONDS,
         modes: tuple[Verifying, ...] = MODES,
@@ -79,8 +85,12 @@ class Connection:
         """The server checks drafts, as far as is known: it said so when it was last there."""
         self.error: RemoteError | SourceFailed | None = None
         """Why there is no server now."""
-        self.fits = source.own or _remembered(source, seen, memory)
-        """Whether the drafter was made for the server's model: by its card now, or by the last one seen."""
+        self.memory = memory_seen(source, seen)
+        """Digest of the memory of the server's model: by its card now, or by the last one seen; None: it has none."""
+        self.fits = source.own or drafters.has(self.memory)
+        """Whether a drafter of this device was made for that model."""
+        self.offer: Offer | None = None
+        """The drafter for the server's model, which the server offers and which is not here."""
         waits = source.options
         self.link = Link(read_seconds=waits.read_seconds, connect_seconds=waits.connect_seconds)
         self.costs = CostMeter(FIRST_COST)
@@ -91,9 +101,7 @@ class Connection:
         self.server_seconds: float | None = None
         """Smoothed time of a round at the verifier; None before the first round."""
         self._source = source
-        self._tokenizer = tokenizer
-        self._vocabulary = vocabulary
-        self._memory = memory
+        self._drafters = drafters
         self._seen = seen
         self._patience = patience + (waits.connect_seconds or 0.0)
         self._change = asyncio.Event()
@@ -221,31 +229,62 @@ class Connection:
         client, chat = await self._source.client(), self._source.chat
         patience = min(self._patience, self.link.probe_deadline()) if self.met else self._patience
         kind, model = self._source.kind, self._source.model
+        self.offer = None
         try:
-            found = await detect(client, chat, patience, tokenizer=self._tokenizer, kind=kind, model=model)
+            found = await detect(client, chat, patience, kind=kind, model=model)
         except Incompatible:
             await self._note(None)
             raise
         if isinstance(found, tuple):
             assert chat is not None
             await self._note(None)
-            if chat.rtt_seconds is not None:
-                self.link.greeted(chat.rtt_seconds)
-            return Endpoint(chat, choose_model(found, self._source.model, chat.host), self._source.name)
+            return self._endpoint(chat, found)
         card = found
+        memory = None if card.memory is None else card.memory.digest
+        drafter = await asyncio.to_thread(self._drafters.fitting, card.tokenizer, card.vocabulary, memory)
+        if card.drafter is not None and (drafter is None or drafter.memory_digest != memory):
+            self.offer = Offer(card, self._source.name or client.host)
+        if drafter is None:
+            await self._note(None)
+            return await self._in_plain_text(card, chat, patience)
         if client.rtt_seconds is not None:
             self.link.greeted(client.rtt_seconds)
             self.costs.first = replace(FIRST_COST, round=client.rtt_seconds + FIRST_ROUND_SECONDS)
         self.modes.drafts = card.drafts
-        await self._note(card.memory.digest if card.memory and card.vocabulary == self._vocabulary else None)
-        if card.vocabulary != self._vocabulary:
-            unfit = f"the small model on this device was not made for {card.target}"
-            raise Incompatible(f"{unfit}; set `drafter` to one that was")
+        await self._note(memory)
         return Verifier(client, card, self._source.name)
+
+    def _endpoint(self, chat: CompletionsClient, models: tuple[Model, ...]) -> Endpoint:
+        if chat.rtt_seconds is not None:
+            self.link.greeted(chat.rtt_seconds)
+        return Endpoint(chat, choose_model(models, self._source.model, chat.host), self._source.name)
+
+    async def _in_plain_text(self, card: Card, chat: CompletionsClient | None, patience: float) -> Endpoint:
+        """A verifier for whose model this device has no drafter, as the plain chat server that it is too.
+
+        Raises `Incompatible` if only a verifier may be there.
+        """
+        if chat is None:
+            unfit = f"the small model on this device was not made for {quoted(card.target)}"
+            raise Incompatible(f"{unfit}; set `drafter` to one that was")
+        return self._endpoint(chat, await chat.models(patience))
+
+    async def fetch(self, shelf: Path, progress: Callable[[int, int], None]) -> None:
+        """Fetch the drafter that the server offers, and connect again, to draft with it.
+
+        `progress`: see `fetch_drafter`. Raises what that raises, and `SourceFailed`.
+        """
+        if (offer := self.offer) is None:
+            return
+        await fetch_drafter(await self._source.client(), offer.card, shelf, progress=progress)
+        self.offer = None
+        self._become(None, SourceFailed("the small model has come; connecting again"))
+        self._lost.set()
 
     async def _note(self, memory: bytes | None) -> None:
         """Remember which model is there, by the digest of its memory; None: none, or another vocabulary."""
-        self.fits = memory is not None and memory == self._memory
+        self.memory = memory
+        self.fits = await asyncio.to_thread(self._drafters.has, memory)
         if self._seen is not None and self._source.address is not None:
             await asyncio.to_thread(self._seen.note, self._source.address, memory)  # May wait for the disk.
 
@@ -264,11 +303,11 @@ class Connection:
             self._change = asyncio.Event()
 
 
+def memory_seen(source: Source | None, seen: LastSeen | None) -> bytes | None:
+    """Digest of the memory of the model that was last seen at a source; None: it had none, or nobody knows."""
+    return None if seen is None or source is None or source.address is None else seen.memory(source.address)
+
+
 def hopeless(error: Exception | None) -> bool:
     """Whether the same request would be refused again: a wrong token, a missing model, a text that is too long."""
     return isinstance(error, Refused) and not error.retry and error.code not in ("out_of_order", "unavailable")
-
-
-def _remembered(source: Source, seen: LastSeen | None, memory: bytes | None) -> bool:
-    known = None if seen is None or source.address is None else seen.memory(source.address)
-    return known is not None and known == memory

@@ -27,6 +27,7 @@ class Connections:
         chosen: Callable[[Server], Source | None] | None,
     ) -> None:
         self._connect, self._chosen = connect, chosen
+        self._default = source
         self._open: dict[Server, Connection | None] = {DEFAULT: connect(source)}
         self._shown = DEFAULT
         """Who answers the open conversation."""
@@ -38,6 +39,7 @@ class Connections:
 
     def use(self, source: Source | None) -> Connection | None:
         """Make this the default server; returns the connection to the one before."""
+        self._default = source
         before, self._open[DEFAULT] = self._open[DEFAULT], self._connect(source)
         return before
 
@@ -59,6 +61,11 @@ class Connections:
     def present(self, choices: Choices) -> Connection | None:
         """The connection for these choices if it was made before. Any thread may ask."""
         return self._open.get(self._server(choices))
+
+    def source(self, choices: Choices) -> Source | None:
+        """Where the server for these choices is, also while nobody connects to it."""
+        server = self._server(choices)
+        return self._default if server == DEFAULT or self._chosen is None else self._chosen(server)
 
     def take_unneeded(self, needed: Collection[Connection | None]) -> list[Connection]:
         """Forget all but the default connection, that of the open conversation, and those `needed`; returns them."""

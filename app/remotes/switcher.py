@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -60,6 +61,11 @@ class RemoteSwitcher:
     def status(self) -> ModeChanged:
         """State of the connection to that remote."""
         return self._asker.status()
+
+    @property
+    def told(self) -> Path:
+        """File of the small models that servers offered, and that the person has heard of."""
+        return self._folders.offers
 
     @property
     def unconfigured(self) -> bool:

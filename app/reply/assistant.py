@@ -19,10 +19,11 @@ from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told, marks_said
 from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started, SystemUnread
 from app.remotes.choice import Server
-from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
+from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection, memory_seen
 from app.remotes.connections import Connections
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
+from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint, Verifier
 from app.remotes.source import Source
 from app.reply import question
@@ -38,6 +39,7 @@ from app.sanitise import sanitise
 from app.system_prompts import SystemPrompts
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote.clock import CLOCK, Clock
 from storage import Attachment, Choices, Message, StorageBusy, StorageError, Store
 
@@ -50,7 +52,7 @@ class Assistant:
     deadlines and pauses. `early`: the drafter writes what it is sure of while the verifier starts. `chosen`: the source
     of a server that was chosen for one conversation; None: `source` answers all conversations. `prompts`: the library
     of the default system prompts; None: conversations begin without one. `fixed`: settings that no conversation
-    replaces.
+    replaces. `drafters`: where the drafters of other models are; None: `drafter` drafts for all.
     """
 
     def __init__(
@@ -68,12 +70,13 @@ class Assistant:
         chosen: Callable[[Server], Source | None] | None = None,
         prompts: SystemPrompts | None = None,
         fixed: Collection[str] = (),
+        drafters: Drafters | None = None,
     ) -> None:
         self.store = store
         self._prompts, self._fixed = prompts, frozenset(fixed)
         self._unread: set[str] = set()
         """Conversations of which it was said that their system prompt is not read."""
-        self._drafter = drafter
+        self._drafters = drafters or Drafters(drafter)
         self._settings = settings
         self._draft = draft
         self._modes = modes
@@ -84,7 +87,7 @@ class Assistant:
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are closed as soon as the answer that comes over them is complete."""
         self._closed = False
-        self._pool = DraftingPool(drafter, store, second_stage=settings.second_stage and draft)
+        self._pool = DraftingPool(store, second_stage=settings.second_stage and draft)
         self._reply: Reply | None = None
         self._reading = False
         """A conversation is being read for the next reply."""
@@ -159,15 +162,27 @@ class Assistant:
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 
+    def _drafter_of(self, conversation_id: str) -> Drafter:
+        """The drafter for the model that answers a conversation, or answered there last; else the first one.
+
+        May read files. Raises `StorageError`.
+        """
+        choices = self.store.conversations.get(conversation_id).choices
+        connection = self._connections.present(choices)
+        if connection is not None:
+            memory = connection.memory
+        else:
+            source = self._connections.source(choices)
+            memory = self.store.memory.last_used(conversation_id) or memory_seen(source, self._seen)
+        return self._drafters.of_memory(memory) or self._drafters.first
+
     def _connect(self, source: Source | None) -> Connection | None:
         if source is None or self._settings.mode == "offline":
             return None
         patient = not self._draft or self._settings.mode != "auto"
         return Connection(
             source,
-            tokenizer=self._drafter.text.digest,
-            vocabulary=self._drafter.config.vocabulary,
-            memory=self._drafter.memory_digest,
+            drafters=self._drafters,
             seen=self._seen,
             # If nobody else can answer, there is no hurry to give up.
             patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
@@ -234,7 +249,8 @@ class Assistant:
         endpoint = connection is not None and isinstance(connection.verifier, Endpoint)
         # Only the rest is asked for if nothing of the answer was drafted here.
         anew = endpoint and not all(drafted.provenance)
-        return verify(self.store, self._settings_of(drafted.id), drafted, self._drafter.text, anew=anew)
+        text = self._drafter_of(drafted.conversation_id).text
+        return verify(self.store, self._settings_of(drafted.id), drafted, text, anew=anew)
 
     def context(self, conversation_id: str) -> Context | None:
         """How much of the context window the shown branch takes, without an answer that is being written.
@@ -247,8 +263,23 @@ class Assistant:
             return context_told(self.store, conversation_id, verifier.model.max_model_len)
         limit = verifier.card.limits.max_tokens if isinstance(verifier, Verifier) else CONTEXT_TOKENS
         guided = connection is None or connection.fits
-        prompt = self._drafter.prompt if guided else None
-        return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS), prompt)
+        drafter = self._drafter_of(conversation_id)
+        prompt = drafter.prompt if guided else None
+        return context_of(self.store, drafter.text, conversation_id, min(limit, CONTEXT_TOKENS), prompt)
+
+    @property
+    def offer(self) -> Offer | None:
+        """The small model for the open conversation's server, which the server offers and which is not here."""
+        return None if self._connection is None else self._connection.offer
+
+    async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
+        """Fetch that small model, and draft with it from then on.
+
+        `progress` is called with the bytes that are here and those that there will be. Raises `RemoteError`,
+        `SourceFailed`.
+        """
+        if self._connection is not None and self._drafters.shelf is not None:
+            await self._connection.fetch(self._drafters.shelf, progress)
 
     def stays_here(self) -> bool:
         """Whether what is asked stays on this device."""
@@ -258,7 +289,7 @@ class Assistant:
         """Spans of an answer's characters that nobody verified; none if its tokens do not tell."""
         from app.archive.html_markdown import drafted_spans  # `ask` need not wait for Markdown.
 
-        text, tokenizer = sanitise(message.text), self._drafter.text
+        text, tokenizer = sanitise(message.text), self._drafter_of(message.conversation_id).text
         marks = marks_said(tokenizer, message)
         spelt = lambda tokens: marks.shown(tokenizer.decode(tokens))  # noqa: E731
         return drafted_spans(text, message.tokens, message.provenance, spelt)
@@ -331,7 +362,12 @@ class Assistant:
         one was, and may get as many tokens more as a new one may have. Verified tokens stay verified. Drafted ones go
         up as a draft if the target is there, and `Judged` tells, before `Done`, what was kept.
         """
-        return self._begin(lambda: resume(self.store, self._settings_of(message_id), message_id, self._drafter.text))
+
+        def rest() -> Request:
+            text = self._drafter_of(self.store.messages.get(message_id).conversation_id).text
+            return resume(self.store, self._settings_of(message_id), message_id, text)
+
+        return self._begin(rest)
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Have a stored answer verified: its drafted tokens go up as a draft, and the target goes on from there.
@@ -377,7 +413,8 @@ class Assistant:
 
     async def _write(self, request: Request) -> AsyncGenerator[Event, None]:
         """The events of a pending answer, which is stored after each round and at its end."""
-        message, text = request.message, self._drafter.text
+        message = request.message
+        text = self._drafters.first.text
         reply: Reply | None = None
         outcome = ReplyOutcome()  # Stays if the iterator is left early.
         try:
@@ -388,13 +425,15 @@ class Assistant:
                 server = None if connection is None else connection.system
                 keep_default(self.store, self._prompts, message, server=server, all=self._settings.system)
             settings = self._settings_of(message.id)
+            drafter = await asyncio.to_thread(self._drafter_of, message.conversation_id)
+            text = drafter.text
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
             given = await asyncio.to_thread(
-                request.read, self.store, settings, text, draft=self._draft, prompt=self._drafter.prompt
+                request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt
             )
-            if (left := self._pool.left(message.conversation_id, connection)) is not None:
+            if (left := self._pool.left(message.conversation_id, drafter, connection)) is not None:
                 await left.quiet()
-            drafting, session = self._pool.enter(message.conversation_id, connection)
+            drafting, session = self._pool.enter(message.conversation_id, drafter, connection)
             begun = request.begin(text, given.marks)
             generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)
             reply = Reply(generation, connection, alone=request.does != "verifies", early=self._early)

@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from app.config import Folders, Settings
+from app.config import BUNDLED_DRAFTER, Folders, Settings
 from app.remotes.choice import Asks, source_chosen, source_of
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import Source
 from app.reply.assistant import Assistant
 from app.system_prompts import SystemPrompts
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from storage import Choices, Store
 from storage.choices import NONE
 
@@ -45,6 +46,11 @@ async def open_assistant(
         )
         async with opening as assistant:
             yield assistant
+
+
+def drafters_of(drafter: Drafter, settings: Settings, folders: Folders) -> Drafters:
+    """That drafter and those that were fetched. A drafter that the settings name drafts for every model."""
+    return Drafters(drafter, folders.fetched if settings.drafter == str(BUNDLED_DRAFTER) else None)
 
 
 @asynccontextmanager
@@ -78,6 +84,7 @@ async def assistant_on(
         chosen=partial(source_chosen, settings=settings, folders=folders) if follows else None,
         prompts=SystemPrompts(folders),
         fixed=fixed,
+        drafters=drafters_of(drafter, settings, folders),
     )
     assistant.follow(shown)
     async with assistant:

@@ -28,6 +28,7 @@ from storage import Attachment, Choices, FinalStatus, Message, Queued, StorageEr
 if TYPE_CHECKING:
     from app.config import Folders, Settings
     from app.drafting.prompt import Context
+    from app.remotes.offers import Offer
     from app.remotes.source import Source
     from app.reply.assistant import Assistant
 
@@ -143,6 +144,15 @@ class DeferredCore:
         """How much of the context window the shown branch takes; None: not known yet. Raises `StorageError`."""
         assistant = self.present
         return None if assistant is None else assistant.context(conversation_id)
+
+    @property
+    def offer(self) -> Offer | None:
+        """The small model that the open conversation's server offers, and that is not here."""
+        return None if self.present is None else self.present.offer
+
+    async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
+        """Fetch that small model, and draft with it from then on; see `Assistant.fetch_offered`."""
+        await (await self.assistant()).fetch_offered(progress)
 
     def stays_here(self) -> bool:
         """Whether what is asked stays on this device; False while that is not known."""

@@ -99,7 +99,14 @@ class OutriderApp(App[None]):
         self.theme_changed_signal.subscribe(self, lambda theme: self._save(theme=theme.name))
         offer = self.switcher is not None and not self._saved.look_answered and self.switcher.unconfigured
         self.push_screen(
-            ChatScreen(self.core, self.settings, panel=self._saved.panel, offer_look=offer, first=self.first)
+            ChatScreen(
+                self.core,
+                self.settings,
+                panel=self._saved.panel,
+                offer_look=offer,
+                first=self.first,
+                told=None if self.switcher is None else self.switcher.told,
+            )
         )
         if self.switcher is not None and self.switcher.trouble:
             self.notify(sanitise(self.switcher.trouble), title="Servers", severity="error", timeout=15, markup=False)

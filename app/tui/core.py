@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from app.events import Event, ModeChanged
@@ -10,6 +10,7 @@ from storage import Attachment, Choices, Message, Queued, Store
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
+    from app.remotes.offers import Offer
     from app.remotes.source import Source
 
 
@@ -75,6 +76,13 @@ class Core(Protocol):
 
     def follow(self, choices: Choices) -> None:
         """A conversation with these choices is open now: connect to the server that was chosen for it."""
+
+    @property
+    def offer(self) -> Offer | None:
+        """The small model that the open conversation's server offers, and that is not here."""
+
+    async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
+        """Fetch it, and draft with it. `progress`: bytes that are here, and bytes in all. Raises `Exception`."""
 
     def stays_here(self) -> bool:
         """Whether what is asked stays on this device; False while that is not known."""

@@ -20,9 +20,9 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
+from drafter.progress import StageProgress, stage
 from drafter.training.precision import autocast
 from drafter.training.processes import processes
-from drafter.training.progress import StageProgress, stage
 
 AT_ONCE = 512
 """Most prompts that are continued at the same time."""

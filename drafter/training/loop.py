@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from drafter.progress import stage
 from drafter.training.losses import Losses, chain_tau
 from drafter.training.muon import Muon
 from drafter.training.precision import autocast
 from drafter.training.processes import average_gradients, processes
-from drafter.training.progress import stage
 
 B = TypeVar("B")
 

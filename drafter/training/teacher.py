@@ -18,11 +18,11 @@ from transformers import PreTrainedModel
 
 from drafter.config import DrafterConfig
 from drafter.model import weights_digest
+from drafter.progress import stage
 from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch
 from drafter.training.precision import autocast
 from drafter.training.processes import processes
-from drafter.training.progress import stage
 from drafter.training.target import Features, everything, features, hidden_states
 
 AT_ONCE = 16

@@ -25,11 +25,13 @@ from drafter.runtime import Drafter
 from drafter.training.answers import generate_answers, read_answers
 from drafter.training.birth import Shape, born, likely_tokens, shapes_within
 from drafter.training.pipeline import stop_tokens, write_folder
-from drafter.training.target import check_head
+from drafter.training.target import UnsupportedTarget, check_head
 from drafter.training.text_side import read_text_side
 from remote.verifier.engine import Engine
 from remote.verifier.measure import NothingMeasured, agreement_by_staleness, evenly, measure
 from remote.verifier.target import Target
+
+__all__ = ["BUDGET", "Newborn", "UnsupportedTarget", "kept_drafter", "make_drafter"]
 
 T = TypeVar("T")
 

@@ -180,8 +180,7 @@ def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None
     Raises what `load_target` raises.
     """
     try:
-        from drafter.training.target import UnsupportedTarget
-        from remote.verifier.birth import kept_drafter, make_drafter
+        from remote.verifier.birth import UnsupportedTarget, kept_drafter, make_drafter
     except ImportError as error:
         advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
         _say(f"no drafter: {error.name} is missing, so none can be made: {advice}")

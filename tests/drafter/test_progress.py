@@ -7,8 +7,8 @@ from contextlib import redirect_stderr
 
 import pytest
 
+from drafter.progress import stage, track
 from drafter.training import progress
-from drafter.training.progress import stage, track
 
 
 class Clock:

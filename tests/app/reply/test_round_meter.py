@@ -8,6 +8,8 @@ from app.events import RoundReport
 from app.remotes.connection import Connection
 from app.remotes.source import AddressSource
 from app.reply.round_meter import LONGEST_READ, RoundMeter
+from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import RoundReply
 from remote.clock import Clock
 from remote.protocol import DIGEST_BYTES, Verdict
@@ -33,9 +35,9 @@ def clock() -> StillClock:
 
 
 @pytest.fixture
-def connection(clock: StillClock) -> Connection:
+def connection(clock: StillClock, drafter: Drafter) -> Connection:
     """Before it connects: nothing is known of verifier and line."""
-    return Connection(AddressSource("http://127.0.0.1:9"), tokenizer=b"", vocabulary=320, clock=clock)
+    return Connection(AddressSource("http://127.0.0.1:9"), drafters=Drafters(drafter), clock=clock)
 
 
 def play(

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, Started, Stats, Verified
+from app.remotes.offers import Offer
 from app.remotes.source import Source
 from storage import Attachment, Choices, FinalStatus, Message, Queued, Store
 
@@ -73,6 +74,11 @@ class ScriptedCore:
         """The choices of each conversation that was opened."""
         self.limit = 8192
         self.here = True
+        self.offer: Offer | None = None
+        self.fetched = 0
+        """How often the offered small model was fetched."""
+        self.trouble: Exception | None = None
+        """Raised when it is fetched."""
         self._stopped = asyncio.Event()
         self.outbox = ScriptedOutbox(self)
 
@@ -82,6 +88,13 @@ class ScriptedCore:
     def context(self, conversation_id: str) -> Context:
         """A token for each five characters."""
         return Context(sum(len(one.text) for one in self.store.branches.thread(conversation_id)) // 5, self.limit)
+
+    async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+        progress(1, 2)
+        self.fetched += 1
+        self.offer = None
 
     def stays_here(self) -> bool:
         return self.here

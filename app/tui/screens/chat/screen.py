@@ -112,14 +112,21 @@ class ChatScreen(Screen[None]):
         panel: bool = False,
         offer_look: bool = False,
         first: Choices = NONE,
+        told: Path | None = None,
     ) -> None:
-        """`first`: what new conversations begin with. `offer_look`: ask once to look for servers on this device."""
+        """`first`: what new conversations begin with. `offer_look`: ask once to look for servers on this device.
+
+        `told`: file of the small models that servers offered before; None: the person is not asked about one.
+        """
         super().__init__()
         self.conversation = OpenConversation(core, first)
         self._core = core
         self._settings = settings
         self._panel_first = panel
         self._offer_look = offer_look
+        self._told = told
+        self._offering = False
+        """The person is asked about a small model, or it is being fetched."""
         metrics = SessionMetrics()
         self._sidebar = Sidebar(self.conversation)
         self._view = ConversationView(self.conversation, metrics)
@@ -409,7 +416,23 @@ class ChatScreen(Screen[None]):
         if self._alive:
             self._show_mode(event.mode)
 
+    @work(group="offer")
+    async def _offer_drafter(self) -> None:
+        """Ask about the small model that the server offers, if it offers one."""
+        from app.tui.screens.chat.offer import offer_drafter  # What fetches is not needed at the start.
+
+        offer = self._core.offer
+        if self._told is None or offer is None or self._offering:
+            return
+        self._offering = True
+        try:
+            await offer_drafter(self, self._core, offer, self._told)
+        finally:
+            self._offering = False
+
     def _show_mode(self, mode: ModeChanged) -> None:
+        if self._core.offer is not None:
+            self._offer_drafter()
         self._status.show_mode(mode)
         self._panel.show_mode(mode)
         self._view.prompt.offline = mode.mode == "offline" and mode.alone

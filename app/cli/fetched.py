@@ -1,0 +1,88 @@
+"""The work of `outrider drafter fetch`, `list` and `rm`: the small models that came from servers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from app.config import Folders, Settings
+from app.exits import FAILED, OK, UNREACHABLE, complain
+from app.remotes.source import Source, SourceFailed
+from app.sanitise import sanitise
+from drafter.config import CONFIG, DrafterError, read_config
+from drafter.delivery import delivered_bytes
+from drafter.progress import stage
+from drafter.shelf import fetched
+from drafter.shelf import remove as delete
+from remote import LinkDown, RemoteError
+from remote.delivery import fetch_drafter
+
+PATIENCE_SECONDS = 15.0
+"""Longest wait for a server to say who it is."""
+SHORT = 12
+"""Letters of a digest that are shown."""
+
+
+async def fetch(source: Source | None, folders: Folders) -> int:
+    """Fetch the small model that the server at `source` offers, and print its folder. Returns the exit code."""
+    if source is None or source.address is None:
+        complain("No server was named, and the bundled model has its small model already: give a NAME or an address.")
+        return FAILED
+    try:
+        client = await source.client()
+        card = await client.card(PATIENCE_SECONDS)
+        size = 0 if card.drafter is None else card.drafter.size
+        with _shown_progress(size) as progress:
+            folder = await fetch_drafter(client, card, folders.fetched, progress=progress)
+    except (RemoteError, SourceFailed) as error:
+        complain(sanitise(str(error)))
+        return UNREACHABLE if isinstance(error, LinkDown) else FAILED
+    finally:
+        await source.close()
+    print(folder)
+    return OK
+
+
+@contextlib.contextmanager
+def _shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many kilobytes of `total` bytes are here, as the function is told that it yields."""
+    with stage("fetching, in KB", max(1, total // 1000)) as shown:
+        known = 0
+
+        def tell(done: int, _: int) -> None:
+            nonlocal known
+            shown.advance(done // 1000 - known)
+            known = done // 1000
+
+        yield tell
+
+
+def show(settings: Settings, folders: Folders) -> None:
+    """Print a line for each drafter on this device."""
+    rows: list[tuple[str, str, str, str]] = []
+    for folder, how in [(Path(settings.drafter), "settings"), *((one, "made here") for one in _made(folders))]:
+        with contextlib.suppress(DrafterError):
+            rows.append(("", read_config(folder).target, _megabytes(delivered_bytes(folder)), f"{how}: {folder}"))
+    for folder, config in fetched(folders.fetched):
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        rows.append((folder.name[:SHORT], config.target, _megabytes(size), "fetched"))
+    for digest, target, taken, how in rows:
+        print(f"{digest:<{SHORT}}  {sanitise(target):<30}  {taken:>8}  {how}")
+
+
+def _made(folders: Folders) -> list[Path]:
+    return sorted(path.parent for path in folders.made.glob(f"*/{CONFIG}")) if folders.made.is_dir() else []
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
+
+
+def remove(digest: str, folders: Folders) -> None:
+    """Delete the fetched drafter whose digest begins so. Raises `DrafterError`."""
+    try:
+        if not delete(folders.fetched, digest):
+            raise DrafterError(f"No small model {digest} was fetched. To see those that were: outrider drafter list")
+    except OSError as error:
+        raise DrafterError(f"{error.filename or folders.fetched} cannot be deleted: {error.strerror}") from None

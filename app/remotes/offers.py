@@ -1,0 +1,85 @@
+"""Small models that servers offer for this device: what a person is asked about one, once, and what was answered."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.files import one_at_a_time, write_private
+from app.model_names import short_model
+from app.sanitise import sanitise
+from remote.protocol import Card
+
+MOST = 200
+"""Most answers that are kept; the oldest are forgotten first."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The small model of a server's model, which is not on this device."""
+
+    card: Card
+    server: str
+    """Its name, or its host."""
+
+    @property
+    def digest(self) -> bytes:
+        """It tells which small model that is."""
+        assert self.card.drafter is not None
+        return self.card.drafter.digest
+
+    @property
+    def size(self) -> str:
+        """For people, as in `8 MB`."""
+        assert self.card.drafter is not None
+        return f"{max(1, round(self.card.drafter.size / 1e6)):,} MB"
+
+    @property
+    def question(self) -> str:
+        """What a person is asked, in a few lines."""
+        assert self.card.drafter is not None
+        model, licence = sanitise(short_model(self.card.target)), sanitise(self.card.drafter.licence)
+        return (
+            f"{sanitise(self.server)} offers a small model for {model}: {self.size}"
+            f"{f', licence {licence}' if licence else ''}.\n\n"
+            "With it this device drafts the answers, so they come faster, and\n"
+            "goes on alone when the line is lost. Fetch it now?"
+        )
+
+    @property
+    def hint(self) -> str:
+        """The same for a command, which does not ask."""
+        model = sanitise(short_model(self.card.target))
+        return (
+            f"{sanitise(self.server)} offers a small model for {model} ({self.size}), with which answers come faster "
+            f"and go on without a line. To fetch it: outrider drafter fetch {sanitise(self.server)}"
+        )
+
+
+class Told:
+    """The offers that a person has heard of, by digest, in a file: nobody is asked twice."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def first_time(self, offer: Offer) -> bool:
+        """Whether nobody was told of this offer before. From now on, somebody was.
+
+        Where the file cannot be written, it is told again the next time.
+        """
+        known = self._read()
+        if offer.digest.hex() in known:
+            return False
+        with contextlib.suppress(OSError), one_at_a_time(self._path):
+            write_private(self._path, json.dumps([*self._read(), offer.digest.hex()][-MOST:], indent=1))
+        return True
+
+    def _read(self) -> list[str]:
+        try:
+            found: Any = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return []
+        return [entry for entry in found if isinstance(entry, str)] if isinstance(found, list) else []
