@@ -35,7 +35,7 @@ from benchmarks.pair import machine_and_pair
 from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
 from drafter.model import DraftModel, StepModule, load_draft_model
 from drafter.ort import onnxruntime
-from drafter.step import StepGraph, cache_shapes, graph_names
+from drafter.step import Correction, StepGraph, cache_shapes, graph_names
 from drafter.training.export import export_graph
 from drafter.training.quantise import quantise_graph
 
@@ -121,7 +121,8 @@ def inputs(config: DrafterConfig, rows: int) -> list[torch.Tensor]:
     """The inputs of one step, in the graph's order."""
     shapes = [(config.kv_heads, config.head_size), *cache_shapes(config)]  # First the shape of memory.
     tensors = [torch.arange(rows) + 100, torch.arange(rows) + CACHED, torch.zeros(rows, CACHED + rows)]
-    return tensors + [torch.randn(heads, CACHED, size) for heads, size in shapes for _ in range(2)]
+    tensors += [torch.randn(heads, CACHED, size) for heads, size in shapes for _ in range(2)]
+    return tensors + ([torch.from_numpy(part) for part in Correction.none(config)] if config.correctable else [])
 
 
 def measure(

@@ -116,6 +116,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     from_target: bool = False
     """Self-attention and cross-attention have the shape of the target's layers and begin as copies of some. What the
     encoder makes is added to the keys and values of the layer that the cross-attention replaces."""
+    correctable: bool = False
+    """The step graph takes a low-rank correction of its logits, and gives the hidden states that one is learnt from."""
     top: int = 32
     """K: how many of the likeliest tokens a step returns."""
     scheme: Scheme = "int8"

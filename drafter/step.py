@@ -43,6 +43,23 @@ class Step(NamedTuple):
     """(M, K)"""
     rows: list[Rows]
     """The M new rows of each layer, in the shapes of `cache_shapes`."""
+    states: Floats | None = None
+    """(M, E), before the head. None unless they were asked for."""
+
+
+class Correction(NamedTuple):
+    """A correction of the logits, of rank R: the hidden states times `down` times `up` are added to them."""
+
+    down: Floats
+    """(E, R)"""
+    up: Floats
+    """(R, V), V: the tokens that the head can draft, in their order."""
+
+    @classmethod
+    def none(cls, config: DrafterConfig) -> Correction:
+        """One that changes nothing."""
+        kept = len(config.draft_vocabulary) or config.vocabulary
+        return cls(np.zeros((config.hidden, 1), np.float32), np.zeros((1, kept), np.float32))
 
 
 class RowStore(Protocol):
@@ -103,8 +120,12 @@ class StepGraph:
 
     runtime = "ONNX Runtime on cpu"
 
-    def __init__(self, path: Path, config: DrafterConfig) -> None:
-        """Raises `DrafterCorrupt` for a file that is not the step graph of this config."""
+    def __init__(self, path: Path, config: DrafterConfig, *, states: bool = False) -> None:
+        """`states`: give the hidden states too.
+
+        Raises `DrafterCorrupt` for a file that is not the step graph of this config, `ValueError` for `states` of a
+        graph that gives none.
+        """
         from drafter.ort import onnxruntime  # 150 ms, which `outrider --help` does not need.
 
         options = onnxruntime.SessionOptions()
@@ -122,6 +143,12 @@ class StepGraph:
         has = {node.name for node in session.get_inputs()}, [node.name for node in session.get_outputs()]
         if has != (set(self._inputs), self._outputs):
             raise DrafterCorrupt(f"{path} is not the graph that its config describes. Reinstall the drafter.")
+        if states and not config.correctable:
+            raise ValueError("this graph gives no hidden states")
+        self._gives = self._outputs if states or not config.correctable else self._outputs[:-1]
+        self._states = states
+        self.correction = Correction.none(config) if config.correctable else ()
+        """It may be replaced between two steps. Empty if the graph takes none."""
         self._vocabulary = config.vocabulary
         self._memory_shape = config.memory_layers[0]
         self._session: Any = session
@@ -143,9 +170,10 @@ class StepGraph:
         memory: KeysValues,
     ) -> Step:
         """Run M tokens; see `DraftStep`."""
-        arrays = tokens, positions, mask, *memory, *(array for pair in past for array in pair)
-        log_probs, ids, *new = self._session.run(self._outputs, dict(zip(self._inputs, arrays, strict=True)))
-        return Step(log_probs, ids, list(zip(new[::2], new[1::2])))
+        arrays = tokens, positions, mask, *memory, *(array for pair in past for array in pair), *self.correction
+        log_probs, ids, *new = self._session.run(self._gives, dict(zip(self._inputs, arrays, strict=True)))
+        states = new.pop() if self._states else None
+        return Step(log_probs, ids, list(zip(new[::2], new[1::2])), states)
 
     @cached_property
     def independent_rows(self) -> bool:
@@ -199,7 +227,8 @@ def graph_names(config: DrafterConfig) -> tuple[list[str], list[str]]:
     layers = {"first": config.first_layers, "self": config.blocks, "last": config.inference_layers}
     cached = [f"{layer}_{side}_{i}" for layer in layers for i in range(layers[layer]) for side in ("keys", "values")]
     inputs = ["tokens", "positions", "mask", "memory_keys", "memory_values", *cached]
-    return inputs, ["log_probs", "ids", *(f"new_{name}" for name in cached)]
+    outputs = ["log_probs", "ids", *(f"new_{name}" for name in cached)]
+    return ([*inputs, "down", "up"], [*outputs, "states"]) if config.correctable else (inputs, outputs)
 
 
 class Slab:

@@ -129,9 +129,18 @@ class StepModule(nn.Module):
     def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor, *cached: Tensor) -> tuple[Tensor, ...]:
         """Returns the best log-probabilities, their token ids, and the new rows.
 
-        `cached`: keys and values of memory, then of each layer.
+        `cached`: keys and values of memory, then of each layer. If the config says `correctable`, `down` (E, R) and
+        `up` (R, draft vocabulary) follow, of a correction of rank R, and the hidden states (M, E) are returned last.
         """
         memory, *past = zip(cached[::2], cached[1::2])
+        correction = past.pop() if self.model.config.correctable else None
         hidden, rows = self.model(tokens, positions, mask, past, memory)
-        best, index = torch.log_softmax(self.head(hidden), dim=-1).topk(self.top, dim=-1)
-        return (best, self.kept[index], *(tensor for row in rows for tensor in row))
+        logits = self.head(hidden)
+        if correction is not None:
+            down, up = correction
+            # A product of one row is added up in another order than that of several; the rows stand there twice.
+            twice = torch.cat((hidden, hidden), dim=-2)
+            logits = logits + ((twice @ down) @ up)[..., : hidden.shape[-2], :]
+        best, index = torch.log_softmax(logits, dim=-1).topk(self.top, dim=-1)
+        states = () if correction is None else (hidden,)
+        return (best, self.kept[index], *(tensor for row in rows for tensor in row), *states)

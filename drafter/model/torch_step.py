@@ -18,7 +18,7 @@ from torch import Tensor
 
 from drafter.config import FLOAT, DrafterError
 from drafter.model.draft_model import DraftModel, StepModule, load_draft_model
-from drafter.step import Floats, Rows, Step, cache_shapes
+from drafter.step import Correction, Floats, Rows, Step, cache_shapes
 
 Bits = Literal[8, 4]
 
@@ -52,6 +52,8 @@ class TorchStep:
 
             quantise(self._step, bits, head="head", head_bits=8)
         numbers = str(self._dtype).removeprefix("torch.") if bits is None else f"int{bits}"
+        shapes = [part.shape for part in Correction.none(model.config)] if model.config.correctable else []
+        self._correction = [torch.zeros(shape, device=device, dtype=self._dtype) for shape in shapes]
         self.runtime = f"PyTorch on {device}, {numbers}"
 
     @classmethod
@@ -79,7 +81,8 @@ class TorchStep:
         ids = (torch.as_tensor(array, device=self._device) for array in (tokens, positions))
         arrays = (mask, *memory, *(array for pair in past for array in pair))
         floats = (torch.as_tensor(array, dtype=self._dtype, device=self._device) for array in arrays)
-        best, kept, *new = self._step(*ids, *floats)
+        best, kept, *new = self._step(*ids, *floats, *self._correction)
+        new = new[:-1] if self._correction else new
         return Step(best.float().cpu().numpy(), kept.cpu().numpy(), list(zip(new[::2], new[1::2])))
 
 

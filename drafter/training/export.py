@@ -27,15 +27,18 @@ def export_graph(model: DraftModel, path: Path) -> None:
         torch.zeros(rows, cached + rows),
         *(torch.randn(shape) for shape in shapes for _ in range(2)),
     )
+    kept, rank = len(config.draft_vocabulary) or config.vocabulary, 9
+    correction = (torch.randn(config.hidden, rank), torch.randn(rank, kept)) if config.correctable else ()
     inputs, outputs = graph_names(config)
     free = torch.export.Dim.DYNAMIC
-    dynamic = ({0: free}, {0: free}, {0: free, 1: free}, tuple({1: free} for _ in arguments[3:]))
+    ranks = ({1: free}, {0: free}) if config.correctable else ()
+    dynamic = ({0: free}, {0: free}, {0: free, 1: free}, (*({1: free} for _ in arguments[3:]), *ranks))
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
             graph,
-            arguments,
+            (*arguments, *correction),
             path,
             input_names=inputs,
             output_names=outputs,

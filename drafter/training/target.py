@@ -112,6 +112,7 @@ def drafter_config(
         rope_frequencies=rope.frequencies,
         rope_scale=rope.scale,
         norm_eps=float(getattr(config, "rms_norm_eps", 1e-6)),
+        correctable=True,
         exit_norm=bool(why),
         from_target=not why,
     )

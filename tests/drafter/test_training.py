@@ -18,7 +18,7 @@ from drafter.context import DraftContext
 from drafter.memory import MemoryRow, dequantise, quantise_row, unpack_memory
 from drafter.model import StepModule, save_weights
 from drafter.search import Pace
-from drafter.step import Slab, Step, cache_shapes
+from drafter.step import Correction, Slab, Step, cache_shapes
 from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import OVERLAP, Batch, anchors, batches
 from drafter.training.distil import Distiller, train
@@ -55,8 +55,9 @@ class FloatStep:
 
     def __call__(self, tokens, positions, mask, past, memory) -> Step:
         flat = [*memory, *(side for pair in past for side in pair)]
-        inputs = [torch.from_numpy(np.asarray(array)) for array in (tokens, positions, mask.astype(np.float32), *flat)]
-        log_probs, ids, *rows = (tensor.numpy() for tensor in self.graph(*inputs))
+        arrays = (tokens, positions, mask.astype(np.float32), *flat, *Correction.none(self.graph.model.config))
+        tensors = [torch.from_numpy(np.asarray(array)) for array in arrays]
+        log_probs, ids, *rows, _ = (tensor.numpy() for tensor in self.graph(*tensors))
         return Step(log_probs, ids, list(zip(rows[::2], rows[1::2])))
 
 

@@ -72,7 +72,7 @@ async def test_it_answers_in_plain_text_until_its_drafter_is_fetched(
             again = await ask(opened, "and then", conversation)
             mine = await ask(opened, "and then")
             tokens = [store.messages.get(heard.message).tokens for heard in (again, mine)]
-            assert unmarked(of_other.text.decode(tokens[0])) == again.text, "its own drafter went on with that conversation"
+            assert unmarked(of_other.text.decode(tokens[0])) == again.text, "its own drafter went on with it"
             assert drafter.text.decode(tokens[1]) == mine.text, "and the first one began a new one"
 
 

@@ -1,0 +1,108 @@
+"""A correction of the logits beside the step graph: what it adds, and that nothing changes without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from drafter.config import DrafterConfig
+from drafter.model import StepModule
+from drafter.step import NEVER, Correction, Step, StepGraph
+from drafter.training.export import export_graph
+from drafter.training.quantise import quantise_graph
+from tests.drafter.conftest import Tiny, draft_model
+from tests.support.made_once import made_once
+
+RANK = 3
+
+
+@pytest.fixture(scope="module")
+def graphs(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the float graph of a tiny drafter that takes a correction, and the quantised one."""
+
+    def make(folder: Path) -> None:
+        export_graph(draft_model(correctable(tiny.config)), folder / "float.onnx")
+        quantise_graph(folder / "float.onnx", folder / "int8.onnx")
+
+    return made_once(tmp_path_factory, f"correctable-{tiny.config.inference_layers}", make)
+
+
+def correctable(config: DrafterConfig) -> DrafterConfig:
+    return msgspec.structs.replace(config, correctable=True)
+
+
+def some(config: DrafterConfig) -> Correction:
+    random = np.random.default_rng(4)
+    down = random.normal(size=(config.hidden, RANK)).astype(np.float32)
+    return Correction(down, random.normal(size=(RANK, len(kept(config)))).astype(np.float32))
+
+
+def kept(config: DrafterConfig) -> list[int]:
+    """The tokens that the head can draft, in its order."""
+    return list(config.draft_vocabulary) or list(range(config.vocabulary))
+
+
+def run(step: StepGraph, tokens: list[int], seen: int = 0) -> Step:
+    """Run tokens after `seen` rows of zeros."""
+    count = len(tokens)
+    mask = np.triu(np.full((count, seen + count), NEVER), k=seen + 1)
+    past = [tuple(np.zeros((heads, seen, size), np.float32) for _ in range(2)) for heads, size in step.cache_shapes]
+    memory = tuple(np.zeros((*step._memory_shape[:1], 0, *step._memory_shape[1:]), np.float32) for _ in range(2))
+    return step(np.array(tokens), np.arange(seen, seen + count), mask, past, memory)
+
+
+@pytest.mark.parametrize("name", ["float.onnx", "int8.onnx"])
+def test_it_is_added_to_the_logits(tiny: Tiny, graphs: Path, name: str) -> None:
+    config = correctable(tiny.config)
+    step = StepGraph(graphs / name, config, states=True)
+    plain = run(step, tiny.tokens(1, 5))
+    step.correction = some(config)
+    corrected = run(step, tiny.tokens(1, 5))
+    assert plain.states is not None and corrected.states is not None
+    np.testing.assert_array_equal(plain.states, corrected.states)
+    added = plain.states @ step.correction.down @ step.correction.up
+    whole = np.full((5, len(kept(config))), -np.inf, np.float32)
+    places = [np.searchsorted(kept(config), ids) for ids in (plain.ids, corrected.ids)]
+    np.put_along_axis(whole, places[0], plain.log_probs, axis=1)
+    differences = np.take_along_axis(whole + added, places[1], axis=1) - corrected.log_probs
+    known = np.isfinite(differences)
+    assert known.sum() > 20
+    for row, here in zip(differences, known):  # All differ by the same number: the logarithm of the new sum.
+        np.testing.assert_allclose(row[here], row[here][0], atol=1e-3)
+    assert not np.array_equal(plain.ids, corrected.ids)
+
+
+def test_without_one_the_graph_gives_what_it_gave_before(tiny: Tiny, graphs: Path) -> None:
+    before = run(tiny.step, tiny.tokens(2, 6))
+    now = run(StepGraph(graphs / "float.onnx", correctable(tiny.config)), tiny.tokens(2, 6))
+    np.testing.assert_array_equal(before.ids, now.ids)
+    np.testing.assert_allclose(before.log_probs, now.log_probs, atol=1e-4)
+    assert now.states is None and before.states is None
+
+
+def test_the_states_are_those_before_the_head(tiny: Tiny, graphs: Path) -> None:
+    config = correctable(tiny.config)
+    states = run(StepGraph(graphs / "float.onnx", config, states=True), tiny.tokens(3, 4)).states
+    model = draft_model(config)
+    logits = torch.log_softmax(torch.from_numpy(states) @ model.head.weight[kept(config)].T, dim=-1)
+    best = run(StepGraph(graphs / "float.onnx", config), tiny.tokens(3, 4))
+    expected = logits.topk(StepModule(model).top).values
+    torch.testing.assert_close(expected, torch.from_numpy(best.log_probs), atol=1e-3, rtol=0)
+
+
+def test_rows_do_not_touch_one_another_with_it(tiny: Tiny, graphs: Path) -> None:
+    step = StepGraph(graphs / "int8.onnx", correctable(tiny.config))
+    if not StepGraph(graphs / "int8.onnx", correctable(tiny.config)).independent_rows:
+        pytest.skip("this machine's kernels add up in an order that depends on the number of rows")
+    step.correction = some(tiny.config)
+    assert step.independent_rows
+
+
+def test_a_graph_without_states_says_so(tiny: Tiny) -> None:
+    with pytest.raises(ValueError, match="no hidden states"):
+        StepGraph(tiny.path, tiny.config, states=True)
+    assert tiny.step.correction == ()
