@@ -1,7 +1,7 @@
 """The drafters on this device: the one that the settings name, and those that were fetched from servers.
 
-Each fits one target. Those that were fetched lie in a folder of their own, each in a folder that is named by its digest
-(`drafter/delivery.py`).
+Each fits one target. Those that were fetched lie on a *shelf*, each in a folder that is named by its digest
+(`drafter/delivery.py`); those that a verifier made on this device lie on another one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from drafter.config import DrafterConfig, DrafterError, read_config
 from drafter.runtime import Drafter
 
-DIGEST_LETTERS = 64
-"""Letters of the name of a fetched drafter's folder."""
+UNDER_WAY = ".part"
+"""Ending of the folder of a drafter that is not complete."""
 
 
-def fetched(shelf: Path) -> Iterator[tuple[Path, DrafterConfig]]:
-    """The folders of the drafters that were fetched, with their configs. Those that cannot be read are left out."""
+def kept(shelf: Path) -> Iterator[tuple[Path, DrafterConfig]]:
+    """The folders of the complete drafters on a shelf, with their configs. Those that cannot be read are left out."""
     try:
-        folders = sorted(path for path in shelf.iterdir() if len(path.name) == DIGEST_LETTERS)
+        folders = sorted(path for path in shelf.iterdir() if path.is_dir() and path.suffix != UNDER_WAY)
     except OSError:
         return
     for folder in folders:
@@ -45,13 +45,14 @@ def remove(shelf: Path, name: str) -> bool:
 class Drafters:
     """Finds the drafter for a target, and opens it when it is wanted for the first time.
 
-    `first`: the drafter of the settings. `shelf`: where fetched ones lie; None: there is only the first. Threads may
-    share it.
+    `first`: the drafter of the settings. `shelf`: where fetched ones lie; None: there is only the first. `made`: where
+    those lie that were made here. Threads may share it.
     """
 
-    def __init__(self, first: Drafter, shelf: Path | None = None) -> None:
+    def __init__(self, first: Drafter, shelf: Path | None = None, made: Path | None = None) -> None:
         self.first = first
         self.shelf = shelf
+        self._shelves = [place for place in (made, shelf) if place is not None]
         self._opened: dict[bytes, Drafter] = {first.memory_digest: first}
         self._lock = threading.Lock()
 
@@ -59,8 +60,7 @@ class Drafters:
         """Whether there is a drafter that reads memory of this digest. Reads configs at most."""
         if memory is None or memory in self._opened:
             return memory is not None
-        shelf = () if self.shelf is None else fetched(self.shelf)
-        return any(bytes.fromhex(config.memory) == memory for _, config in shelf)
+        return any(bytes.fromhex(config.memory) == memory for _, config in self._kept())
 
     def of_memory(self, memory: bytes | None) -> Drafter | None:
         """The drafter that reads memory of this digest; None: there is none. May read files.
@@ -70,8 +70,8 @@ class Drafters:
         if memory is None:
             return None
         with self._lock:
-            if memory not in self._opened and self.shelf is not None:
-                for folder, config in fetched(self.shelf):
+            if memory not in self._opened:
+                for folder, config in self._kept():
                     if bytes.fromhex(config.memory) == memory:
                         try:
                             self._opened[memory] = Drafter.load(folder)
@@ -88,3 +88,7 @@ class Drafters:
             if drafter is not None and (drafter.text.digest, drafter.config.vocabulary) == (tokenizer, vocabulary):
                 return drafter
         return None
+
+    def _kept(self) -> Iterator[tuple[Path, DrafterConfig]]:
+        for shelf in self._shelves:
+            yield from kept(shelf)

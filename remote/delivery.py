@@ -18,6 +18,7 @@ import msgspec
 
 from drafter.config import CONFIG, DrafterConfig, sha256
 from drafter.delivery import ALLOWED, NEEDED
+from drafter.shelf import UNDER_WAY
 from remote.client import VerifierClient
 from remote.errors import NotDelivered, quoted
 from remote.protocol import Card, DrafterOffer
@@ -27,8 +28,6 @@ CONFIG_BYTES = 4 << 20
 TRIAL_SECONDS = 120
 SPARE = 64 << 20
 """Bytes of the disk that stay free."""
-UNDER_WAY = ".part"
-"""Ending of the folder of a drafter that is not complete."""
 
 
 async def fetch_drafter(

@@ -134,7 +134,7 @@ async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> A
         return
     assert source is not None
     without_torch = settings.remote is None and importlib.util.find_spec("torch") is None and settings.mode != "edge"
-    async for finding in check(source, settings, os.environ, drafter=drafter):
+    async for finding in check(source, settings, os.environ, drafter=drafter, shelf=folders.fetched):
         if finding.part == "clock":
             yield finding
         elif finding.part == "set-up" and without_torch:  # A choice: the drafter answers alone.

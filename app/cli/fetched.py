@@ -13,7 +13,7 @@ from app.sanitise import sanitise
 from drafter.config import CONFIG, DrafterError, read_config
 from drafter.delivery import delivered_bytes
 from drafter.progress import stage
-from drafter.shelf import fetched
+from drafter.shelf import kept
 from drafter.shelf import remove as delete
 from remote import LinkDown, RemoteError
 from remote.delivery import fetch_drafter
@@ -64,7 +64,7 @@ def show(settings: Settings, folders: Folders) -> None:
     for folder, how in [(Path(settings.drafter), "settings"), *((one, "made here") for one in _made(folders))]:
         with contextlib.suppress(DrafterError):
             rows.append(("", read_config(folder).target, _megabytes(delivered_bytes(folder)), f"{how}: {folder}"))
-    for folder, config in fetched(folders.fetched):
+    for folder, config in kept(folders.fetched):
         size = sum(file.stat().st_size for file in folder.iterdir())
         rows.append((folder.name[:SHORT], config.target, _megabytes(size), "fetched"))
     for digest, target, taken, how in rows:

@@ -283,10 +283,11 @@ async def _test(source: Source, settings: Settings) -> int:
     """Print a line for each finding; returns the exit code."""
     import os
 
+    from app.config import Folders
     from app.remotes.check import check
 
     code = OK
-    async for finding in check(source, settings, os.environ):
+    async for finding in check(source, settings, os.environ, shelf=Folders.locate().fetched):
         print(finding, flush=True)
         if finding.state == "broken":
             code = UNREACHABLE if finding.unreachable else FAILED

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from app.concurrency import beside
-from app.config import Settings
+from app.config import BUNDLED_DRAFTER, Settings
 from app.remotes.mode_meter import ModeMeter
 from app.remotes.peer import choose_model
 from app.remotes.source import RemoteSource, Source, SourceFailed
 from app.sanitise import sanitise
 from drafter.config import DrafterConfig, DrafterError, read_config
+from drafter.shelf import kept
 from drafter.tree import DraftTree
 from remote import (
     CompletionsClient,
@@ -70,11 +71,17 @@ class Finding:
 
 
 async def check(
-    source: Source, settings: Settings, environment: Mapping[str, str], *, drafter: Drafter | None = None
+    source: Source,
+    settings: Settings,
+    environment: Mapping[str, str],
+    *,
+    drafter: Drafter | None = None,
+    shelf: Path | None = None,
 ) -> AsyncIterator[Finding]:
     """Look at token, name, connection, TLS, round trips, model, drafter and mode, and close the source.
 
-    `drafter`: also ask a question with it, which a server may charge for; the finding's part is `answer`.
+    `drafter`: also ask a question with it, which a server may charge for; the finding's part is `answer`. `shelf`:
+    folder of the drafters that were fetched from servers.
     """
     try:
         try:
@@ -82,7 +89,7 @@ async def check(
         except SourceFailed as error:
             yield Finding("broken", "set-up", str(error))
             return
-        async for finding in _server(source, client, settings, environment, drafter):
+        async for finding in _server(source, client, settings, environment, drafter, shelf):
             yield finding
         for finding in _clock(client):  # Also after a failure: the clock may be its reason.
             yield finding
@@ -96,6 +103,7 @@ async def _server(
     settings: Settings,
     environment: Mapping[str, str],
     drafter: Drafter | None,
+    shelf: Path | None,
 ) -> AsyncIterator[Finding]:
     """Every finding but the clock. Ends after the first part that makes the others pointless."""
     if isinstance(source, RemoteSource):
@@ -124,7 +132,8 @@ async def _server(
         return
     yield Finding("ok", "round trips", _times(trips))
     if isinstance(found, Card):
-        async for finding in _verifier(client, found, settings, median(trips), drafter):
+        name = source.name or client.host
+        async for finding in _verifier(client, found, settings, median(trips), drafter, shelf, name):
             yield finding
     else:
         assert chat is not None
@@ -221,39 +230,57 @@ def _clock(client: VerifierClient) -> Iterator[Finding]:
 
 
 async def _verifier(
-    client: VerifierClient, card: Card, settings: Settings, rtt: float, drafter: Drafter | None
+    client: VerifierClient,
+    card: Card,
+    settings: Settings,
+    rtt: float,
+    drafter: Drafter | None,
+    shelf: Path | None,
+    name: str,
 ) -> AsyncIterator[Finding]:
     drafts = "; the server can draft" if card.drafts else ""
     yield Finding("ok", "model", f"{card.target}; limit {card.limits.max_tokens:,} tokens{drafts}")
     try:
-        config = await beside(lambda: read_config(Path(settings.drafter)))
+        config = await beside(lambda: _config_for(card, Path(settings.drafter), shelf))
     except DrafterError as error:
         yield Finding("broken", "drafter", str(error))
         return
-    fits = _fits(card, config)
-    yield fits
-    if fits.state == "broken":
-        text = "offline: the small model does not fit that server's model, and would answer alone"
-        yield Finding("broken", "mode", text)
+    own = settings.drafter == str(BUNDLED_DRAFTER)  # Else it drafts for every server.
+    yield _fits(card, config, f"to fetch its own: outrider drafter fetch {name}" if own and card.drafter else "")
+    if _foreign(card, config):
+        yield Finding("ok", "mode", "hosted: the server answers in plain text, without drafts of this device")
         return
     yield Finding("ok", "mode", _auto_mode(card, rtt) if settings.mode == "auto" else f"{settings.mode}, by choice")
-    if drafter is not None:
+    if drafter is not None and drafter.text.digest == card.tokenizer:
         yield await _round(client, card, drafter)
 
 
-def _fits(card: Card, config: DrafterConfig) -> Finding:
-    """Whether the drafter here was made for the verifier's target."""
-    foreign = bool(config.tokenizer) and bytes.fromhex(config.tokenizer) != card.tokenizer
-    if foreign or config.vocabulary != card.vocabulary:
-        why = "tokenizer" if foreign else "vocabulary"
+def _config_for(card: Card, folder: Path, shelf: Path | None) -> DrafterConfig:
+    """The config of the drafter that this device would draft with: one that was fetched, if it fits, or the first."""
+    memory = "" if card.memory is None else card.memory.digest.hex()
+    first = read_config(folder)
+    others = () if shelf is None or first.memory == memory else kept(shelf)
+    return next((config for _, config in others if config.memory == memory), first)
+
+
+def _foreign(card: Card, config: DrafterConfig) -> str:
+    """What keeps the drafter here from speaking the target's tokens; empty: nothing."""
+    if config.tokenizer and bytes.fromhex(config.tokenizer) != card.tokenizer:
+        return "tokenizer"
+    return "vocabulary" if config.vocabulary != card.vocabulary else ""
+
+
+def _fits(card: Card, config: DrafterConfig, how: str) -> Finding:
+    """Whether the drafter here was made for the verifier's target. `how`: how to get that one; empty: by a setting."""
+    if why := _foreign(card, config):
         text = f"the small model was made for {config.target}, not for {card.target} (another {why})"
-        return Finding("broken", "fits", f"{text}; set `drafter` to one that was")
+        return Finding("warning", "fits", f"{text}; {how or 'set `drafter` to one that was'}")
     if card.memory is None:
         text = "the small model fits, but the server tells it nothing of what the model read"
         return Finding("warning", "fits", f"{text}, so fewer of its drafts are kept")
     if card.memory.digest.hex() != config.memory:
-        text = f"the small model was made for a similar model, {config.target}"
-        return Finding("warning", "fits", f"{text}, so fewer of its drafts are kept")
+        text = f"the small model was made for a similar model, {config.target}, so fewer of its drafts are kept"
+        return Finding("warning", "fits", f"{text}; {how}" if how else text)
     return Finding("ok", "fits", f"the small model fits {card.target}")
 
 

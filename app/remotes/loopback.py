@@ -51,6 +51,7 @@ class Loopback:
         self._drafter = drafter
         # A person who changed only one of the two may have chosen a pair that does not fit.
         self.own = (target == str(BUNDLED_TARGET)) == (drafter == str(BUNDLED_DRAFTER))
+        self._makes = target != str(BUNDLED_TARGET) and drafter == str(BUNDLED_DRAFTER)
         self.url: str | None = None
         """Address of the verifier that was started last."""
         self._process: asyncio.subprocess.Process | None = None
@@ -119,7 +120,9 @@ class Loopback:
     async def _start_with(self, token_file: Path) -> str:
         # -P: imports come from this package's place, never from the current folder.
         command = [sys.executable, "-P", "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
-        command += ["--model", self._target, "--drafter", self._drafter, "--token-file", str(token_file)]
+        command += ["--model", self._target, "--token-file", str(token_file)]
+        # A model that the person chose has no drafter yet: the verifier makes one, and finds it again the next time.
+        command += [] if self._makes else ["--drafter", self._drafter]
         pipe = asyncio.subprocess.PIPE
         # A session of its own: Ctrl+C stops an answer, not the verifier.
         process = await asyncio.create_subprocess_exec(

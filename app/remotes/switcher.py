@@ -186,7 +186,7 @@ class RemoteSwitcher:
         from app.remotes.source import RemoteSource
 
         source = RemoteSource(name, self.remotes(), self._settings.remote_model)
-        async for finding in check(source, self._settings, os.environ):
+        async for finding in check(source, self._settings, os.environ, shelf=self._folders.fetched):
             yield finding
 
     async def look(self) -> Surroundings:

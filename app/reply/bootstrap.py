@@ -50,7 +50,9 @@ async def open_assistant(
 
 def drafters_of(drafter: Drafter, settings: Settings, folders: Folders) -> Drafters:
     """That drafter and those that were fetched. A drafter that the settings name drafts for every model."""
-    return Drafters(drafter, folders.fetched if settings.drafter == str(BUNDLED_DRAFTER) else None)
+    if settings.drafter != str(BUNDLED_DRAFTER):
+        return Drafters(drafter)
+    return Drafters(drafter, folders.fetched, folders.made)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from app.reply.assistant import Assistant
 from drafter.config import GRAPH, TOKENIZER
 from drafter.guide.names import MARKS
 from drafter.runtime import Drafter
-from drafter.shelf import Drafters, fetched, remove
+from drafter.shelf import Drafters, kept, remove
 from storage import Store
 from tests.support.conversing import ask, until_connected, until_mode
 from tests.support.made_once import made_once
@@ -82,10 +82,10 @@ async def test_one_that_was_removed_is_not_used(drafter: Drafter, tiny_pair: Pat
     folder.mkdir(parents=True)
     for file in (tiny_pair / "drafter").iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
-    ((found, config),) = fetched(shelf)
+    ((found, config),) = kept(shelf)
     assert found == folder and config.target
     assert not remove(shelf, "") and not remove(shelf, "cd") and folder.is_dir()
-    assert remove(shelf, "abab") and not folder.exists() and not list(fetched(shelf))
+    assert remove(shelf, "abab") and not folder.exists() and not list(kept(shelf))
 
 
 def test_a_damaged_one_counts_as_none(drafter: Drafter, other_pair: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,18 +10,25 @@ from pathlib import Path
 import httpx
 import pytest
 
+from drafter.delivery import delivered_bytes
 from remote.protocol import Card, decode
 from remote.verifier.serve import serve
 from remote.verifier.start_errors import NoMemory
 from tests.support.serving import REPOSITORY
 
 
-def started(pair: Path, *options: str) -> tuple[Card, str, str]:
-    """The card of `outrider serve` with these options, its metrics, and what it said on stderr."""
+def started(pair: Path, *options: str, drafter: bool = True, home: Path | None = None) -> tuple[Card, str, str]:
+    """The card of `outrider serve` with these options, its metrics, and what it said on stderr.
+
+    `drafter` False: the pair's own is not named. `home`: where drafters that are made are kept.
+    """
     command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin", *options]
-    command += ["--model", str(pair / "target"), "--drafter", str(pair / "drafter")]
+    command += ["--model", str(pair / "target"), *(["--drafter", str(pair / "drafter")] if drafter else [])]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=REPOSITORY)
+    place = {} if home is None else {"OUTRIDER_HOME": str(home)}
+    process = subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=REPOSITORY, env=os.environ | place
+    )
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     try:
         line = process.stdout.readline()
@@ -64,3 +72,22 @@ def test_on_loopback_there_is_nothing_to_warn_of_and_sessions_fit_into_memory(ti
 def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
     with pytest.raises(NoMemory, match="--cache-mb"):
         serve(str(tiny_pair / "target"), drafter=tiny_pair / "drafter", max_cached_bytes=1 << 10)
+
+
+def test_without_a_drafter_it_makes_one_once_and_offers_it(tiny_pair: Path, tmp_path: Path) -> None:
+    first, _, said = started(tiny_pair, drafter=False, home=tmp_path)
+    assert "making a drafter for target, which takes a minute or two, once" in said
+    assert "the drafter: 3 of 3 layers, 8 bits, 1 MB" in said or "the drafter: 3 of 3 layers, 4 bits" in said
+    assert first.memory is not None and first.drafts and first.drafter is not None
+    (kept,) = (tmp_path / "data" / "drafters" / "made").iterdir()
+    assert first.drafter.size == delivered_bytes(kept)
+    again, _, said = started(tiny_pair, drafter=False, home=tmp_path)
+    assert again.drafter == first.drafter and "making" not in said and "devices may fetch the drafter" in said
+
+
+def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(tiny_pair: Path, tmp_path: Path) -> None:
+    shown, _, said = started(tiny_pair, "--no-drafter", drafter=False, home=tmp_path)
+    assert shown.memory is None and shown.drafter is None and not shown.drafts and "drafter" not in said
+    shown, _, said = started(tiny_pair, "--budget", "1KB", drafter=False, home=tmp_path)
+    assert shown.drafter is None and "no drafter: A drafter for target takes at least 1 MB" in said
+    assert not (tmp_path / "data").exists()
