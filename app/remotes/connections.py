@@ -63,7 +63,7 @@ class Connections:
         return self._open.get(self._server(choices))
 
     def source(self, choices: Choices) -> Source | None:
-        """Where the server for these choices is, also while nobody connects to it."""
+        """The place of the server for these choices, also while nobody connects to it."""
         server = self._server(choices)
         return self._default if server == DEFAULT or self._chosen is None else self._chosen(server)
 

@@ -51,7 +51,7 @@ class Offer:
 
     @property
     def hint(self) -> str:
-        """The same for a command, which does not ask."""
+        """What a command says of it, because a command does not ask."""
         model = sanitise(short_model(self.card.target))
         return (
             f"{sanitise(self.server)} offers a small model for {model} ({self.size}), with which answers come faster "

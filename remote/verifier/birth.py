@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -75,9 +74,20 @@ class Newborn:
         return f"{of}; {self.tau:.1f} tokens a round, first guess right in {next(iter(self.agreement.values())):.0%}"
 
 
-def kept_drafter(model: str, budget: int, kept: Path) -> Path:
-    """Where the drafter of this size is kept that was made for `model`, a folder or a name on the hub, as it is now."""
-    found = Path(model) if Path(model).is_dir() else Path(cached_file(model, CONFIG, local_files_only=True)).parent
+def kept_drafter(model: str, budget: int, kept: Path) -> Path | None:
+    """The folder of the drafter of this size that was made for `model`, a folder or a name on the hub, as it is now.
+
+    It need not exist. None: the model is not on this machine yet.
+    """
+    found = Path(model)
+    if not found.is_dir():
+        try:
+            config = cached_file(model, CONFIG, local_files_only=True, _raise_exceptions_for_missing_entries=False)
+        except OSError:  # No name of a model, or one that was never fetched.
+            config = None
+        if config is None:
+            return None
+        found = Path(config).parent
     running = hashlib.sha256(msgspec.json.encode((MADE_AS, budget)))
     for file in sorted(found.iterdir()):
         about = file.stat()
@@ -132,7 +142,7 @@ def make_drafter(
         assert best is not None
         newborn, folder = best
         if out.exists():
-            shutil.rmtree(out)
+            os.replace(out, Path(scratch) / "older")
         os.replace(folder, out)
     return replace(newborn, seconds=time.monotonic() - begun)
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from drafter.config import GRAPH
+from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
 from drafter.delivery import delivery
 from drafter.extras import how_to_install
 from drafter.model import MemoryEncoder
@@ -61,7 +61,7 @@ class Making:
     """How a drafter is made for a target that has none."""
 
     folder: Path
-    """Where drafters that were made are kept."""
+    """The folder that holds all drafters that were made here."""
     budget: int
     """Bytes that one may take on a device."""
     questions: Sequence[str]
@@ -185,11 +185,17 @@ def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None
         advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
         _say(f"no drafter: {error.name} is missing, so none can be made: {advice}")
         return None, None
+    folder = kept_drafter(model, making.budget, making.folder)
+    if folder is not None and folder.is_dir():
+        try:
+            read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
+            return folder, None
+        except DrafterError as error:
+            _say(f"it is made again: {error}")
     with _timed_step(f"loading {model}{stored_size(Path(model))}"):
         target = load_target(model)
     folder = kept_drafter(model, making.budget, making.folder)
-    if folder.is_dir():
-        return folder, target
+    assert folder is not None  # The model is here now.
     try:
         with _timed_step(f"making a drafter for {target.name}, which takes a minute or two, once"):
             made = make_drafter(target, model, folder, making.questions, making.budget)

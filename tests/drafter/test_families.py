@@ -57,7 +57,7 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
-"""As in Llama 3.1, whose text was 8,192 tokens long before it was scaled."""
+"""The scaling of Llama 3.1, in small."""
 YARN = {"rope_type": "yarn", "rope_theta": 10_000.0, "factor": 4.0, "original_max_position_embeddings": 64}
 FAMILIES = {
     "llama": LlamaConfig(**SHAPE, tie_word_embeddings=False),
