@@ -117,7 +117,7 @@ class RemoteSource:
         self.kind: Kind = self.remote.kind
         self.options = options_of(self.remote)
         self.chat: CompletionsClient | None = None
-        """Set by `client`, unless only a verifier can be at the address."""
+        """Set by `client`. A verifier is asked over it in plain text where this device has no drafter for its model."""
         self.token_place: str | None = None
         """The place where its token was found, in words. Set by `client`; None if there is no token."""
         self._client: VerifierClient | None = None
@@ -133,7 +133,7 @@ class RemoteSource:
                 token = await beside(lambda: self._remotes.token(self.name))
                 self.token_place = self._remotes.token_place(self.remote) if token else None
                 self._client = VerifierClient(url, token, options=self.options)
-                self.chat = None if self.kind == "verifier" else CompletionsClient(url, token, options=self.options)
+                self.chat = CompletionsClient(url, token, options=self.options)
             except (ConfigError, Misconfigured) as error:
                 self._trouble = f"the server {self.name} cannot be used: {str(error).rstrip('.')}"
                 raise SourceFailed(self._trouble) from None

@@ -73,7 +73,7 @@ class Marks:
         """The conversation's next question with a mark behind each name."""
         question = _MARK.sub("", question)
         out, at = [], 0
-        for start, end in names(question):
+        for start, end in self.found(question):
             name = question[start:end]
             if name not in self._of_name:
                 mark = MARKS[self._count % len(MARKS)]
@@ -82,6 +82,10 @@ class Marks:
             out += [question[at:end], self._of_name[name]]
             at = end
         return "".join([*out, question[at:]])
+
+    def found(self, question: str) -> list[tuple[int, int]]:
+        """Beginnings and ends of the names that get a mark."""
+        return names(question)
 
     def said(self, answer: str) -> str:
         """An answer with the marks of the names in it. Part of a word is no name, and of two the longer one counts."""
@@ -97,9 +101,9 @@ class Marks:
         return _MARK.sub(lambda found: names_of.get(found.group(), ""), said)
 
 
-def marked(messages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """A conversation, (role, text), as a model reads and says it."""
-    marks = Marks()
+def marked(messages: Iterable[tuple[str, str]], marks: Marks | None = None) -> list[tuple[str, str]]:
+    """A conversation, (role, text), as a model reads and says it. `marks`: of its names, before its first question."""
+    marks = marks or Marks()
     roles: dict[str, Callable[[str], str]] = {"user": marks.read, "assistant": marks.said}
     return [(role, roles[role](text) if role in roles else text) for role, text in messages]
 

@@ -5,15 +5,17 @@ Every conversation is a function of (seed, index) alone, so a killed run continu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from drafter.guide import prompt
 from drafter.guide.flags import flags_of
-from drafter.guide.names import Marks
+from drafter.guide.names import Marks, marked
 from drafter.guide.pages import Pages
 from drafter.guide.search import Hit, platforms_of
 from recipes.shell_guide import phrasing
@@ -36,6 +38,8 @@ ALONE = 0.62
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
 LEFT_OUT = 0.35
 """How often the wordings of the question itself are left out of the search, as if nobody had thought of them."""
+MISSED = 0.25
+"""Share of names without a mark."""
 WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.12, 0.14, 0.04, 0.04
 """Shares of prompts without the best example, in another order, with those of another question, with none. Who learns
 from good examples only believes bad ones."""
@@ -51,6 +55,24 @@ class Turn:
     """The answer ends with the name of the closest page."""
     wordings: frozenset[int] = frozenset()
     """Wordings of the index that the question was drawn with."""
+
+
+class MissedMarks(Marks):
+    """The marks of a conversation in which some names have none, as if nobody had known that they are names.
+
+    Which ones depends on `seed` and the name alone. In use, no rule finds all names, and a model that always read marks
+    cannot copy a name of several tokens.
+    """
+
+    def __init__(self, seed: int, questions: Iterable[str] = ()) -> None:
+        self._seed = seed
+        super().__init__(questions)
+
+    def found(self, question: str) -> list[tuple[int, int]]:
+        return [(start, end) for start, end in super().found(question) if not self._missed(question[start:end])]
+
+    def _missed(self, name: str) -> bool:
+        return zlib.crc32(f"{self._seed} {name}".encode()) < MISSED * 2**32
 
 
 class Mixture:
@@ -77,7 +99,18 @@ class Mixture:
         self._seed = seed
 
     def draw(self, index: int) -> list[Message]:
-        """Conversation number `index`, with a system message before each question."""
+        """Conversation number `index`, with a system message before each question.
+
+        The names in the system messages have their marks, as for the target. Those in questions and answers have none.
+        """
+        return self._draw_with(index, Marks)
+
+    def read(self, index: int) -> list[Message]:
+        """Conversation number `index` as the target reads and says it, with marks, but for some that were missed."""
+        seed = self._seed * 1_000_003 + index
+        return marked(self._draw_with(index, partial(MissedMarks, seed)), MissedMarks(seed))
+
+    def _draw_with(self, index: int, marks: Callable[[list[str]], Marks]) -> list[Message]:
         rng = np.random.default_rng([self._seed, index])
         platform = str(rng.choice(list(PLATFORMS), p=list(PLATFORMS.values())))
         episodes = 1 if rng.random() < ALONE else 1 + int(rng.geometric(0.55))
@@ -88,7 +121,8 @@ class Mixture:
             answer = turn.answer
             if turn.needs_pages and hits:
                 answer += f" The closest page that I have is `{hits[0].page.name}`."
-            system = prompt.system(hits, platforms_of(platform)[0], Marks(one.question for one in turns[: number + 1]))
+            named = marks([one.question for one in turns[: number + 1]])
+            system = prompt.system(hits, platforms_of(platform)[0], named)
             messages += [("system", system), ("user", turn.question), ("assistant", answer)]
         return messages
 

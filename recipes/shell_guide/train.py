@@ -29,7 +29,6 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
-from drafter.guide.names import marked
 from drafter.training.muon import Muon
 from drafter.training.precision import autocast
 from recipes.shell_guide import segment_attention
@@ -45,8 +44,8 @@ AVERAGE = 0.997
 class Source(Protocol):
     """A source of conversations, by number."""
 
-    def draw(self, index: int) -> list[Message]:
-        """Conversation number `index`."""
+    def read(self, index: int) -> list[Message]:
+        """Conversation number `index`, as the target reads and says it."""
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
@@ -74,7 +73,7 @@ def pack(source: Source, tokenizer: PreTrainedTokenizerBase, step: int, tokens: 
     learn: list[bool] = []
     lengths: list[int] = []
     for index in range(step * per_step, (step + 1) * per_step):
-        read, counts = encode(tokenizer, marked(source.draw(index)))
+        read, counts = encode(tokenizer, source.read(index))
         room = tokens - len(ids)
         ids += read[:room]
         learn += counts[:room]

@@ -7,8 +7,8 @@ from contextlib import redirect_stderr
 
 import pytest
 
+from drafter import progress
 from drafter.progress import stage, track
-from drafter.training import progress
 
 
 class Clock:

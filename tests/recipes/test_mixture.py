@@ -14,11 +14,12 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.exactness import TARGET
+from drafter.guide.names import MARKS, names
 from recipes.shell_guide.conversations import evaluation_questions
 from recipes.shell_guide.everyday import normalise
 from recipes.shell_guide.grammar.talk import read_talk
 from recipes.shell_guide.index import main as write_index
-from recipes.shell_guide.mixture import Mixture
+from recipes.shell_guide.mixture import MISSED, Mixture
 from recipes.shell_guide.train import AHEAD, Drawing, pack
 
 pytestmark = pytest.mark.training
@@ -139,3 +140,21 @@ def test_a_program_that_exists_is_never_called_unknown(mixture: Mixture, drawn) 
         for role, text in messages:
             if role == "assistant" and text.startswith("I know no program"):
                 assert text.split("`")[1] not in known
+
+
+def test_some_names_have_no_mark_the_same_ones_wherever_they_stand(mixture: Mixture) -> None:
+    marks, missed, found = set(MARKS), 0, 0
+    for index in range(DRAWS):
+        plain, read = mixture.draw(index), mixture.read(index)
+        assert [role for role, _ in plain] == [role for role, _ in read]
+        for (role, before), (_, after) in zip(plain, read):
+            if role != "user":
+                continue
+            assert "".join(letter for letter in after if letter not in marks) == before
+            there = names(before)
+            found += len(there)
+            missed += len(there) - sum(letter in marks for letter in after)
+        seen = {letter for role, text in read if role == "user" for letter in text if letter in marks}
+        said = {letter for role, text in read if role != "user" for letter in text if letter in marks}
+        assert said <= seen, "an answer says no mark that no question has"
+    assert found > 50 and abs(missed / found - MISSED) < 0.1

@@ -41,7 +41,7 @@ def drafted(opened: Assistant, text: str = DRAFT, verified: int = 0) -> Message:
     """A stored answer that was written offline, but for its first tokens."""
     conversation = opened.store.conversations.create("offline").id
     answer = opened.store.messages.ask(conversation, QUESTION, parent_id=None)
-    tokens = opened._drafter.text.encode(text)
+    tokens = opened._drafters.first.text.encode(text)
     provenance = [at < verified for at in range(len(tokens))]
     opened.store.messages.finish(answer.id, tokens, provenance, text, "done", {})
     return opened.store.messages.get(answer.id)
@@ -142,7 +142,7 @@ async def test_one_that_was_cut_off_offline_goes_on_as_a_new_answer(drafter: Dra
         await until_connected(opened)
         conversation = opened.store.conversations.create("offline").id
         answer = opened.store.messages.ask(conversation, QUESTION, parent_id=None)
-        tokens = opened._drafter.text.encode(DRAFT)
+        tokens = opened._drafters.first.text.encode(DRAFT)
         opened.store.messages.finish(answer.id, tokens, [False] * len(tokens), DRAFT, "stopped", {})
         heard = Heard()
         async with aclosing(opened.resume(answer.id)) as events:

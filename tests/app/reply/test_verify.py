@@ -43,7 +43,7 @@ def drafted(opened: Assistant, tokens: tuple[int, ...], verified: int = 0) -> Me
     question = opened.store.messages.add(conversation, "user", QUESTION, parent_id=None, status="done")
     answer = opened.store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
     provenance = [at < verified for at in range(len(tokens))]
-    opened.store.messages.finish(answer.id, tokens, provenance, opened._drafter.text.decode(tokens), "done", {})
+    opened.store.messages.finish(answer.id, tokens, provenance, opened._drafters.first.text.decode(tokens), "done", {})
     return opened.store.messages.get(answer.id)
 
 
