@@ -113,6 +113,9 @@ class EmptyOutbox:
 class StreamingCore:
     """Answers every question with the same text, a round of drafted and verified tokens at a time."""
 
+    offer = None
+    """Nobody offers a small model."""
+
     def __init__(self, store: Store, text: str, tokens_per_second: float) -> None:
         self.store, self.outbox = store, EmptyOutbox(store)
         self._text = text
