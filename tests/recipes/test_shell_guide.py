@@ -272,7 +272,7 @@ class Messages:
     def __init__(self, source):
         self.source = source
 
-    def draw(self, index):
+    def read(self, index):
         turns = self.source.draw(index)
         return [
             message
@@ -284,7 +284,7 @@ class Messages:
 def test_the_loss_counts_answers_and_nothing_else(source, tokenizer):
     end = tokenizer.eos_token_id
     for index in range(60):
-        messages = Messages(source).draw(index)
+        messages = Messages(source).read(index)
         ids, learn = encode(tokenizer, messages)
         assert tokenizer.decode(ids) == "".join(f"<|{role}|>{text}<|end|>" for role, text in messages)
         spans = [
@@ -322,7 +322,7 @@ def test_a_packed_conversation_is_as_if_alone(source, tokenizer, monkeypatch, lo
     assert sum(counts) == ROW and 2 < sum(count > 0 for count in counts) < 9, "the row is full before the step's last"
     for number, count in enumerate(count for count in counts if count):
         span = slice(begin, begin + count)
-        ids, learn = encode(tokenizer, source.draw(9 + number))
+        ids, learn = encode(tokenizer, source.read(9 + number))
         assert batch["ids"][0, span].tolist() == ids[:count]
         assert batch["learn"][0, span].tolist() == learn[:count]
         assert begin + count == ROW or count == len(ids)
