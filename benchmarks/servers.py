@@ -260,7 +260,8 @@ def main() -> None:
 def servers(arguments: argparse.Namespace, endless: Path) -> Iterator[Server]:
     """The servers to try."""
     checkpoints = (str(TARGET), str(endless))
-    own = (sys.executable, "-m", "app.cli", "serve", "--model", "{model}", "--host", "127.0.0.1", "--port", "{port}")
+    own = (sys.executable, "-m", "app.cli", "serve", "--model", "{model}", "--no-drafter")
+    own += ("--host", "127.0.0.1", "--port", "{port}")
     with tempfile.NamedTemporaryFile("w", suffix=".key") as file:
         file.write(KEY)
         file.flush()
