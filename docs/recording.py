@@ -24,10 +24,10 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-QUESTION = "examples of grep"
+QUESTION = "examples of git commit"
 CUT_AFTER = 20
 """Characters."""
-OFFLINE = "How do I unpack a .tar.gz file?"
+OFFLINE = "How much disk space is left?"
 PATIENCE_SECONDS = 60.0
 EVERY_SECONDS = 0.1
 LONGEST_SECONDS = 1.0

@@ -28,8 +28,8 @@ EARLIER = (
     "undo the last git commit",
     "which port is open",
 )
-FIRST = "how do I unpack a .tar.gz file?"
-QUESTION = "examples of ffmpeg"
+FIRST = "how do I unpack photos.tar.gz"
+QUESTION = "examples of git commit"
 SIZE = (112, 34)
 SOLID, GHOST = 60, 12
 """Least characters of each kind."""

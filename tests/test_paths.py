@@ -25,9 +25,18 @@ OTHERS = {"SessionCreation", "ModalScreen"}
 """Classes of other programs."""
 
 
+@cache
+def ignored() -> tuple[str, ...]:
+    """The folders that git ignores: programs make them."""
+    lines = (REPOSITORY / ".gitignore").read_text().splitlines()
+    return tuple(line.strip("/") for line in lines if line.startswith("/") and line.endswith("/"))
+
+
 def is_there(path: str) -> bool:
     """`NAME`, `DIR` and `NNN` stand for anything; a `*` for any part of a name."""
     path = path.rstrip("./-")
+    if any(path == folder or path.startswith(f"{folder}/") for folder in ignored()):
+        return True
     if re.search(r"NAME|DIR|NNN", path):
         return (REPOSITORY / path).parent.exists()
     if "*" in path:

@@ -86,6 +86,12 @@ _NUMBER_AFTER = tuple(
     for kind, words in (("port", "ports?"), ("pid", "pid|process(?: id)?"), ("mode", "mode|permissions?|rights"))
 )
 """Words before a number that say what it is."""
+AMOUNTS = frozenset({
+    "age", "clock", "column", "count", "date", "ext", "line", "mode", "number", "port", "seconds", "size",
+})  # fmt: skip
+"""Types that a command may type in another way than a question says them."""
+SURE = 0.5
+"""From this weight on, a thing without a hyphen is one that the question names."""
 _ENDINGS = frozenset({
     "txt", "md", "csv", "tsv", "json", "xml", "yaml", "yml", "log", "py", "sh", "js", "ts", "css", "html", "htm", "c",
     "h", "cpp", "rs", "go", "java", "rb", "php", "jpg", "jpeg", "png", "gif", "svg", "webp", "bmp", "tiff", "heic",
@@ -139,11 +145,13 @@ _VERSION = re.compile(r"\bv?\d+(?:\.\d+)+\b")
 _NUMBER = re.compile(rf"(?<![\w.+-])(?:\d+|{_SPOKEN})(?![\w.-]*\w)", re.I)
 _WORD = re.compile(r"[^\s\"'`,;()<>|&?!]+")
 _PATH = re.compile(r"~?/.*|\.{1,2}/.*|[^/]+/.*|~")
-_FILE_ENDING = re.compile(r"(?<=[\w)\]])(?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2}$")
+_FILE_ENDING = re.compile(r"(?<=[\w)\]])(?:\.(?:7z|[A-Za-z][A-Za-z0-9]{0,7})){1,2}$")
 _DOTFILE = re.compile(r"\.[A-Za-z][\w-]+(?:\.[\w-]+)*")
 _HEX = re.compile(r"(?=.*\d)[0-9a-f]{7,40}")
 _NAME_LIKE = re.compile(r"\w*[\d_]\w*|.*[a-z][A-Z].*|[\w.]+(?:[-:@/+][\w.]+)+|[A-Z]{2,}")
 _UPPER = re.compile(r"[A-Z][A-Z0-9_]+")
+_CALLED_SO = re.compile(r"(?=\S{3})(?!\*\.[a-z]+$)(?=.*[a-z])\S+")
+"""What gets a mark: three characters or more with a small letter, no space, and not `*.log`, which is a few tokens."""
 _NOTHING: Mapping[str, Value] = MappingProxyType({})
 
 
@@ -185,8 +193,8 @@ def named(question: str, known: Callable[[str], bool], program: Callable[[str], 
 
     `known`: whether the index has a word. `program`: whether it is mostly the name of a program.
 
-    >>> [(one.text, max(one.kinds, key=one.kinds.get)) for one in named("copy a.pdf to /srv/in", bool, bool)]
-    [('a.pdf', 'file'), ('/srv/in', 'folder')]
+    >>> [(one.text, one.kinds["folder"]) for one in named("copy a.pdf to /srv/in", bool, bool)]
+    [('a.pdf', 0.4), ('/srv/in', 1.0)]
     """
     reading = _Reading(question[:READ_CHARACTERS])
     reading.quoted()
@@ -198,6 +206,22 @@ def named(question: str, known: Callable[[str], bool], program: Callable[[str], 
     reading.words(known, program)
     reading.numbers()
     return sorted(reading.found, key=lambda one: one.at)
+
+
+def called(things: Iterable[Named]) -> list[tuple[int, int]]:
+    """Beginnings and ends of the things that a command types letter by letter: no amounts, and no kinds of files.
+
+    >>> question = "when did user ofelia log in last, 'disk full' 5 times, *.log"
+    >>> [question[start:end] for start, end in called(named(question, str.isascii, bool))]
+    ['ofelia']
+    """
+    return [
+        (one.at, one.at + len(one.text))
+        for one in things
+        if _CALLED_SO.fullmatch(one.text)
+        and (one.weight >= SURE or "-" in one.text)
+        and all(one.kinds.get(amount, 0.0) < max(one.kinds.values()) for amount in AMOUNTS)
+    ]
 
 
 class _Reading:

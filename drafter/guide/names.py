@@ -9,7 +9,8 @@ A small model copies a word of one token with ease, and loses its way in names o
 (`MARKS`, a token each); what a person reads and what is stored has names.
 
 Names are paths, names of files without their ending, of hosts and of branches, addresses, and numbers from three digits
-on. The marks of a conversation go round: a ninth name takes the mark of the first one.
+on; with pages to read, also what a question calls the name of something (`drafter/guide/mentions.py`: "user ofelia").
+The marks of a conversation go round: a ninth name takes the mark of the first one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MARKS = tuple(map(chr, range(0xFDD1, 0xFDD9)))
 
 _MARK = re.compile(f"([{MARKS[0]}-{MARKS[-1]}])")
 _WORD = re.compile(r"[^\s\"'`,;()<>|&=*?!$\[\]{}\\]+")
-_ENDING = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,4}){1,2}$")
+_ENDING = re.compile(r"(?:\.(?:7z|[A-Za-z][A-Za-z0-9]{0,4})){1,2}$")
 _LIKE_A_NAME = re.compile(r"\d|_|/|\w[.@]\w|[a-z][A-Z]")
 _NUMBER = re.compile(r"\d{1,2}(?::\d\d){0,2}")
 """A small number or a time of the day, which a command may type in another way."""
@@ -38,9 +39,12 @@ NO_NAMES = frozenset({
 })  # fmt: skip
 """Words that look like names and are none."""
 
+Spans = list[tuple[int, int]]
+"""Beginnings and ends of words in a question, from first to last."""
 
-def names(question: str) -> list[tuple[int, int]]:
-    """Beginnings and ends of the names in a question, from first to last."""
+
+def names(question: str) -> Spans:
+    """The words of a question that look like names."""
     found = []
     for word in _WORD.finditer(question):
         text, start = word.group().rstrip(".:"), word.start()
@@ -54,9 +58,13 @@ def names(question: str) -> list[tuple[int, int]]:
 
 
 class Marks:
-    """The names of a conversation up to a question, and the mark of each."""
+    """The names of a conversation up to a question, and the mark of each.
 
-    def __init__(self, questions: Iterable[str] = ()) -> None:
+    `called`: what else in a question gets a mark, beside the words that look like names.
+    """
+
+    def __init__(self, questions: Iterable[str] = (), called: Callable[[str], Spans] = lambda question: []) -> None:
+        self._called = called
         self._of_name: dict[str, str] = {}
         self._count = 0
         for question in questions:
@@ -83,9 +91,15 @@ class Marks:
             at = end
         return "".join([*out, question[at:]])
 
-    def found(self, question: str) -> list[tuple[int, int]]:
-        """Beginnings and ends of the names that get a mark."""
-        return names(question)
+    def found(self, question: str) -> Spans:
+        """The names that get a mark."""
+        found = names(question)
+        apart = [
+            (start, end)
+            for start, end in self._called(question)
+            if all(end <= first or last <= start for first, last in found)
+        ]
+        return sorted(found + apart)
 
     def said(self, answer: str) -> str:
         """An answer with the marks of the names in it. Part of a word is no name, and of two the longer one counts."""

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import Any
 
 from drafter.config import DrafterCorrupt, DrafterMissing
-from drafter.guide.mentions import Named, named
+from drafter.guide.mentions import Named, called, named
 from drafter.guide.outline import unfilled
 from drafter.guide.synonyms import STOP_WORDS
 from drafter.guide.words import term, terms
@@ -196,6 +196,10 @@ class Pages:
         """What a question names."""
         shares = self.distinct_shares
         return named(question, self._means_something, lambda word: shares.get(word, 0.0) >= DISTINCT)
+
+    def called(self, question: str) -> list[tuple[int, int]]:
+        """Beginnings and ends of what a question calls something by, which gets a mark too. Programs get none."""
+        return called(one for one in self.named(question) if one.text.lower() not in self.names)
 
     def _means_something(self, word: str) -> bool:
         """Whether the index has a word, or one that a slip of the keyboard made it of."""

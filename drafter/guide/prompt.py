@@ -22,7 +22,7 @@ from drafter.guide.pages import Pages
 from drafter.guide.search import Hit, search
 from drafter.guide.words import terms
 
-NAME, VERSION = "pages", 4
+NAME, VERSION = "pages", 5
 """What an artefact calls this recipe."""
 WITHOUT_NAMES = 3
 """The version of it that marks no names (`drafter/guide/names.py`)."""
@@ -48,6 +48,12 @@ _LINKS = re.compile(
 )
 _POINTS_BACK = re.compile(r"\b(?:it|its|them|their|that|those|one|ones|same|instead)\b", re.I)
 _FEW_TERMS = 3
+_EXAMPLES_OF = re.compile(
+    r"\W*(?:(?:please )?(?:can you )?(?:show|give|list) (?:me )?)?(?:some |a few |more |common |usage |typical )*"
+    r"examples? (?:of|for|on|with)(?: how to use| using)?(?: the)? `?([a-z0-9][\w.+ -]*?)`?"
+    r"(?: command| program)?(?: please)?\W*",
+    re.I,
+)
 
 
 def goes_on(question: str) -> bool:
@@ -71,7 +77,8 @@ def earlier(questions: Sequence[str]) -> str:
 
 def find(pages: Pages, questions: Sequence[str], platforms: Sequence[str], without: Collection[int] = ()) -> list[Hit]:
     """The examples for the last of the questions of a conversation, best first. `without`: as for `search`."""
-    hits = search(pages, questions[-1], platforms, EXAMPLES + 2, without, before=earlier(questions))
+    hits = of_page(pages, questions[-1], platforms)
+    hits = hits or search(pages, questions[-1], platforms, EXAMPLES + 2, without, before=earlier(questions))
     fitting: list[Hit] = []
     left = CHARACTERS
     for hit in hits:
@@ -79,6 +86,13 @@ def find(pages: Pages, questions: Sequence[str], platforms: Sequence[str], witho
             fitting.append(hit)
             left -= len(line(hit)) + 1
     return fitting
+
+
+def of_page(pages: Pages, question: str, platforms: Sequence[str]) -> list[Hit]:
+    """All examples of a page, in its order, for a question that wants examples of a program; else none."""
+    asked = _EXAMPLES_OF.fullmatch(question)
+    page = None if asked is None else pages.find(asked[1].lower(), platforms)
+    return [] if page is None else [Hit(page, example, 1.0) for example in page.examples]
 
 
 def line(hit: Hit) -> str:
@@ -125,7 +139,7 @@ class Prompt:
 
     def marks(self, questions: Iterable[str] = ()) -> Marks:
         """The marks of a conversation's names after these questions."""
-        return Marks(questions) if self.marks_names else NoMarks()
+        return Marks(questions, self.pages.called) if self.marks_names else NoMarks()
 
     def asked_as(self, questions: Sequence[str]) -> list[tuple[str, str]]:
         """The messages that stand before the answer to the last of these questions. Raises `DrafterCorrupt`."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from drafter.guide import prompt
 from drafter.guide.flags import flags_of
-from drafter.guide.names import Marks, marked
+from drafter.guide.names import Marks, Spans, marked
 from drafter.guide.pages import Pages
 from drafter.guide.search import Hit, platforms_of
 from recipes.shell_guide import phrasing
@@ -38,7 +38,7 @@ ALONE = 0.62
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
 LEFT_OUT = 0.35
 """How often the wordings of the question itself are left out of the search, as if nobody had thought of them."""
-MISSED = 0.25
+MISSED = 0.15
 """Share of names without a mark."""
 WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.12, 0.14, 0.04, 0.04
 """Shares of prompts without the best example, in another order, with those of another question, with none. Who learns
@@ -64,11 +64,11 @@ class MissedMarks(Marks):
     cannot copy a name of several tokens.
     """
 
-    def __init__(self, seed: int, questions: Iterable[str] = ()) -> None:
+    def __init__(self, seed: int, questions: Iterable[str], called: Callable[[str], Spans]) -> None:
         self._seed = seed
-        super().__init__(questions)
+        super().__init__(questions, called)
 
-    def found(self, question: str) -> list[tuple[int, int]]:
+    def found(self, question: str) -> Spans:
         return [(start, end) for start, end in super().found(question) if not self._missed(question[start:end])]
 
     def _missed(self, name: str) -> bool:
@@ -103,12 +103,13 @@ class Mixture:
 
         The names in the system messages have their marks, as for the target. Those in questions and answers have none.
         """
-        return self._draw_with(index, Marks)
+        return self._draw_with(index, partial(Marks, called=self.pages.called))
 
     def read(self, index: int) -> list[Message]:
         """Conversation number `index` as the target reads and says it, with marks, but for some that were missed."""
         seed = self._seed * 1_000_003 + index
-        return marked(self._draw_with(index, partial(MissedMarks, seed)), MissedMarks(seed))
+        marks = partial(MissedMarks, seed, called=self.pages.called)
+        return marked(self._draw_with(index, marks), marks([]))
 
     def _draw_with(self, index: int, marks: Callable[[list[str]], Marks]) -> list[Message]:
         rng = np.random.default_rng([self._seed, index])

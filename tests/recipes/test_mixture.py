@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.exactness import TARGET
-from drafter.guide.names import MARKS, names
+from drafter.guide.names import MARKS, Marks
 from recipes.shell_guide.conversations import evaluation_questions
 from recipes.shell_guide.everyday import normalise
 from recipes.shell_guide.grammar.talk import read_talk
@@ -151,7 +151,7 @@ def test_some_names_have_no_mark_the_same_ones_wherever_they_stand(mixture: Mixt
             if role != "user":
                 continue
             assert "".join(letter for letter in after if letter not in marks) == before
-            there = names(before)
+            there = Marks(called=mixture.pages.called).found(before)
             found += len(there)
             missed += len(there) - sum(letter in marks for letter in after)
         seen = {letter for role, text in read if role == "user" for letter in text if letter in marks}

@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 from app.tui.widgets.first_look import FirstLook
 
 EXAMPLES = (
-    "How do I unpack a .tar.gz file?",
+    "How do I unpack photos.tar.gz?",
     "Which folders take up the most space?",
     "Make a script executable",
 )

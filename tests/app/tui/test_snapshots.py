@@ -52,7 +52,7 @@ def test_ghost_text_after_solid_text(store: Store, snap_compare: Any, width: int
     app = OutriderApp(ScriptedCore(store, [running]))
 
     async def play(pilot: Pilot[None]) -> None:
-        await type_question(pilot, "How do I unpack a .tar.gz file?")
+        await type_question(pilot, "How do I unpack photos.tar.gz?")
         await wait_until(pilot, lambda: pilot.app.screen.query_one(AnswerView).turn.reply.ghost != "")
         await pilot.app.screen.query_one(AnswerView).flush()
         await pilot.pause()
@@ -175,7 +175,7 @@ def test_the_panel(store: Store, snap_compare: Any, width: int, theme: str) -> N
     async def play(pilot: Pilot[None]) -> None:
         if theme == "light":
             await pilot.press("f2")
-        await type_question(pilot, "How do I unpack a .tar.gz file?")
+        await type_question(pilot, "How do I unpack photos.tar.gz?")
         screen = pilot.app.screen
         await wait_until(pilot, lambda: any(not one.turn.running and one.drawn for one in screen.query(AnswerView)))
         await pilot.press("f3")
