@@ -50,6 +50,7 @@ COMMANDS = {
         "rephrased": "everyday --questions tests/data/everyday_rephrased.jsonl",
         "behaviour": "behaviour",
         "execution": "execution",
+        "learning": "learning",
         "retrieval": "retrieval",
         "network": "network",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
@@ -253,6 +254,35 @@ def second_stage_table(documents: Documents) -> str:
     return page([table(["second stage", "tokens/s", "over none", "tokens a step"], lines)], document)
 
 
+def learning_table(documents: Documents) -> str:
+    if "learning" not in documents:
+        return ""
+    document = documents["learning"]
+    ways = ("as it came", "learnt", "oracle")
+    lines = []
+    for after in sorted({row["requests"] for row in document["rows"]}):
+        rows = [row for row in document["rows"] if row["requests"] == after]
+        lines.append(
+            [
+                str(after),
+                *(_over_seeds([row[way][figure] for row in rows], form) for figure, form in FIGURES for way in ways),
+                f"{sum(row['cpu_seconds'] for row in rows) / len(rows):.0f} s",
+            ]
+        )
+    head = [f"{figure}, {way}" for figure in ("tau", "first guess") for way in ways]
+    return page([table(["requests before", *head, "CPU"], lines)], document)
+
+
+FIGURES = (("tau", "{:.2f}"), ("first", "{:.1%}"))
+"""Figures of a row of `benchmarks.learning`, and how they are written."""
+
+
+def _over_seeds(values: Sequence[float], form: str) -> str:
+    """The mean, and the least and most of several."""
+    mean = form.format(sum(values) / len(values))
+    return f"{mean} ({form.format(min(values))} to {form.format(max(values))})"
+
+
 def draft_step_table(documents: Documents) -> str:
     if "draft_step" not in documents:
         return ""
@@ -292,6 +322,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "ablations": _ablations,
     "single_device": single_device_table,
     "second_stage": second_stage_table,
+    "learning": learning_table,
     "draft_step": draft_step_table,
     "answers": answers_table,
     "retrieval": retrieval_table,

@@ -156,6 +156,11 @@ class DraftContext:
         self.read = waiting if waiting > ROUND else 0
         return tree
 
+    def run_again(self, tokens: Sequence[int]) -> None:
+        """Run the tokens without rows, and `tokens`, as if these had been drafted. Commits nothing."""
+        self._forget_ahead()
+        self._cache.run_tokens(tokens)
+
     # ---- drafting ahead ----------------------------------------------------------------------------------------------
 
     def outcomes(self, acceptance: Acceptance | None = None, final: Collection[int] = ()) -> list[Outcome]:

@@ -15,7 +15,7 @@ from drafter.guide.prompt import Prompt
 from drafter.guide.recipe import open_prompt
 from drafter.ngram import NGramIndex
 from drafter.second_stage import SecondStage
-from drafter.step import DraftStep, StepGraph
+from drafter.step import Correction, DraftStep, StepGraph
 from drafter.text import ChatText
 
 Runtime = Literal["onnx", "torch"]
@@ -41,6 +41,8 @@ class Drafter:
         """The drafter understands only memory of this digest."""
         self.memory_layers = config.memory_layers
         """(heads, size) of each memory row."""
+        self.version = 0
+        """Number of the version of what it learnt that drafts now; 0: none."""
         self._step = step
         self._folder = folder
 
@@ -85,6 +87,21 @@ class Drafter:
     def independent_rows(self) -> bool:
         """True if the second stage can be used when the drafter writes alone; see `DraftStep.independent_rows`."""
         return self._step.independent_rows
+
+    @property
+    def correctable(self) -> bool:
+        """Whether it can draft with a correction of its logits."""
+        return isinstance(self._step, StepGraph) and self.config.correctable
+
+    def correct(self, correction: Correction | None, version: int) -> None:
+        """Draft with this correction from the next step on, which is that `version`; None: with none.
+
+        Raises `ValueError` if it takes none.
+        """
+        if not isinstance(self._step, StepGraph) or not self.config.correctable:
+            raise ValueError("this drafter takes no correction")
+        self._step.correction = Correction.none(self.config) if correction is None else correction
+        self.version = version
 
     def datastore(self) -> NGramIndex:
         """The texts of the drafter's datastore, for its second stage. Built anew at each call; empty if there is none.

@@ -371,3 +371,19 @@ def m009_attachments(database: sqlite_utils.Database) -> None:
             SELECT RAISE(ABORT, 'a finished message never changes');
         END;
     """)
+
+
+# How an answer was drafted (`storage/replays.py`). A round is two little-endian uint32.
+
+
+@migration
+def m010_replays(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        CREATE TABLE replays (
+            message_id TEXT PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            digest BLOB NOT NULL,
+            prompt INTEGER NOT NULL CHECK (prompt > 0),
+            rounds BLOB NOT NULL CHECK (length(rounds) % 8 = 0)
+        );
+        CREATE INDEX replays_by_digest ON replays (digest);
+    """)

@@ -17,7 +17,8 @@ from typing import BinaryIO
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(file: BinaryIO) -> bool:
+    def try_lock(file: BinaryIO) -> bool:
+        """Lock an open file until it is closed. False: another process has locked it."""
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -26,7 +27,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(file: BinaryIO) -> bool:
+    def try_lock(file: BinaryIO) -> bool:
+        """Lock an open file until it is closed. False: another process has locked it."""
         try:
             # flock and not lockf: it belongs to this open file, so that two stores of one process see each other.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -49,7 +51,7 @@ class Owner:
         if self._file is None:
             file = (self._folder / (self._prefix + self.name)).open("xb")
             try:
-                if not _try_lock(file):
+                if not try_lock(file):
                     raise OSError(f"{file.name} was locked by another program as soon as it was there")
             except BaseException:
                 file.close()
@@ -64,7 +66,7 @@ class Owner:
             if path.name.startswith(self._prefix) and path.name != self._prefix + self.name:
                 try:
                     with path.open("r+b") as file:
-                        dead = _try_lock(file)
+                        dead = try_lock(file)
                 except FileNotFoundError:
                     continue
                 except PermissionError:

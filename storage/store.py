@@ -12,6 +12,7 @@ from storage.database import Database
 from storage.memory import Memories
 from storage.messages import Messages
 from storage.queue import Queue
+from storage.replays import Replays
 from storage.search import FullTextSearch
 from storage.transfer import Transfer
 
@@ -31,6 +32,7 @@ class Store:
         self.bin = Bin(self.database)
         self.queue = Queue(self.database)
         self.memory = Memories(self.database)
+        self.replays = Replays(self.database)
         self.search = FullTextSearch(self.database)
         self.transfer = Transfer(self.database)
 

@@ -15,6 +15,7 @@ from app.attachments.images import is_image
 from app.attachments.reader import one_line
 from app.attachments.renderer import data_url, described
 from app.sanitise import sanitise
+from drafter.guide.names import Marks, names_said
 from storage import Attachment, Conversation, Message, WholeConversation
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -167,6 +168,16 @@ def _folded(summary: str, shown: str) -> str:
 
 def _answer(message: Message, level: int, decoder: Callable[[], Decode | None]) -> str:
     mixed = len(set(message.provenance)) > 1
-    spans = drafted_spans(message.text, message.tokens, message.provenance, decoder() if mixed else None)
+    decode = _with_names(decoder(), message) if mixed else None
+    spans = drafted_spans(message.text, message.tokens, message.provenance, decode)
     text = sanitise(message.text)
     return render(text, spans if text == message.text else (), level)
+
+
+def _with_names(decode: Decode | None, message: Message) -> Decode | None:
+    """A function from tokens to text that puts the names of an answer in the place of their marks."""
+    names = None if decode is None else names_said(decode(message.tokens), message.text)
+    if decode is None or not names:
+        return decode
+    marks = Marks.of(names)
+    return lambda tokens: marks.shown(decode(tokens))

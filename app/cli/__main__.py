@@ -18,6 +18,7 @@ from app.cli.drafter import drafter_commands
 from app.cli.fix import fix
 from app.cli.history import history_commands
 from app.cli.keys import keys
+from app.cli.learn import learn
 from app.cli.log import log
 from app.cli.models import models
 from app.cli.options import BUDGET, Budget, Model, Remote, System, Token, fail
@@ -202,7 +203,7 @@ def ask(
     typed = "" if question == "-" else question
     question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
     if not question:
-        fail("There is no question. For example: outrider ask how do I unpack a tar archive", USAGE)
+        fail("There is no question. For example: outrider ask how do I unpack photos.tar.gz", USAGE)
     attachments: list[Attachment] = []
     if file or "@" in typed:
         from app.cli.files import files_of
@@ -238,6 +239,7 @@ def ask(
 
 
 cli.command()(verify)
+cli.command()(learn)
 cli.command()(models)
 cli.command()(keys)
 cli.command()(export)

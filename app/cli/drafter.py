@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from app.cli import completion
+from app.cli.learn import history, rollback
 from app.cli.options import BUDGET, Budget, Token
 from app.cli.settings import settings_with
 from app.exits import run
@@ -112,6 +113,9 @@ def train_drafter(
         device=device,
     )
 
+
+drafter_commands.command("history")(history)
+drafter_commands.command("rollback")(rollback)
 
 Artefact = Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: the drafter of the settings.")]
 

@@ -61,7 +61,7 @@ def _shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
 def show(settings: Settings, folders: Folders) -> None:
     """Print a line for each drafter on this device."""
     rows: list[tuple[str, str, str, str]] = []
-    for folder, how in [(Path(settings.drafter), "settings"), *((one, "made here") for one in _made(folders))]:
+    for folder, how in [(Path(settings.drafter), "settings"), *((one, "made here") for one in made_here(folders))]:
         with contextlib.suppress(DrafterError):
             rows.append(("", read_config(folder).target, _megabytes(delivered_bytes(folder)), f"{how}: {folder}"))
     for folder, config in kept(folders.fetched):
@@ -71,7 +71,8 @@ def show(settings: Settings, folders: Folders) -> None:
         print(f"{digest:<{SHORT}}  {sanitise(target):<30}  {taken:>8}  {how}")
 
 
-def _made(folders: Folders) -> list[Path]:
+def made_here(folders: Folders) -> list[Path]:
+    """The folders of the drafters that `outrider serve` made on this device."""
     return sorted(path.parent for path in folders.made.glob(f"*/{CONFIG}")) if folders.made.is_dir() else []
 
 

@@ -71,6 +71,28 @@ class Drafting:
         """Memory before this position is done without."""
         self.prepared = 0
         """Drafts that were made ahead of the last verdict."""
+        self.rounds: list[tuple[int, int]] = []
+        """For each draft since `begin`: tokens of the conversation, and how many had their memory here.
+
+        Where the server drafts, it is what this device would have drafted from.
+        """
+        self.version = 0
+        """Number of the version with which the drafter began the answer; 0: none."""
+        self._memory_ahead = 0
+        """How many tokens had their memory here when drafting ahead began."""
+
+    @property
+    def memory_digest(self) -> bytes:
+        """Digest of the memory that its drafter reads."""
+        return self._drafter.memory_digest
+
+    def calibrate(self, calibration: Calibration) -> None:
+        """Judge drafts by this from now on: the drafter is another one."""
+        self._calibration = calibration
+
+    def begin(self) -> None:
+        """An answer begins: its rounds are counted anew."""
+        self.rounds, self.version = [], self._drafter.version
 
     @property
     def memory_from(self) -> int:
@@ -108,7 +130,7 @@ class Drafting:
         `pace`: the shape of a draft after so many new tokens. Nothing follows `final` tokens. Following other tokens
         ends it.
         """
-        self.prepared = 0
+        self.prepared, self._memory_ahead = 0, self._context.memory_length
         self._halted.clear()
         self._ahead = asyncio.create_task(self._look_ahead(pace, frozenset(final)))
 
@@ -123,6 +145,7 @@ class Drafting:
 
     async def adopt(self) -> DraftTree:
         """Use the `ready` draft in place of a new one. Memory may still come while its round is in flight."""
+        self._note(self._memory_ahead)
         return await self._run(self._context.adopt)
 
     @property
@@ -217,7 +240,13 @@ class Drafting:
 
     def _draft(self, pace: Pace, sampling: DraftSampling | None) -> DraftTree:
         self._retrieve()
+        self._note(self._context.memory_length)
         return self._context.draft(pace, sampling, self._calibration)
+
+    def _note(self, memory: int) -> None:
+        """Take down what a draft is made from. One that is made again counts once."""
+        length = len(self._context.tokens)
+        self.rounds = [*self.rounds[: -1 if self.rounds and self.rounds[-1][0] == length else None], (length, memory)]
 
     def _next(self, steps: Iterator[list[int]]) -> list[int]:
         self._retrieve()
@@ -240,6 +269,7 @@ class Drafting:
 
     def _receive(self, tokens: Sequence[int], frame: Memory) -> None:
         self._follow(tokens)
+        self._note(self._context.memory_length)
         if frame.digest == self._drafter.memory_digest:
             with contextlib.suppress(MalformedMemory):  # As in `_take`.
                 self._remember(frame.start, frame.count, frame.data)

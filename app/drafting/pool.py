@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
+from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
 from app.drafting.retrieval import Retrieval
 from app.remotes.verifier_session import VerifierSession
@@ -23,13 +24,14 @@ OPEN_CONVERSATIONS = 4
 class DraftingPool:
     """Keeps the drafter's state of a few conversations, so that the next answer need not read them again.
 
-    `second_stage`: stored answers are searched for what may come next.
+    `second_stage`: stored answers are searched for what may come next. `calibrations`: those of earlier starts.
     """
 
-    def __init__(self, store: Store, *, second_stage: bool) -> None:
+    def __init__(self, store: Store, *, second_stage: bool, calibrations: Calibrations = Calibrations(None)) -> None:  # noqa: B008 - it cannot change.
         self._store = store
+        self._calibrations = calibrations
         self._second_stage = second_stage
-        self._shared: dict[bytes, tuple[Calibration, Retrieval | None]] = {}
+        self._shared: dict[bytes, tuple[Drafter, Calibration, Retrieval | None]] = {}
         """What conversations share, by the digest of their drafter's memory."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
         self._open: OrderedDict[str, tuple[Drafting, VerifierSession]] = OrderedDict()
@@ -66,6 +68,15 @@ class DraftingPool:
             retrieval.refresh()
         return self._open[conversation_id]
 
+    def recalibrate(self, drafter: Drafter) -> None:
+        """Take another calibration for this drafter, because it drafts with another version of what it learnt now."""
+        _, retrieval = self._shared_by(drafter)
+        calibration = self._calibrations.load(drafter)
+        self._shared[drafter.memory_digest] = drafter, calibration, retrieval
+        for conversation, (drafting, _) in self._open.items():
+            if self._entered[conversation][1] is drafter:
+                drafting.calibrate(calibration)
+
     def drop(self, server: object) -> list[Drafting]:
         """Drop the conversations of a server. Returns their drafting, which an answer in progress may still use."""
         of_server = [conversation for conversation, (its, _) in self._entered.items() if its is server]
@@ -80,13 +91,14 @@ class DraftingPool:
 
     async def close(self) -> None:
         """End the drafting thread. Call `quiet` first."""
-        for _, retrieval in self._shared.values():
+        for drafter, calibration, retrieval in self._shared.values():
             if retrieval is not None:
                 await retrieval.close()
+            self._calibrations.save(drafter, calibration)
         self._thread.shutdown()
 
     def _shared_by(self, drafter: Drafter) -> tuple[Calibration, Retrieval | None]:
         if drafter.memory_digest not in self._shared:
             retrieval = Retrieval(drafter, self._store) if self._second_stage else None
-            self._shared[drafter.memory_digest] = Calibration(), retrieval
-        return self._shared[drafter.memory_digest]
+            self._shared[drafter.memory_digest] = drafter, self._calibrations.load(drafter), retrieval
+        return self._shared[drafter.memory_digest][1:]

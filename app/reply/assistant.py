@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from app.concurrency import first_of
 from app.config import Settings
+from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
 from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told, marks_said
@@ -30,6 +32,7 @@ from app.reply import question
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
 from app.reply.judgement import nothing_to_verify, unverified
+from app.reply.learnt import Learnt
 from app.reply.outbox import Outbox
 from app.reply.outcome import ReplyOutcome, completed, failed, save
 from app.reply.reply import Reply
@@ -52,7 +55,8 @@ class Assistant:
     deadlines and pauses. `early`: the drafter writes what it is sure of while the verifier starts. `chosen`: the source
     of a server that was chosen for one conversation; None: `source` answers all conversations. `prompts`: the library
     of the default system prompts; None: conversations begin without one. `fixed`: settings that no conversation
-    replaces. `drafters`: where the drafters of other models are; None: `drafter` drafts for all.
+    replaces. `drafters`: where the drafters of other models are; None: `drafter` drafts for all. `learnt`: the folder
+    of what drafters learnt here; None: nobody learns.
     """
 
     def __init__(
@@ -71,12 +75,15 @@ class Assistant:
         prompts: SystemPrompts | None = None,
         fixed: Collection[str] = (),
         drafters: Drafters | None = None,
+        learnt: Path | None = None,
     ) -> None:
         self.store = store
         self._prompts, self._fixed = prompts, frozenset(fixed)
         self._unread: set[str] = set()
         """Conversations of which it was said that their system prompt is not read."""
         self._drafters = drafters or Drafters(drafter)
+        learnt = learnt if settings.learn else None
+        self._learnt = Learnt(store, learnt)
         self._settings = settings
         self._draft = draft
         self._modes = modes
@@ -87,7 +94,9 @@ class Assistant:
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are closed as soon as the answer that comes over them is complete."""
         self._closed = False
-        self._pool = DraftingPool(store, second_stage=settings.second_stage and draft)
+        self._pool = DraftingPool(
+            store, second_stage=settings.second_stage and draft, calibrations=Calibrations(learnt)
+        )
         self._reply: Reply | None = None
         self._reading = False
         """A conversation is being read for the next reply."""
@@ -427,6 +436,8 @@ class Assistant:
             settings = self._settings_of(message.id)
             drafter = await asyncio.to_thread(self._drafter_of, message.conversation_id)
             text = drafter.text
+            if await asyncio.to_thread(self._learnt.refresh, drafter):
+                self._pool.recalibrate(drafter)
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
             given = await asyncio.to_thread(
                 request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt
@@ -434,6 +445,7 @@ class Assistant:
             if (left := self._pool.left(message.conversation_id, drafter, connection)) is not None:
                 await left.quiet()
             drafting, session = self._pool.enter(message.conversation_id, drafter, connection)
+            drafting.begin()
             begun = request.begin(text, given.marks)
             generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)
             reply = Reply(generation, connection, alone=request.does != "verifies", early=self._early)
@@ -455,6 +467,8 @@ class Assistant:
         finally:
             self._reading, self._reply, self._replying_over = False, None, None
             unsaved = await save(self.store, text, request, reply, outcome)
+            if unsaved is None and reply is not None:
+                self._learnt.keep(message.id, reply.generation)
             self._close_unneeded()
             self.outbox.stir()
         if outcome.judged is not None:

@@ -87,6 +87,7 @@ async def assistant_on(
         prompts=SystemPrompts(folders),
         fixed=fixed,
         drafters=drafters_of(drafter, settings, folders),
+        learnt=folders.learnt if folders.saved else None,
     )
     assistant.follow(shown)
     async with assistant:

@@ -102,6 +102,8 @@ async def save(
         if totals.streamed is not None and not totals.rounds:
             del stats["verified"]  # It checks no drafts, so there is nothing to count.
             stats["tau"] = None
+        if version := reply.generation.drafting.version:
+            stats["learnt"] = version
         if (system := reply.generation.given.system_digest) is not None:
             stats["system"] = system
         reasoning = reply.generation.reasoning

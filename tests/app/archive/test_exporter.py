@@ -19,6 +19,7 @@ from app.archive.formats import Format
 from app.archive.html import STYLE
 from app.archive.markdown import contained
 from app.config import Settings
+from drafter.guide.names import MARKS
 from drafter.text import ChatText
 from storage import Choices, NotFound, Store
 from tests.app.archive.test_html_markdown import HOSTILE, Tags
@@ -72,6 +73,19 @@ def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypat
     start = len(text.decode(tokens[:4]))
     word = "list the files".rfind(" ", 0, start) + 1
     assert f'<span class="drafted">{"list the files"[word:]}</span>' in text_of(store, "html")
+
+
+def test_what_was_never_verified_is_shaded_where_names_have_marks(
+    store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = answered(store, answer="imported")
+    asked = store.branches.thread(conversation)[0]
+    said = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    tokens = text.encode("list a_1 and sort a_1")
+    store.messages.finish(said.id, tokens, [at < 3 for at in range(len(tokens))], "list a_1 and sort a_1", "done", {})
+    marked = lambda tokens: text.decode(tokens).replace("a_1", MARKS[0])  # noqa: E731 - as a model with marks says it.
+    monkeypatch.setattr(writing, "decoder", lambda folder: marked)
+    assert " sort a_1</span>" in text_of(store, "html") and MARKS[0] not in text_of(store, "html")
 
 
 def test_all_branches_from_where_they_part(store: Store) -> None:

@@ -1,0 +1,186 @@
+"""`outrider learn` teaches the small models from checked answers; `drafter history` and `rollback` show and undo it.
+
+stdout is data, talk goes to stderr. Exit codes: 0 ok, also if nothing better was found; 1 another process learns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.settings import settings_with
+from app.exits import FAILED, complain
+
+if TYPE_CHECKING:
+    from app.config import Folders, Settings
+    from app.drafting.learning import Learner
+    from drafter.learning.versions import Version
+    from storage import Store
+
+LOOK_SECONDS = 60.0
+"""Pause between two looks for new answers."""
+ENOUGH = 20
+"""New answers that are worth another try."""
+NICENESS = 15
+"""How far it stands back behind other programs."""
+
+
+def learn(
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on: learn whenever there is enough that is new, until Ctrl+C.")
+    ] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Erase all that was learnt on this device, and what it was learnt from.")
+    ] = False,
+) -> None:
+    """Teach the small models from the checked answers on this device.
+
+    What was learnt is used only where it is surely better. Nothing leaves the device.
+    """
+    from storage import Store
+
+    settings, folders = settings_with()
+    with Store.open(folders.database) as store:
+        if forget:
+            _forget(store, folders)
+            return
+        if not settings.learn:
+            complain("learning is switched off: `learn = false` in the settings")
+            raise typer.Exit(FAILED)
+        if hasattr(os, "nice"):
+            os.nice(NICENESS)
+        with _alone(folders):
+            _learn_all(store, settings, folders, fewest=ENOUGH if watch else 0)
+            while watch:
+                time.sleep(LOOK_SECONDS)
+                if not on_battery():
+                    _learn_all(store, settings, folders, fewest=ENOUGH)
+
+
+def history() -> None:
+    """List what each small model learnt: version, day, answers, tokens a round before and after, state."""
+    for name, one in _versions():
+        for version in one:
+            gain = f"{version.tau_before:.2f} -> {version.tau_after:.2f}"
+            spread = f"{version.low:+.1%} to {version.high:+.1%}"
+            print(name, version.number, version.created[:10], version.answers, gain, spread, version.state, sep="  ")
+
+
+def rollback() -> None:
+    """Take back the newest version of what a small model learnt. The one before it drafts again."""
+    from drafter.learning.versions import Versions
+
+    _, folders = settings_with()
+    for folder in _folders(folders):
+        if (done := Versions(folder).roll_back()) is not None:
+            gone, now = done
+            said = "as it came" if now is None else f"with version {now.number}"
+            print(f"version {gone.number} is taken back; it drafts {said}", file=sys.stderr)
+            return
+    complain("no version is in use")
+    raise typer.Exit(FAILED)
+
+
+def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int) -> None:
+    """Teach each drafter on this device that has at least `fewest` new answers."""
+    from app.cli.fetched import made_here
+    from app.drafting.learning import Learner, NothingLearnt
+    from drafter.config import DrafterError
+    from drafter.shelf import kept
+
+    places = [Path(settings.drafter), *made_here(folders), *(folder for folder, _ in kept(folders.fetched))]
+    for place in places:
+        try:
+            learner = Learner(store, place, folders.learnt)
+            if (back := learner.check_live()) is not None:
+                complain(f"{learner.target}: version {back.number} gained less than before, and is taken back")
+            if learner.waiting() >= max(1, fewest):
+                _tell(learner.target, _learn(learner))
+        except NothingLearnt as error:
+            if not fewest:
+                complain(f"{place.name}: {error}")
+        except (DrafterError, OSError) as error:
+            complain(f"{place.name}: {error}")
+
+
+def _learn(learner: Learner) -> Version:
+    from drafter.progress import stage
+
+    with stage("reading answers", max(1, learner.waiting())) as shown:
+        known = 0
+
+        def progress(done: int, of: int) -> None:
+            nonlocal known
+            shown.advance(done - known)
+            known = done
+
+        return learner.learn(progress, halted=on_battery if not sys.stdin.isatty() else lambda: False)
+
+
+def _tell(target: str, version: Version) -> None:
+    spread = f"{version.low:+.1%} to {version.high:+.1%}"
+    gain = f"{version.tau_before:.2f} -> {version.tau_after:.2f} tokens a round ({spread})"
+    if version.state == "in use":
+        print(f"{target}: {gain} after {version.answers} answers. It drafts with version {version.number} from now on.")
+    else:
+        print(f"{target}: {gain} after {version.answers} answers. That is not surely better, so nothing changes.")
+
+
+def _forget(store: Store, folders: Folders) -> None:
+    import shutil
+
+    store.replays.clear()
+    try:
+        if folders.learnt.is_dir():
+            shutil.rmtree(folders.learnt)
+    except OSError as error:
+        complain(f"{error.filename or folders.learnt} cannot be deleted: {error.strerror}")
+        raise typer.Exit(FAILED) from None
+    print("Nothing is left of what the small models learnt here.", file=sys.stderr)
+
+
+def _versions() -> Iterator[tuple[str, list[Version]]]:
+    from drafter.learning.versions import Versions
+
+    _, folders = settings_with()
+    for folder in _folders(folders):
+        yield folder.parent.name[:12], Versions(folder).all()
+
+
+def _folders(folders: Folders) -> list[Path]:
+    """Those of the drafters that learnt something, the one that learnt last first."""
+    from drafter.learning.versions import INDEX
+
+    found = folders.learnt.glob(f"*/*/{INDEX}") if folders.learnt.is_dir() else ()
+    return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
+
+
+@contextlib.contextmanager
+def _alone(folders: Folders) -> Iterator[None]:
+    """Lets one process learn at a time."""
+    from storage.owner import try_lock
+
+    folders.learnt.mkdir(parents=True, exist_ok=True)
+    with (folders.learnt / "lock").open("ab") as file:
+        if not try_lock(file):
+            complain("another `outrider learn` is at work")
+            raise typer.Exit(FAILED)
+        yield
+
+
+def on_battery(supplies: Path = Path("/sys/class/power_supply")) -> bool:
+    """Whether this device surely runs on its battery. `supplies`: where Linux tells it."""
+    if sys.platform == "darwin":
+        import subprocess
+
+        told = subprocess.run(["pmset", "-g", "batt"], capture_output=True, text=True, check=False)
+        return "Battery Power" in told.stdout
+    mains = [path.parent for path in supplies.glob("*/online")]
+    return bool(mains) and all((path / "online").read_text().strip() == "0" for path in mains)

@@ -1,0 +1,42 @@
+"""How often a drafter's guesses were accepted, kept from one start of the program to the next.
+
+A file of a few numbers for each drafter and version of what it learnt. It changes the size of drafts, never an answer,
+so what cannot be read or written is done without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+
+from app.files import write_private
+from drafter.calibration import Calibration
+from drafter.runtime import Drafter
+
+
+class Calibrations:
+    """Reads and writes them. `folder`: where the files lie; None: every start begins anew."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def load(self, drafter: Drafter) -> Calibration:
+        """The calibration of a drafter as it drafts now; a new one where nothing is known of it."""
+        if self._folder is not None:
+            with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
+                return Calibration.load(msgspec.json.decode(self._file(drafter).read_bytes(), type=list[float]))
+        return Calibration()
+
+    def save(self, drafter: Drafter, calibration: Calibration) -> None:
+        """Keep what was learnt about this drafter."""
+        numbers = calibration.dump()
+        if self._folder is None or numbers == Calibration().dump():
+            return
+        with contextlib.suppress(OSError):
+            write_private(self._file(drafter), msgspec.json.encode(numbers).decode())
+
+    def _file(self, drafter: Drafter) -> Path:
+        assert self._folder is not None
+        return self._folder / f"calibration-{drafter.config.memory[:32]}-{drafter.version}.json"

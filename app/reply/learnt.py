@@ -1,0 +1,61 @@
+"""Has each drafter draft with the newest version of what it learnt on this device, and keeps what it can learn from.
+
+Another process learns (`outrider learn`), so before each answer it is looked whether the version in use is still the
+same. A version counts only while every answer that it learnt from is there: whoever deletes a conversation deletes what
+was learnt from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from app.reply.generation import Generation
+from drafter.config import DrafterCorrupt
+from drafter.learning.versions import Versions
+from drafter.runtime import Drafter
+from storage import StorageError, Store
+
+
+class Learnt:
+    """What the drafters of one program have learnt. `folder`: of all drafters' versions; None: nothing is learnt."""
+
+    def __init__(self, store: Store, folder: Path | None) -> None:
+        self._store = store
+        self._folder = folder
+        self._stamps: dict[int, tuple[int, int]] = {}
+
+    def refresh(self, drafter: Drafter) -> bool:
+        """Have this drafter draft with the version in use. Returns whether it drafts with another one now.
+
+        May read files. A version that cannot be read, or that learnt from what is gone, counts as none.
+        """
+        if self._folder is None or not drafter.correctable:
+            return False
+        versions, before = Versions.of(self._folder, drafter.config), drafter.version
+        if versions.stamp == (0, 0) and not before:
+            return False
+        version, correction = versions.in_use, None
+        if version is not None and (version.number != before or self._stamps.get(id(drafter)) != versions.stamp):
+            with contextlib.suppress(DrafterCorrupt):
+                correction = versions.load(version, drafter.config)
+                drafter.correct(correction, version.number)
+            if correction is None:
+                version = None
+        gone = True
+        if version is not None:
+            with contextlib.suppress(StorageError):
+                gone = not self._store.replays.holds(version.messages)
+        if version is None or gone:
+            drafter.correct(None, 0)
+        self._stamps[id(drafter)] = versions.stamp
+        return drafter.version != before
+
+    def keep(self, message_id: str, generation: Generation) -> None:
+        """Keep how a finished answer was drafted, if each of its tokens is checked."""
+        drafting, answer = generation.drafting, generation.answer
+        rounds = [one for one in drafting.rounds if one[0] < len(generation.tokens)]
+        if self._folder is None or not rounds or not all(answer.provenance):
+            return
+        with contextlib.suppress(StorageError):  # It is a loss to nobody but the learner.
+            self._store.replays.save(message_id, drafting.memory_digest, len(generation.prompt), rounds)

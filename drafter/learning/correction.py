@@ -1,0 +1,176 @@
+"""Learns a low-rank correction of a drafter's logits from samples, in numpy.
+
+Learnt is the cross-entropy of the target's choice among the drafter's likeliest tokens, the choice itself, and all
+other tokens taken together, which keep their mass. The gradient touches only the columns of these tokens, so a step
+costs a few thousand numbers a row whatever the vocabulary.
+
+The form is that of low-rank adaptation (LoRA, arXiv 2106.09685), at the head; Adam is that of arXiv 1412.6980, with
+moments for each column of its own, which move only when the column is touched. How far to go is not guessed: part of
+the samples is kept from the learner, and the pass and the strength with the most right guesses there are taken, or
+none. The cross-entropy would not do for that: of a target that always says its likeliest token, it falls as the guesses
+get surer, whether they are right or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drafter.learning.samples import Ids, Samples
+from drafter.step import Correction, Floats
+
+FIRST, SECOND, SMALL = 0.9, 0.99, 1e-8
+"""Adam's two rates of forgetting, and what keeps it from dividing by zero."""
+STRENGTHS = (1.0, 0.7, 0.4, 0.2)
+"""Shares of what was learnt that are tried."""
+
+PATIENCE = 2
+"""Passes without a gain after which it stops."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How fast it learns."""
+
+    rank: int = 32
+    rows: int = 128
+    """Samples in a step."""
+    epochs: int = 8
+    """Times to go through the samples, at most."""
+    rate: float = 2e-3
+    """Step size of both matrices."""
+    decay: float = 1e-2
+    """How much of a touched column is forgotten in a step, as a share of `rate`."""
+
+
+def learn(
+    samples: Samples,
+    judged: Samples,
+    vocabulary: int,
+    rates: Rates = Rates(),
+    seed: int = 0,
+    halted: Callable[[], bool] = lambda: False,
+) -> Correction | None:
+    """The correction, learnt from `samples`, that guesses best on `judged`; None: none is better than none.
+
+    `vocabulary`: the number of tokens that the head can draft. `halted` is asked before each pass; once it holds,
+    what was learnt so far counts.
+    """
+    samples, judged = (part.take(part.chosen >= 0) for part in (samples, judged))
+    if not len(samples) or not len(judged):
+        return None
+    learner, best, most, in_vain = _Learner(samples, vocabulary, rates, seed), None, agreement(judged, None), 0
+    for _ in range(rates.epochs):
+        if halted() or in_vain == PATIENCE:
+            break
+        learner.learn(samples)
+        learnt = learner.correction
+        tried = [Correction(learnt.down, learnt.up * np.float32(strength)) for strength in STRENGTHS]
+        right = [agreement(judged, one) for one in tried]
+        in_vain += 1
+        if max(right) > most:
+            most, best, in_vain = max(right), tried[int(np.argmax(right))], 0
+    return best
+
+
+class _Learner:
+    """A correction that learns. It begins as none: `down` is random and `up` is zero."""
+
+    def __init__(self, samples: Samples, vocabulary: int, rates: Rates, seed: int) -> None:
+        hidden = samples.states.shape[1]
+        self._rates = rates
+        self._random = np.random.default_rng(seed)
+        self._down = self._random.normal(size=(hidden, rates.rank)).astype(np.float32) / np.float32(np.sqrt(hidden))
+        self._up = np.zeros((vocabulary, rates.rank), np.float32)  # Transposed: a column is touched as a row.
+        self._moments = [np.zeros_like(part) for part in (self._down, self._down, self._up, self._up)]
+        self._steps = 0
+        self._touched = np.zeros(vocabulary, np.int64)
+        """How often each column was touched."""
+        self._scale = np.float32(1.0 / max(1e-6, float(np.sqrt(np.square(samples.states).mean()))))
+        """Brings hidden states to size 1."""
+
+    @property
+    def correction(self) -> Correction:
+        """What has been learnt so far."""
+        return Correction(self._down * self._scale, np.ascontiguousarray(self._up.T))
+
+    def learn(self, samples: Samples) -> None:
+        """Go through the samples once, in random order."""
+        order = self._random.permutation(len(samples))
+        for begin in range(0, len(order), self._rates.rows):
+            self._step(samples.take(order[begin : begin + self._rates.rows]))
+
+    def _step(self, samples: Samples) -> None:
+        states = samples.states * self._scale
+        tokens, base, right, rest = _candidates(samples, len(self._up))
+        low = states @ self._down  # (B, R)
+        columns = self._up[tokens]  # (B, C, R)
+        away = _softmax(base + np.einsum("br,bcr->bc", low, columns), rest)
+        away[np.arange(len(right)), right] -= 1
+        away /= np.float32(len(states))
+        to_low = np.einsum("bc,bcr->br", away, columns)
+        unique, place = np.unique(tokens, return_inverse=True)
+        to_columns = np.zeros((len(unique), self._up.shape[1]), np.float32)
+        np.add.at(to_columns, place.reshape(-1), (away[:, :, None] * low[:, None, :]).reshape(-1, low.shape[1]))
+        self._move(states.T @ to_low, unique, to_columns)
+
+    def _move(self, to_down: Floats, columns: Ids, to_up: Floats) -> None:
+        """One step of Adam."""
+        rates, (down_1, down_2, up_1, up_2) = self._rates, self._moments
+        self._steps += 1
+        self._touched[columns] += 1
+        down_1 += (1 - FIRST) * (to_down - down_1)
+        down_2 += (1 - SECOND) * (np.square(to_down) - down_2)
+        self._down -= rates.rate * _direction(down_1, down_2, np.float64(self._steps))
+        up_1[columns] += (1 - FIRST) * (to_up - up_1[columns])
+        up_2[columns] += (1 - SECOND) * (np.square(to_up) - up_2[columns])
+        step = _direction(up_1[columns], up_2[columns], self._touched[columns][:, None].astype(np.float64))
+        self._up[columns] -= rates.rate * (step + rates.decay * self._up[columns])
+
+
+def _direction(first: Floats, second: Floats, steps: NDArray[np.float64] | np.float64) -> Floats:
+    """The two moments, as if they had not begun at zero."""
+    whole, square = 1 - FIRST**steps, 1 - SECOND**steps
+    direction: Floats = (first / whole / (np.sqrt(second / square) + SMALL)).astype(np.float32)
+    return direction
+
+
+def _candidates(samples: Samples, vocabulary: int) -> tuple[Ids, Floats, Ids, Floats]:
+    """The tokens that count at each sample: (tokens (N, K+1), log-probabilities, place of the choice, of all others).
+
+    A choice that is not among the likeliest tokens gets the mean of what these leave. Where it is among them, the last
+    column holds it again with no chance.
+    """
+    likeliest, log_probs = samples.likeliest, samples.log_probs
+    left = np.maximum(1.0 - np.exp(log_probs).sum(axis=1), 1e-6)
+    found = likeliest == samples.chosen[:, None]
+    here = found.any(axis=1)
+    mean = np.log(left) - np.log(max(1, vocabulary - likeliest.shape[1]))
+    tokens = np.concatenate((likeliest, samples.chosen[:, None]), axis=1)
+    last = np.where(here, -np.inf, mean).astype(np.float32)
+    base = np.concatenate((log_probs, last[:, None]), axis=1)
+    right = np.where(here, found.argmax(axis=1), likeliest.shape[1])
+    return tokens, base, right, np.log(left).astype(np.float32)
+
+
+def _softmax(logits: Floats, rest: Floats) -> Floats:
+    """Chances of the candidates, (N, C), beside all other tokens, whose logit is `rest` (N,)."""
+    most = np.maximum(logits.max(axis=1), rest)
+    weights, others = np.exp(logits - most[:, None]), np.exp(rest - most)
+    chances: Floats = weights / (weights.sum(axis=1) + others)[:, None]
+    return chances
+
+
+def agreement(samples: Samples, correction: Correction | None) -> float:
+    """Share of the samples where the best guess is the target's token, as the correction orders the candidates.
+
+    The samples' log-probabilities are those without a correction.
+    """
+    logits = samples.log_probs
+    if correction is not None:
+        logits = logits + np.einsum("nr,rnk->nk", samples.states @ correction.down, correction.up[:, samples.likeliest])
+    best = np.take_along_axis(samples.likeliest, logits.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return float((best == samples.chosen).mean())

@@ -1,0 +1,148 @@
+"""What a drafter can learn from: its state at each verified token, and the token that the target chose there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drafter.config import DrafterConfig
+from drafter.context import DraftContext
+from drafter.memory import MemoryRow
+from drafter.step import Correction, Floats, KeysValues, Step, StepGraph
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was seen at N verified tokens, in the order of the text.
+
+    Tokens are counted in the order of the draft vocabulary.
+    """
+
+    states: Floats
+    """(N, E): the drafter's hidden states before the head."""
+    likeliest: Ids
+    """(N, K), best first."""
+    log_probs: Floats
+    """(N, K): of these tokens."""
+    chosen: Ids
+    """(N,): the target's tokens; -1: one that the drafter cannot draft."""
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Samples:
+        """Some of them."""
+        return Samples(self.states[rows], self.likeliest[rows], self.log_probs[rows], self.chosen[rows])
+
+    @staticmethod
+    def of(parts: Sequence[Samples]) -> Samples:
+        """All of several, one after another. Raises `ValueError` for none."""
+        names = Samples.__dataclass_fields__
+        return Samples(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    @property
+    def hits(self) -> NDArray[np.bool_]:
+        """(N,): the drafter's likeliest token was the target's."""
+        hits: NDArray[np.bool_] = self.likeliest[:, 0] == self.chosen
+        return hits
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the drafter had when it made a draft."""
+
+    length: int
+    """Tokens of the conversation."""
+    memory: int
+    """The first so many of them had their memory on the device."""
+
+
+Chunk = tuple[int, Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]]
+"""Memory of consecutive tokens: the position of the first one, and the rows of each layer."""
+
+
+class Replayer:
+    """Runs a drafter again over what it has drafted, with the memory that it had then.
+
+    `graph`: opened with `states`; the correction that it has now is the one that is judged.
+    """
+
+    def __init__(self, graph: StepGraph, config: DrafterConfig) -> None:
+        self._step = _Recorder(graph)
+        self._graph = graph
+        self._config = config
+        order = config.draft_vocabulary or range(config.vocabulary)
+        self._places = np.full(config.vocabulary, -1, np.int64)
+        self._places[list(order)] = np.arange(len(order))
+
+    def corrected(self, correction: Correction | None) -> Replayer:
+        """Have the drafter guess with another correction from now on; None: with none. Returns itself."""
+        self._graph.correction = Correction.none(self._config) if correction is None else correction
+        return self
+
+    def samples(self, tokens: Sequence[int], rounds: Sequence[Round], memory: Sequence[Chunk]) -> Samples:
+        """One sample for each token from the first round on.
+
+        `tokens`: of the conversation, to the end of the answer. `rounds`: of this answer, in their order. `memory`:
+        chunks that cover what the rounds had. Raises `ValueError` for rounds that do not fit the tokens or the memory.
+        """
+        lengths = [one.length for one in rounds]
+        if not lengths or lengths[0] < 1 or lengths != sorted(set(lengths)) or lengths[-1] >= len(tokens):
+            raise ValueError("rounds that do not fit the tokens")
+        context, remembered = DraftContext(self._step, self._config.vocabulary, self._config.memory_layers), 0
+        parts = []
+        for now, end in zip(rounds, [*lengths[1:], len(tokens)]):
+            context.follow(tokens[: now.length])
+            if now.memory > remembered:
+                _remember(context, memory, remembered, min(now.memory, now.length))
+                remembered = now.memory
+            parts.append(self._run(context, tokens[now.length : end]))
+        return Samples.of(parts)
+
+    def _run(self, context: DraftContext, gained: Sequence[int]) -> Samples:
+        """The samples of a round: its text is run as if it had been drafted."""
+        context.run_again(gained[:-1])
+        step, rows = self._step.last, slice(-len(gained), None)
+        assert step is not None
+        assert step.states is not None
+        return Samples(
+            step.states[rows], self._places[step.ids[rows]], step.log_probs[rows], self._places[np.array(gained)]
+        )
+
+
+class _Recorder:
+    """A step that keeps its last result. It is a `DraftStep`."""
+
+    def __init__(self, graph: StepGraph) -> None:
+        self.runtime, self.cache_shapes, self.slab = graph.runtime, graph.cache_shapes, graph.slab
+        self.independent_rows = False  # Asked by the second stage, which does not take part.
+        self.last: Step | None = None
+        self._graph = graph
+
+    def __call__(
+        self,
+        tokens: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        mask: Floats,
+        past: Sequence[KeysValues],
+        memory: KeysValues,
+    ) -> Step:
+        """Run M tokens; see `DraftStep`."""
+        self.last = self._graph(tokens, positions, mask, past, memory)
+        return self.last
+
+
+def _remember(context: DraftContext, memory: Sequence[Chunk], first: int, end: int) -> None:
+    """Give a context the memory of the tokens `first .. end`. Raises `ValueError` where a part of it is missing."""
+    for start, rows in memory:
+        low, high = max(first, start), min(end, start + len(rows[0][0]))
+        if low < high:
+            cut = slice(low - start, high - start)
+            context.remember(low, [tuple(array[cut] for array in row) for row in rows])  # type: ignore[misc]
+    if context.memory_length < end:
+        raise ValueError("memory that the round had is gone")

@@ -1,0 +1,189 @@
+"""What a drafter has learnt, version by version, in a folder of its own.
+
+Each version is a file of weights; `versions.json` says what is known of them and which one is in use. That file is
+replaced whole, last, so after a kill or a full disk the version before is in use and nothing is half there. Numbers
+count up, whatever the clock says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from drafter.config import DrafterConfig, DrafterCorrupt, sha256
+from drafter.step import Correction
+
+INDEX = "versions.json"
+OLDER = 2
+"""Versions before the one in use whose weights are kept."""
+REMEMBERED = 50
+"""Versions that are told of, at most."""
+
+State = Literal["in use", "older", "taken back", "not better"]
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One try to learn."""
+
+    number: int
+    created: str
+    """UTC, ISO 8601."""
+    state: State
+    answers: int
+    """Answers that it learnt from, or was judged on."""
+    tokens: int
+    """Tokens that it learnt from."""
+    tau_before: float
+    tau_after: float
+    """Tokens a round on answers that it did not learn from, with the version before and with this one."""
+    low: float
+    high: float
+    """The 95 % interval of the gain, as a share."""
+    fixed: float
+    """The gain on the fixed set, as a share."""
+    seconds: float
+    sha256: str = ""
+    """Checksum of its weights, hex; empty: they are not kept."""
+    messages: tuple[str, ...] = ()
+    """Ids of the answers that it learnt from or was judged on."""
+
+
+class Versions:
+    """The versions of one drafter. `folder`: theirs alone; it is created when something is published."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def of(cls, learnt: Path, config: DrafterConfig) -> Versions:
+        """Those of the drafter with this config. `learnt`: the folder of all drafters' versions."""
+        return cls(learnt / config.memory[:32] / graph_digest(config)[:32])
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Changes whenever a version goes live or back. (0, 0): there is none."""
+        try:
+            about = (self.folder / INDEX).stat()
+        except OSError:
+            return 0, 0
+        return about.st_mtime_ns, about.st_ino
+
+    def all(self) -> list[Version]:
+        """All versions, oldest first. A file that cannot be read tells of none."""
+        try:
+            return msgspec.json.decode((self.folder / INDEX).read_bytes(), type=list[Version])
+        except (OSError, msgspec.DecodeError):
+            return []
+
+    @property
+    def in_use(self) -> Version | None:
+        """The version that drafts now; None: the drafter as it came."""
+        return next((one for one in self.all() if one.state == "in use"), None)
+
+    def load(self, version: Version, config: DrafterConfig) -> Correction:
+        """The weights of a version. Raises `DrafterCorrupt` if they are missing, damaged or another drafter's."""
+        path = self._weights(version.number)
+        try:
+            if sha256(path) != version.sha256:
+                raise ValueError("it does not match its checksum")
+            with np.load(path, allow_pickle=False) as file:
+                found = Correction(file["down"], file["up"])
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise DrafterCorrupt(f"{path} cannot be used: {error}. To learn anew: outrider learn") from None
+        kept = len(config.draft_vocabulary) or config.vocabulary
+        rank = found.down.shape[-1]
+        floats = found.down.dtype == found.up.dtype == np.float32
+        if not floats or found.down.shape != (config.hidden, rank) or found.up.shape != (rank, kept):
+            raise DrafterCorrupt(f"{path} is another drafter's. To learn anew: outrider learn")
+        return found
+
+    def publish(self, version: Version, correction: Correction | None) -> Version:
+        """Add a version, and put it in use if it has weights. Its number is given here. Raises `OSError`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        versions = self.all()
+        number = 1 + max((one.number for one in versions), default=0)
+        version = msgspec.structs.replace(version, number=number)
+        if correction is not None:
+            path = self._weights(number)
+            with _replacing(path) as part, part.open("wb") as file:
+                np.savez(file, down=correction.down, up=correction.up)
+                file.flush()
+                os.fsync(file.fileno())
+            version = msgspec.structs.replace(version, state="in use", sha256=sha256(path))
+            versions = [_with(one, "older") if one.state == "in use" else one for one in versions]
+        self._write([*versions, version])
+        return version
+
+    def roll_back(self) -> tuple[Version, Version | None] | None:
+        """Take back the version in use; the one before it, or the drafter as it came, drafts again.
+
+        Returns what was taken back and what drafts now; None: nothing was in use. Raises `OSError`.
+        """
+        versions = self.all()
+        now = next((one for one in versions if one.state == "in use"), None)
+        if now is None:
+            return None
+        older = [one for one in versions if one.state == "older" and one.sha256 and self._weights(one.number).is_file()]
+        before = older[-1] if older else None
+        states: dict[int, State] = {now.number: "taken back"}
+        if before is not None:
+            states[before.number] = "in use"
+        self._write([_with(one, states.get(one.number, one.state)) for one in versions])
+        return now, before
+
+    def forget(self) -> None:
+        """Delete all versions. Raises `OSError`."""
+        if self.folder.is_dir():
+            shutil.rmtree(self.folder)
+
+    def _weights(self, number: int) -> Path:
+        return self.folder / f"version-{number}.npz"
+
+    def _write(self, versions: list[Version]) -> None:
+        versions = versions[-REMEMBERED:]
+        older = [one.number for one in versions if one.state == "older" and one.sha256][-OLDER:]
+        kept = {one.number for one in versions if one.state == "in use" or one.number in older}
+        versions = [
+            one if one.number in kept else msgspec.structs.replace(one, sha256="", messages=()) for one in versions[:-1]
+        ] + versions[-1:]
+        with _replacing(self.folder / INDEX) as part, part.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(versions), indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        for path in self.folder.glob("version-*.npz"):
+            if path not in {self._weights(number) for number in kept}:
+                path.unlink(missing_ok=True)
+
+
+def graph_digest(config: DrafterConfig) -> str:
+    """What tells the graph of a drafter from any other, hex."""
+    from drafter.config import GRAPH
+
+    return config.files.get(GRAPH, config.memory)
+
+
+def _with(version: Version, state: State) -> Version:
+    return msgspec.structs.replace(version, state=state)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` that takes its place at the end of the block; after an error it is gone."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,148 @@
+"""`outrider learn`, `drafter history` and `drafter rollback`, as scripts see them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.cli.learn import on_battery
+from drafter.config import read_config
+from drafter.learning.versions import Version, Versions
+from drafter.step import Correction
+from storage import Store
+from storage.owner import try_lock
+from tests.support.commands import Outrider, runner
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import REPOSITORY, VerifierProcess
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
+) -> Outrider:
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "12")
+    monkeypatch.setattr(os, "nice", lambda by: by)
+    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+
+
+def publish(home: Path, tiny_pair: Path, count: int = 1) -> Versions:
+    """Put versions that guess wrong in use."""
+    config = read_config(tiny_pair / "drafter")
+    versions, random = Versions.of(home / "data/drafters/learnt", config), np.random.default_rng(0)
+    kept = len(config.draft_vocabulary) or config.vocabulary
+    for _ in range(count):
+        down = random.normal(size=(config.hidden, 2)).astype(np.float32)
+        about = Version(
+            number=0, created="2030-01-02T00:00:00+00:00", state="not better", answers=31, tokens=900, tau_before=3.0,
+            tau_after=3.5, low=0.1, high=0.2, fixed=0.0, seconds=1.0,
+        )  # fmt: skip
+        versions.publish(about, Correction(down, random.normal(size=(2, kept)).astype(np.float32)))
+    return versions
+
+
+def test_it_says_that_there_is_too_little_and_learns_when_there_is_enough(
+    outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path
+) -> None:
+    assert outrider("ask", "hello there", "--remote", verifier.url).code == 0
+    few = outrider("learn")
+    assert few.code == 0 and "1 checked answers to learn from; 30 are enough" in few.err and few.out == ""
+    publish(home, tiny_pair)
+    for number in range(30):
+        assert outrider("ask", f"what is {number}", "--remote", verifier.url).code == 0
+    learnt = outrider("learn")
+    assert learnt.code == 0 and "tokens a round" in learnt.out and "31 answers" in learnt.out
+    again = outrider("learn")
+    assert (again.code, again.out) == (0, ""), "nothing is new"
+    history = outrider("drafter", "history").out.splitlines()
+    assert len(history) == 2 and "older" in history[0] and "in use" in history[1]
+
+
+def test_a_version_is_taken_back(outrider: Outrider, home: Path, tiny_pair: Path) -> None:
+    versions = publish(home, tiny_pair, 2)
+    back = outrider("drafter", "rollback")
+    assert back.code == 0 and "version 2 is taken back; it drafts with version 1" in back.err
+    assert versions.in_use is not None and versions.in_use.number == 1
+    assert "it drafts as it came" in outrider("drafter", "rollback").err
+    none = outrider("drafter", "rollback")
+    assert none.code == 1 and "no version is in use" in none.err
+
+
+def test_forgetting_leaves_no_trace(outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path) -> None:
+    assert outrider("ask", "hello there", "--remote", verifier.url).code == 0
+    versions = publish(home, tiny_pair)
+    digest = bytes.fromhex(read_config(tiny_pair / "drafter").memory)
+    with Store.open(home / "data/outrider.db") as store:
+        assert len(store.replays.all(digest, 9)) == 1
+    weights = (versions.folder / "version-1.npz").read_bytes()[200:400]
+    assert outrider("learn", "--forget").code == 0
+    with Store.open(home / "data/outrider.db") as store:
+        assert store.replays.all(digest, 9) == [] and store.conversations.all(), "the conversation stays"
+    for path in home.rglob("*"):
+        assert "learnt" not in path.name and not (path.is_file() and weights in path.read_bytes())
+    assert outrider("drafter", "history").out == ""
+
+
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.4])
+def test_killed_while_it_learns_the_old_version_drafts_on(
+    after: float, outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path
+) -> None:
+    for number in range(30):
+        assert outrider("ask", f"what is {number}", "--remote", verifier.url).code == 0
+    versions = publish(home, tiny_pair)
+    lock = home / "data/drafters/learnt/lock"
+    learning = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", "learn"], cwd=REPOSITORY, env={**os.environ, "OUTRIDER_HOME": str(home)}
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not lock.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(after)
+    finally:
+        learning.send_signal(signal.SIGKILL)
+        learning.wait()
+    used = versions.in_use
+    assert used is not None and used.number in (1, 2)
+    assert versions.load(used, read_config(tiny_pair / "drafter")).up.any()
+    assert outrider("ask", "what is it", "--remote", verifier.url).code == 0
+    assert outrider("learn").code == 0, "nobody holds the lock any more"
+    assert versions.all()[-1].number >= 2, "it learnt to the end"
+
+
+def test_one_switch_turns_it_off(
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_LEARN", "false")
+    off = outrider("learn")
+    assert off.code == 1 and "learn = false" in off.err
+
+
+def test_two_do_not_learn_at_once(outrider: Outrider, home: Path) -> None:
+    lock = home / "data/drafters/learnt/lock"
+    lock.parent.mkdir(parents=True)
+    with lock.open("ab") as file:
+        assert try_lock(file)
+        busy = outrider("learn")
+        assert busy.code == 1 and "another `outrider learn` is at work" in busy.err
+
+
+@pytest.mark.parametrize(
+    ("online", "expected"), [([], False), (["1"], False), (["0"], True), (["0", "1"], False), (["0", "0"], True)]
+)
+def test_a_battery_is_known_by_what_linux_says_of_the_mains(online: list[str], expected: bool, tmp_path: Path) -> None:
+    for number, said in enumerate(online):
+        (tmp_path / f"AC{number}").mkdir()
+        (tmp_path / f"AC{number}/online").write_text(f"{said}\n")
+    assert on_battery(tmp_path) == expected

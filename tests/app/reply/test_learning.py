@@ -1,0 +1,202 @@
+"""A drafter that learns from the answers on its device: what is kept, what goes live, what takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.config import Settings
+from app.drafting import learning
+from app.drafting.learning import Learner, NothingLearnt
+from app.remotes.source import AddressSource
+from app.reply.assistant import Assistant
+from drafter.learning.comparison import rounds_of
+from drafter.learning.samples import Replayer, Round
+from drafter.learning.versions import Version, Versions
+from drafter.runtime import Drafter
+from drafter.step import Correction
+from storage import Store
+from tests.support.conversing import ask, until_connected, until_mode
+from tests.support.serving import VerifierProcess
+
+SETTINGS = Settings(max_tokens=24, ahead=False)
+CONVERSATIONS = 30
+
+
+@pytest.fixture
+def own(tiny_pair: Path) -> Drafter:
+    """A drafter for one test, because it is changed."""
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@asynccontextmanager
+async def on(store: Store, url: str, drafter: Drafter, learnt: Path, settings: Settings) -> AsyncIterator[Assistant]:
+    async with Assistant(drafter, store, AddressSource(url), settings, modes=("edge",), learnt=learnt) as opened:
+        await until_connected(opened)
+        await until_mode(opened, "edge")
+        yield opened
+
+
+async def filled(store: Store, url: str, drafter: Drafter, learnt: Path, count: int = CONVERSATIONS) -> None:
+    async with on(store, url, drafter, learnt, SETTINGS) as opened:
+        for number in range(count):
+            await ask(opened, f"what is {number} and how do I find it", store.conversations.create("one").id)
+
+
+def bad(drafter: Drafter) -> Correction:
+    """One with which the drafter guesses wrong."""
+    config, random = drafter.config, np.random.default_rng(0)
+    kept = len(config.draft_vocabulary) or config.vocabulary
+    down = random.normal(size=(config.hidden, 4)).astype(np.float32)
+    return Correction(down, random.normal(size=(4, kept)).astype(np.float32) * 3)
+
+
+def about(*messages: str) -> Version:
+    return Version(
+        number=0, created="2030-01-01T00:00:00+00:00", state="not better", answers=1, tokens=1, tau_before=1.0,
+        tau_after=1.0, low=0.0, high=0.0, fixed=0.0, seconds=0.0, messages=messages,
+    )  # fmt: skip
+
+
+async def test_an_answer_is_drafted_again_as_it_was(
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "outrider.db") as store:
+        async with on(store, verifier.url, own, tmp_path / "learnt", SETTINGS) as opened:
+            conversation = store.conversations.create("one").id
+            heard = [await ask(opened, text, conversation) for text in ("hello there", "and then", "go on")]
+        replays = store.replays.all(own.memory_digest, 10)
+        assert [one.message_id for one in replays] == [one.message for one in heard]
+        learner = Learner(store, tiny_pair / "drafter", tmp_path / "learnt")
+        lessons = learner.lessons()
+        assert len(lessons) == 3 and any(one.rounds[-1].memory for one in lessons), "memory had arrived"
+        for lesson, one in zip(lessons, heard):
+            assert one.done is not None and lesson.tokens[-24:] == one.done.token_ids
+            assert len(lesson.samples) == 24
+            # A chain of the same guesses in the same rounds keeps no more than the tree that was sent.
+            starts = [each.length - (len(lesson.tokens) - 24) for each in lesson.rounds]
+            assert starts[0] == 0 and len(starts) == one.done.stats.rounds
+            for first, end in zip(starts, [*starts[1:], 24]):
+                hits = lesson.samples.hits[first:end]
+                assert rounds_of(hits[: end - first - 1])[1] >= (end - first > 1)
+
+
+async def test_rounds_that_do_not_fit_are_refused(own: Drafter, tiny_pair: Path) -> None:
+    from drafter.step import StepGraph
+
+    graph = StepGraph(tiny_pair / "drafter/drafter.onnx", own.config, states=True)
+    replayer = Replayer(graph, own.config)
+    tokens = list(range(10, 30))
+    assert len(replayer.samples(tokens, [Round(8, 0), Round(11, 0)], [])) == 12
+    for rounds in ([], [Round(0, 0)], [Round(11, 0), Round(8, 0)], [Round(20, 0)]):
+        with pytest.raises(ValueError, match="do not fit"):
+            replayer.samples(tokens, rounds, [])
+    with pytest.raises(ValueError, match="is gone"):
+        replayer.samples(tokens, [Round(8, 4)], [])
+
+
+async def test_a_version_goes_live_in_a_window_that_is_open_and_a_bad_one_comes_back(
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    learnt = tmp_path / "learnt"
+    with Store.open(tmp_path / "outrider.db") as store:
+        await filled(store, verifier.url, own, learnt)
+        learner = Learner(store, tiny_pair / "drafter", learnt)
+        assert learner.waiting() == CONVERSATIONS
+        async with on(store, verifier.url, own, learnt, SETTINGS) as opened:
+            before = await ask(opened, "what is it")
+            learner.versions.publish(about(before.message), bad(own))
+            worse = await ask(opened, "what is it")
+            assert worse.text == before.text, "what it learnt changes the speed, never the text"
+            assert own.version == 1 and store.messages.get(worse.message).stats["learnt"] == 1
+            assert worse.done is not None and before.done is not None
+            assert worse.done.stats.rounds > before.done.stats.rounds
+
+            version = learner.learn()
+            assert version.state == "in use" and version.low > 0 and version.tau_after > version.tau_before
+            better = await ask(opened, "what is it")
+            assert own.version == version.number == 2 and better.text == before.text
+            assert better.done is not None and better.done.stats.rounds < worse.done.stats.rounds
+            assert learner.waiting() == 1, "only the newest answer was not seen"
+
+            learner.versions.roll_back()
+            await ask(opened, "what is it")
+            assert own.version == 1
+            store.bin.delete(store.messages.get(before.message).conversation_id)
+            await ask(opened, "what is it", store.conversations.create("new").id)
+            assert own.version == 0, "what it learnt from is gone"
+
+
+async def test_a_version_that_keeps_no_promise_is_taken_back(
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "FEWEST_LIVE", 6)
+    learnt = tmp_path / "learnt"
+    with Store.open(tmp_path / "outrider.db") as store:
+        await filled(store, verifier.url, own, learnt, 6)
+        learner = Learner(store, tiny_pair / "drafter", learnt)
+        assert learner.check_live() is None
+        learner.versions.publish(about(), bad(own))
+        assert learner.check_live() is None, "nothing was drafted with it yet"
+        await filled(store, verifier.url, own, learnt, 6)
+        taken = learner.check_live()
+        assert taken is not None and taken.number == 1 and learner.versions.in_use is None
+
+
+async def test_too_few_answers_teach_nothing_and_it_says_so(
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "outrider.db") as store:
+        await filled(store, verifier.url, own, tmp_path / "learnt", 3)
+        learner = Learner(store, tiny_pair / "drafter", tmp_path / "learnt")
+        with pytest.raises(NothingLearnt, match="3 checked answers to learn from; 30 are enough"):
+            learner.learn()
+        with pytest.raises(NothingLearnt, match="interrupted"):
+            learner.learn(halted=lambda: True)
+        assert not Versions.of(tmp_path / "learnt", own.config).folder.exists()
+
+
+@pytest.mark.parametrize("settings", [Settings(learn=False, max_tokens=12), Settings(mode="offline", max_tokens=12)])
+async def test_nothing_is_kept_where_nothing_may_or_can_be_learnt(
+    settings: Settings, verifier: VerifierProcess, own: Drafter, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "outrider.db") as store:
+        source = AddressSource(verifier.url)
+        async with Assistant(own, store, source, settings, modes=("edge",), learnt=tmp_path / "learnt") as opened:
+            if settings.mode != "offline":
+                await until_connected(opened)
+            await ask(opened, "hello")
+        assert store.replays.all(own.memory_digest, 10) == []
+
+
+async def test_a_damaged_version_counts_as_none(
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    learnt = tmp_path / "learnt"
+    with Store.open(tmp_path / "outrider.db") as store:
+        async with on(store, verifier.url, own, learnt, SETTINGS) as opened:
+            first = await ask(opened, "hello")
+            versions = Versions.of(learnt, own.config)
+            versions.publish(about(first.message), bad(own))
+            (versions.folder / "version-1.npz").write_bytes(b"junk")
+            again = await ask(opened, "hello")
+            assert own.version == 0 and again.text == first.text
+
+
+async def test_what_the_server_drafted_is_learnt_from_too(
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    settings = Settings(mode="hosted", max_tokens=24)
+    with Store.open(tmp_path / "outrider.db") as store:
+        source = AddressSource(verifier.url)
+        async with Assistant(own, store, source, settings, modes=("hosted",), learnt=tmp_path / "learnt") as opened:
+            await until_connected(opened)
+            for text in ("hello there", "what is it"):
+                heard = await ask(opened, text, store.conversations.create("one").id)
+                assert heard.done is not None and len(heard.done.token_ids) == 24
+        lessons = Learner(store, tiny_pair / "drafter", tmp_path / "learnt").lessons()
+    assert len(lessons) == 2 and all(len(one.samples) > 8 for one in lessons)

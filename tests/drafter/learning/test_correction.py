@@ -1,0 +1,56 @@
+"""What is learnt from samples: a shift is followed, and where there is none, nothing is changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drafter.learning.correction import Rates, agreement, learn
+from drafter.learning.samples import Samples
+
+HIDDEN, VOCABULARY, TOP = 24, 200, 16
+
+
+def drawn(count: int, seed: int, shift: float) -> Samples:
+    """Samples of a drafter whose target differs from it by a low-rank map of its states, times `shift`."""
+    fixed, random = np.random.default_rng(7), np.random.default_rng(seed)
+    head = fixed.normal(size=(HIDDEN, VOCABULARY)).astype(np.float32)
+    away = (fixed.normal(size=(HIDDEN, 3)) @ fixed.normal(size=(3, VOCABULARY))).astype(np.float32)
+    states = random.normal(size=(count, HIDDEN)).astype(np.float32)
+    logits = states @ head
+    log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    likeliest = np.argsort(-log_probs, axis=1)[:, :TOP]
+    chosen = (logits + shift * states @ away).argmax(axis=1)
+    return Samples(states, likeliest, np.take_along_axis(log_probs, likeliest, axis=1), chosen)
+
+
+def test_a_shift_is_followed() -> None:
+    learnt = learn(drawn(3000, 1, 1.0), drawn(400, 2, 1.0), VOCABULARY, Rates(rate=1e-2))
+    unseen = drawn(1000, 3, 1.0)
+    assert learnt is not None and learnt.down.dtype == learnt.up.dtype == np.float32
+    assert learnt.up.shape == (learnt.down.shape[1], VOCABULARY)
+    assert agreement(unseen, learnt) > agreement(unseen, None) + 0.1
+
+
+@pytest.mark.parametrize("rate", [2e-3, 1e-2])
+def test_where_there_is_no_shift_nothing_gets_worse(rate: float) -> None:
+    learnt = learn(drawn(600, 1, 0.0), drawn(300, 2, 0.0), VOCABULARY, Rates(rate=rate))
+    unseen = drawn(1000, 3, 0.0)
+    assert agreement(unseen, learnt) > agreement(unseen, None) - 0.01
+
+
+def test_tokens_that_the_head_cannot_draft_teach_nothing() -> None:
+    samples, judged = drawn(50, 1, 1.0), drawn(50, 2, 1.0)
+    unknown = Samples(samples.states, samples.likeliest, samples.log_probs, np.full(50, -1))
+    assert learn(unknown, judged, VOCABULARY) is None
+    assert learn(samples, samples.take(slice(0, 0)), VOCABULARY) is None
+
+
+def test_it_stops_when_it_is_told_to() -> None:
+    assert learn(drawn(500, 1, 1.0), drawn(100, 2, 1.0), VOCABULARY, halted=lambda: True) is None
+
+
+def test_the_same_samples_teach_the_same() -> None:
+    rates = Rates(rate=1e-2)
+    one, other = (learn(drawn(1500, 1, 1.0), drawn(100, 2, 1.0), VOCABULARY, rates) for _ in range(2))
+    assert one is not None and other is not None and np.array_equal(one.up, other.up)

@@ -1,0 +1,122 @@
+"""Versions on the disk: one is in use or none is, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drafter.config import DrafterConfig, DrafterCorrupt
+from drafter.learning.versions import INDEX, Version, Versions
+from drafter.step import Correction
+from tests.drafter.conftest import Tiny
+
+
+@pytest.fixture
+def config(tiny: Tiny) -> DrafterConfig:
+    return tiny.config
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> Versions:
+    return Versions(tmp_path / "learnt")
+
+
+def about(created: str = "2030-01-01T00:00:00+00:00") -> Version:
+    return Version(
+        number=0, created=created, state="not better", answers=30, tokens=900, tau_before=3.0, tau_after=3.5,
+        low=0.1, high=0.2, fixed=0.05, seconds=1.0, messages=("one", "two"),
+    )  # fmt: skip
+
+
+def some(config: DrafterConfig, seed: int = 0) -> Correction:
+    random, kept = np.random.default_rng(seed), len(config.draft_vocabulary) or config.vocabulary
+    down = random.normal(size=(config.hidden, 3)).astype(np.float32)
+    return Correction(down, random.normal(size=(3, kept)).astype(np.float32))
+
+
+def test_nothing_was_learnt_at_first(versions: Versions) -> None:
+    assert versions.all() == [] and versions.in_use is None and versions.stamp == (0, 0)
+    assert versions.roll_back() is None
+    versions.forget()
+    assert not versions.folder.exists()
+
+
+def test_a_version_with_weights_is_in_use(versions: Versions, config: DrafterConfig) -> None:
+    versions.publish(about(), some(config))
+    first = versions.stamp
+    published = versions.publish(about("2020-01-01T00:00:00+00:00"), some(config, 1))
+    assert published.number == 2 and published.state == "in use", "the clock may have been set back"
+    assert versions.in_use == published and versions.stamp != first
+    assert [one.state for one in versions.all()] == ["older", "in use"]
+    assert np.array_equal(versions.load(published, config).up, some(config, 1).up)
+
+
+def test_one_that_is_not_better_changes_nothing(versions: Versions, config: DrafterConfig) -> None:
+    used = versions.publish(about(), some(config))
+    tried = versions.publish(about(), None)
+    assert versions.in_use == used and tried.number == 2 and not tried.sha256
+
+
+def test_two_older_ones_are_kept_and_come_back(versions: Versions, config: DrafterConfig) -> None:
+    for seed in range(5):
+        versions.publish(about(), some(config, seed))
+    assert sorted(path.name for path in versions.folder.glob("*.npz")) == [f"version-{n}.npz" for n in (3, 4, 5)]
+    for gone, now in ((5, 4), (4, 3)):
+        done = versions.roll_back()
+        assert done is not None and done[1] is not None and (done[0].number, done[1].number) == (gone, now)
+        assert np.array_equal(versions.load(done[1], config).up, some(config, now - 1).up)
+    last = versions.roll_back()
+    assert last is not None and last[1] is None and versions.in_use is None
+    assert versions.publish(about(), some(config)).number == 6
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "missing", "junk"])
+def test_a_damaged_version_is_refused_with_advice(versions: Versions, config: DrafterConfig, damage: str) -> None:
+    used = versions.publish(about(), some(config))
+    path = versions.folder / "version-1.npz"
+    data = bytearray(path.read_bytes())
+    if damage == "missing":
+        path.unlink()
+    else:
+        data[len(data) // 2] ^= 1
+        path.write_bytes({"cut": bytes(data[:100]), "junk": b"junk"}.get(damage, bytes(data)))
+    with pytest.raises(DrafterCorrupt, match="outrider learn"):
+        versions.load(used, config)
+
+
+def test_weights_of_another_drafter_are_refused(versions: Versions, config: DrafterConfig) -> None:
+    wrong = Correction(np.zeros((config.hidden + 1, 2), np.float32), np.zeros((2, config.vocabulary), np.float32))
+    with pytest.raises(DrafterCorrupt, match="another drafter"):
+        versions.load(versions.publish(about(), wrong), config)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_full_disk_or_a_kill_leaves_the_old_version_in_use(
+    versions: Versions, config: DrafterConfig, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = versions.publish(about(), some(config))
+    calls = []
+
+    def replace(source: Path, target: Path) -> None:
+        calls.append(target)
+        if len(calls) == at:
+            raise OSError(28, "No space left on device")
+        os.rename(source, target)
+
+    monkeypatch.setattr("drafter.learning.versions.os.replace", replace)
+    with pytest.raises(OSError, match="No space left"):
+        versions.publish(about(), some(config, 1))
+    monkeypatch.undo()
+    assert versions.in_use == used and np.array_equal(versions.load(used, config).up, some(config).up)
+    assert not list(versions.folder.glob("*.part"))
+    assert versions.publish(about(), some(config, 2)).number == 2
+
+
+def test_an_index_that_cannot_be_read_tells_of_no_version(versions: Versions, config: DrafterConfig) -> None:
+    versions.publish(about(), some(config))
+    (versions.folder / INDEX).write_text("{")
+    assert versions.all() == [] and versions.in_use is None
+    assert versions.publish(about(), some(config)).state == "in use"

@@ -1,0 +1,59 @@
+"""How answers were drafted: kept with them, and gone with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage import NotFound, Store
+
+DIGEST = b"d" * 16
+ROUNDS = [(12, 0), (15, 11), (21, 14)]
+
+
+def answered(store: Store, title: str = "one") -> tuple[str, str]:
+    """A conversation with a finished answer: their ids."""
+    conversation = store.conversations.create(title).id
+    question = store.messages.add(conversation, "user", "how", parent_id=None, status="done")
+    answer = store.messages.add(conversation, "assistant", "so", parent_id=question.id, status="done")
+    return conversation, answer.id
+
+
+def test_they_come_back_oldest_first(store: Store) -> None:
+    answers = [answered(store, title) for title in ("one", "two", "three")]
+    for _, answer in answers:
+        store.replays.save(answer, DIGEST, 12, ROUNDS)
+    found = store.replays.all(DIGEST, 10)
+    assert [(one.conversation_id, one.message_id) for one in found] == answers
+    assert found[0].prompt == 12 and list(found[0].rounds) == ROUNDS
+    assert [one.message_id for one in store.replays.all(DIGEST, 2)] == [answer for _, answer in answers[1:]]
+    assert store.replays.all(b"e" * 16, 10) == []
+
+
+def test_a_second_one_of_the_same_answer_takes_its_place(store: Store) -> None:
+    _, answer = answered(store)
+    store.replays.save(answer, DIGEST, 12, ROUNDS)
+    store.replays.save(answer, DIGEST, 12, ROUNDS[:1])
+    assert [list(one.rounds) for one in store.replays.all(DIGEST, 10)] == [ROUNDS[:1]]
+
+
+def test_what_is_deleted_is_not_learnt_from(store: Store) -> None:
+    conversation, answer = answered(store)
+    store.replays.save(answer, DIGEST, 12, ROUNDS)
+    assert store.replays.holds([answer])
+    store.bin.delete(conversation)
+    assert store.replays.all(DIGEST, 10) == [] and not store.replays.holds([answer])
+    store.bin.restore(conversation)
+    assert store.replays.holds([answer]) and len(store.replays.all(DIGEST, 10)) == 1
+
+
+def test_all_can_be_forgotten(store: Store) -> None:
+    _, answer = answered(store)
+    store.replays.save(answer, DIGEST, 12, ROUNDS)
+    store.replays.clear()
+    assert store.replays.all(DIGEST, 10) == [] and store.messages.get(answer).text == "so"
+
+
+def test_an_answer_that_is_not_there_is_named(store: Store) -> None:
+    with pytest.raises(NotFound):
+        store.replays.save("nobody", DIGEST, 12, ROUNDS)
+    assert not store.replays.holds(["nobody"]) and store.replays.holds([])
