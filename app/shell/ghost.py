@@ -26,8 +26,8 @@ LITTLE_WORDS = {
 class GhostText:
     """Writes commands with one draft context, which reads again only what has changed since the last key.
 
-    The second stage guesses from the drafter's datastore: 15 ms of processor time for a key where it takes 28 without,
-    and the text is the same. Raises `DrafterMissing` or `DrafterCorrupt` for a damaged datastore.
+    The second stage guesses from the drafter's datastore, so a key takes fewer steps; the text is the same without it.
+    Raises `DrafterMissing` or `DrafterCorrupt` for a damaged datastore.
     """
 
     def __init__(self, drafter: Drafter) -> None:
