@@ -20,6 +20,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
+from drafter.model.cache_argument import cache_argument
 from drafter.progress import StageProgress, stage
 from drafter.training.precision import autocast
 from drafter.training.processes import processes
@@ -94,7 +95,7 @@ def _continue(
             said = model.generate(
                 input_ids=ids,
                 attention_mask=mask,
-                past_key_values=cache,
+                **cache_argument(model, cache),
                 max_new_tokens=min(STRETCH, room),
                 pad_token_id=pad,
                 **sampling,

@@ -12,6 +12,7 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from drafter.config import DrafterConfig, Rope
 from drafter.model import DraftModel
+from drafter.model.cache_argument import cache_argument
 
 
 class UnsupportedTarget(ValueError):
@@ -224,7 +225,7 @@ def everything(
         input_ids=ids,
         position_ids=positions,
         attention_mask=mask,
-        past_key_values=cache,
+        **cache_argument(model, cache),
         use_cache=True,
         output_hidden_states=list(layers) or None,
     )

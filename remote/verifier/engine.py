@@ -24,6 +24,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from drafter.memory import pack_memory, quantise_row
 from drafter.model import MemoryEncoder
+from drafter.model.cache_argument import cache_argument
 from drafter.tree import DraftTree
 
 CPU_CHUNK, GPU_CHUNK = 128, 512
@@ -242,7 +243,7 @@ class Engine:
             input_ids=torch.tensor([[*pending, *tree.tokens.tolist()]], device=self.device),
             position_ids=positions[None, past:].to(self.device),
             attention_mask=self._masks(mask, positions),
-            past_key_values=context.cache,
+            **cache_argument(self.model, context.cache),
             use_cache=True,
             logits_to_keep=torch.arange(len(pending) - 1, len(mask), device=self.device),
         )

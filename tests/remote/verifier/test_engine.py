@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, BloomConfig, DynamicCache
 
 from drafter.memory import Bits, quantise_row, unpack_memory
+from drafter.model.cache_argument import cache_argument
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
@@ -164,7 +165,7 @@ def test_memory_is_the_encoders_view_of_the_targets_own_cache(
     context.commit(tree, [0, 1], 9)
     cache = DynamicCache()
     with torch.inference_mode():
-        engine.model(input_ids=torch.tensor([context.tokens]), past_key_values=cache)
+        engine.model(input_ids=torch.tensor([context.tokens]), **cache_argument(engine.model, cache))
         heads = [
             torch.cat((layer.keys[0, head], layer.values[0, head]), -1) for layer in cache.layers for head in range(2)
         ]
