@@ -46,7 +46,7 @@ def says(*names: str, text: str) -> None:
 def test_what_of_the_target_runs_on_the_device() -> None:
     target, config = sizes(TARGET / "model.safetensors"), read_config(DRAFTER)
     layers = config.first_layers + config.inference_layers
-    assert (layers, config.target_layers, config.first_layers) == (3, 8, 2) and not config.layer_self_attention
+    assert (layers, config.target_layers, config.first_layers) == (4, 8, 3) and not config.layer_self_attention
     shared = [name for name in target if "layers" not in name]
     one = sum(size for name, size in target.items() if ".layers.0." in name)
     frozen = layers * one + sum(target[name] for name in shared)

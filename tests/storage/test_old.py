@@ -130,6 +130,10 @@ def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
         if "memories" in before:
             kept = store.memory.load(tarballs.id, b"\x01" * 16)
             assert kept == [(0, 3, bytes(range(40))), (3, 2, bytes(range(20)))]
+        if "attachments" in before:
+            asked, answer = store.branches.thread(tarballs.id)[:2]
+            assert answer.reasoning == "The person wants tar."
+            assert [(one.name, one.data) for one in asked.attachments] == [("naïve café.png", b"\x89PNG\r\n\x1a\n")]
         if before["messages"][10:]:
             related = {message.id: message for message in store.messages.of(tarballs.id)}
             related |= {message.id: message for message in store.messages.of(before["messages"][10][2])}
