@@ -46,6 +46,17 @@ from storage import Store
 STOPPING = 5
 """One answer in so many says when to stop."""
 MOST_TOKENS = 64
+BUDGET = 6_000_000
+"""Bytes of a born drafter, which is as small as the bundled target allows."""
+
+
+def born(target: str, drafter: Path, budget: int = BUDGET) -> None:
+    """Make a drafter of a target's own layers."""
+    from drafter.questions import usual_questions
+    from remote.verifier.birth import make_drafter
+    from remote.verifier.target import load_target
+
+    print(make_drafter(load_target(target), target, drafter, usual_questions(), budget), file=sys.stderr)
 
 
 def requests(platform: str, count: int, seed: int) -> list[str]:
@@ -123,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default=str(BUNDLED_TARGET))
     parser.add_argument("--drafter", type=Path, help="this drafter in place of a born one")
-    parser.add_argument("--budget", type=int, default=6_000_000, help="bytes of the born drafter")
+    parser.add_argument("--budget", type=int, default=BUDGET, help="bytes of the born drafter")
     parser.add_argument("--platform", default="windows")
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--seeds", type=int, default=3)
@@ -135,14 +146,7 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         drafter = arguments.drafter or work / "drafter"
         if not drafter.exists():
-            from drafter.questions import usual_questions
-            from remote.verifier.birth import make_drafter
-            from remote.verifier.target import load_target
-
-            made = make_drafter(
-                load_target(arguments.target), arguments.target, drafter, usual_questions(), arguments.budget
-            )
-            print(made, file=sys.stderr)
+            born(arguments.target, drafter, arguments.budget)
         database = work / "outrider.db"
         if not database.exists():
             asked = requests(arguments.platform, arguments.requests, 0)

@@ -51,6 +51,7 @@ COMMANDS = {
         "behaviour": "behaviour",
         "execution": "execution",
         "learning": "learning",
+        "learning_cost": "learning_cost",
         "retrieval": "retrieval",
         "network": "network",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
@@ -273,6 +274,29 @@ def learning_table(documents: Documents) -> str:
     return page([table(["requests before", *head, "CPU"], lines)], document)
 
 
+def learning_cost_table(documents: Documents) -> str:
+    if "learning_cost" not in documents:
+        return ""
+    document = documents["learning_cost"]
+    took, rows = document["learning"], document["tokens"] / 1000
+    said = (
+        f"`outrider learn` read {document['answers']} answers and learnt from {document['tokens']:,} of their tokens "
+        f"in {took['seconds']:.1f} s, with {took['cpu_seconds']:.1f} s of processor time and {took['peak_mb']:.0f} MB "
+        f"at its peak: {took['cpu_seconds'] / rows:.1f} s of processor time per 1,000 tokens."
+    )
+    chat, start, change = document["chat"], document["start"], document["change"]
+    lines = [
+        [way, *(_seconds(one) for one in (*chat[way].values(), start[way]))] for way in ("nobody learns", "learning")
+    ]
+    waits = ", ".join(f"{name} {one['p50']:.1f} ms (most {one['most']:.1f})" for name, one in change.items())
+    shown = table(["", "first words", "whole answer", "first frame of the screen"], lines)
+    return page([said, shown, f"An answer waits for the look at the versions: {waits}."], document)
+
+
+def _seconds(spread: Mapping[str, float]) -> str:
+    return f"{spread['p50']:.2f} s (95 %: {spread['p95']:.2f})"
+
+
 FIGURES = (("tau", "{:.2f}"), ("first", "{:.1%}"))
 """Figures of a row of `benchmarks.learning`, and how they are written."""
 
@@ -323,6 +347,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "single_device": single_device_table,
     "second_stage": second_stage_table,
     "learning": learning_table,
+    "learning_cost": learning_cost_table,
     "draft_step": draft_step_table,
     "answers": answers_table,
     "retrieval": retrieval_table,

@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,7 +89,10 @@ def rollback() -> None:
 
 
 def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int) -> None:
-    """Teach each drafter on this device that has at least `fewest` new answers."""
+    """Teach each drafter on this device that has at least `fewest` new answers.
+
+    0: a person asked for it, who is told why one cannot learn, and it goes on if the mains are unplugged.
+    """
     from app.cli.fetched import made_here
     from app.drafting.learning import Learner, NothingLearnt
     from drafter.config import DrafterError
@@ -102,7 +105,7 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
             if (back := learner.check_live()) is not None:
                 complain(f"{learner.target}: version {back.number} gained less than before, and is taken back")
             if learner.waiting() >= max(1, fewest):
-                _tell(learner.target, _learn(learner))
+                _tell(learner.target, _learn(learner, on_battery if fewest else lambda: False))
         except NothingLearnt as error:
             if not fewest:
                 complain(f"{place.name}: {error}")
@@ -110,7 +113,7 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
             complain(f"{place.name}: {error}")
 
 
-def _learn(learner: Learner) -> Version:
+def _learn(learner: Learner, halted: Callable[[], bool]) -> Version:
     from drafter.progress import stage
 
     with stage("reading answers", max(1, learner.waiting())) as shown:
@@ -121,7 +124,7 @@ def _learn(learner: Learner) -> Version:
             shown.advance(done - known)
             known = done
 
-        return learner.learn(progress, halted=on_battery if not sys.stdin.isatty() else lambda: False)
+        return learner.learn(progress, halted)
 
 
 def _tell(target: str, version: Version) -> None:

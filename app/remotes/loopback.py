@@ -10,21 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
-import os
 import re
 import secrets
-import sys
 import tempfile
 from collections import deque
 from pathlib import Path
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
+from app.own_process import own_command, own_environment
 from app.remotes.source import SourceFailed
 from drafter.extras import how_to_install
 from remote import Kind, TransportOptions, VerifierClient
 
-PACKAGES = Path(__file__).resolve().parents[2]
-"""The folder that holds the packages."""
 READY = re.compile(rb"https?://\S+")
 """The address in the line that a verifier prints when it is ready."""
 START_SECONDS = 180.0
@@ -118,8 +115,7 @@ class Loopback:
             return await self._start_with(file)
 
     async def _start_with(self, token_file: Path) -> str:
-        # -P: imports come from this package's place, never from the current folder.
-        command = [sys.executable, "-P", "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
+        command = own_command("serve", "--port", "0", "--watch-stdin")
         command += ["--model", self._target, "--token-file", str(token_file)]
         # A model that the person chose has no drafter yet: the verifier makes one, and finds it again the next time.
         command += [] if self._makes else ["--drafter", self._drafter]
@@ -131,7 +127,7 @@ class Loopback:
             stdout=pipe,
             stderr=pipe,
             start_new_session=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.getenv("PYTHONPATH")]))},
+            env=own_environment(),
         )
         self._process = process
         self._talk.clear()

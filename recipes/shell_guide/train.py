@@ -27,7 +27,14 @@ from typing import Protocol
 
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Qwen3Config,
+)  # fmt: skip
 
 from drafter.training.muon import Muon
 from drafter.training.precision import autocast
@@ -35,6 +42,9 @@ from recipes.shell_guide import segment_attention
 from recipes.shell_guide.mixture import Message, Mixture
 
 Batch = dict[str, torch.Tensor]
+FAMILIES = {"llama": LlamaConfig, "qwen3": Qwen3Config}
+HEAD = 64
+"""Size of an attention head."""
 AHEAD = 8
 """Batches that are drawn before they are needed."""
 AVERAGE = 0.997
@@ -146,7 +156,29 @@ def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: Batch) -> 
     return torch.nn.functional.cross_entropy(logits.float(), batch["ids"][:, 1:][learn])
 
 
-def optimisers(model: LlamaForCausalLM, rate: float) -> list[torch.optim.Optimizer]:
+def new_model(tokenizer: PreTrainedTokenizerBase, family: str, hidden: int, layers: int) -> PreTrainedModel:
+    """A model with random weights. Heads have 64 numbers, and about three of them share keys and values."""
+    heads = hidden // HEAD
+    config = FAMILIES[family](
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        intermediate_size=hidden * 8 // 3,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=max(1, heads // 3),
+        head_dim=HEAD,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        attn_implementation=segment_attention.NAME,
+    )
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
+    return model
+
+
+def optimisers(model: PreTrainedModel, rate: float) -> list[torch.optim.Optimizer]:
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n and "lm_head" not in n]
     chosen = {id(p) for p in matrices}
     rest = [p for p in model.parameters() if id(p) not in chosen]
@@ -171,6 +203,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=6144, help="tokens a step")
     parser.add_argument("--per-step", type=int, default=40, help="conversations a step; those that do not fit are left")
     parser.add_argument("--init", type=Path, help="begin with the weights of this model instead of random ones")
+    parser.add_argument("--family", choices=FAMILIES, default="llama")
     parser.add_argument("--hidden", type=int, default=384)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--rate", type=float, default=3e-3)
@@ -185,22 +218,7 @@ def main() -> None:
         arguments.pages, arguments.index, arguments.tokenizer, arguments.seed, arguments.tokens, arguments.per_step
     )
     torch.manual_seed(arguments.seed)
-    heads = arguments.hidden // 64
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=arguments.hidden,
-        intermediate_size=arguments.hidden * 8 // 3,
-        num_hidden_layers=arguments.layers,
-        num_attention_heads=heads,
-        num_key_value_heads=2,
-        max_position_embeddings=2048,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        attn_implementation=segment_attention.NAME,
-    )
-    model = LlamaForCausalLM(config)
+    model = new_model(tokenizer, arguments.family, arguments.hidden, arguments.layers)
     if arguments.init:
         first = AutoModelForCausalLM.from_pretrained(arguments.init, dtype=torch.float32)
         first.resize_token_embeddings(len(tokenizer))  # Its tokenizer may have had no marks.
@@ -255,9 +273,9 @@ def main() -> None:
             export(average.module, tokenizer, arguments.out / "average")
 
 
-def export(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+def export(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a bf16 Hugging Face checkpoint with its tokenizer."""
-    half = LlamaForCausalLM(model.config).to(torch.bfloat16)
+    half = AutoModelForCausalLM.from_config(model.config).to(torch.bfloat16)
     half.load_state_dict(model.state_dict())
     half.generation_config.eos_token_id = tokenizer.eos_token_id
     half.save_pretrained(folder)

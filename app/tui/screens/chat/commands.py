@@ -23,6 +23,7 @@ from app.tui.keymap import key_of
 from app.tui.notices import reporting
 from app.tui.open_conversation import OpenConversation
 from app.tui.screens.chat.conversation import ConversationView
+from app.tui.screens.chat.learning import begin_learning
 from app.tui.slash import COMMANDS, Misused, SlashCommand, TypedCommand
 from app.tui.widgets.conversation_list import one_line
 from app.tui.widgets.sidebar import Sidebar
@@ -128,6 +129,12 @@ class PromptCommands:
     def action_delete_open(self) -> None:
         with reporting(self._screen):
             self._sidebar.delete(self._open_one())
+
+    def action_learn(self) -> None:
+        """Teach the small models in the background. Raises `Misused` where learning is switched off."""
+        if not self._settings.learn:
+            raise Misused("Learning is switched off: `learn = false` in the settings.")
+        begin_learning(self._screen)
 
     async def action_export_open(self, what: str = "") -> None:
         """Without a word, ask what to write. `what`: a format, a file, or both."""

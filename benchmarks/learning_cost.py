@@ -1,0 +1,188 @@
+"""What learning costs the one who chats: processor time, memory, waiting for words, and the change to a new version.
+
+    python -m benchmarks.learning_cost [--requests 200] [--repeats 5] [--json OUT]
+
+The drafter is born of the bundled target, as in `benchmarks.learning`, and learns from answers that the app was given.
+
+- `learning`: one `outrider learn` as a process of its own, from its start to its end
+- `chat`: seconds to the first words of an answer, and to its last, over loopback, while another process learns without
+  a pause at the low priority of `outrider learn`, and while none does. The two take turns, question by question
+- `start`: seconds from the start of the chat screen to its first frame, in the same turns
+- `change`: milliseconds that an answer waits at its beginning for the look at the versions, when another one went live
+  since the answer before, and when none did
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.cli.learn import NICENESS
+from app.config import BUNDLED_TARGET, Folders, Settings
+from app.drafting.learning import Learner
+from app.events import Done
+from app.remotes.source import AddressSource
+from app.reply.assistant import Assistant
+from app.reply.learnt import Learnt
+from benchmarks.learning import answer_all, born, requests
+from benchmarks.pair import machine_and_pair
+from benchmarks.served import OWN, Served
+from benchmarks.startup import Program, measure
+from drafter.runtime import Drafter
+from storage import Store
+
+ROOT = Path(__file__).parents[1]
+QUESTIONS = 8
+"""New questions of each repeat."""
+
+
+def costs(home: Path, drafter: Path) -> dict[str, float]:
+    """What one run of `outrider learn` takes: seconds, seconds of processor time, and MB at its peak."""
+    environment = {**os.environ, "OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(drafter), "PYTHONPATH": str(ROOT)}
+    begun = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "app.cli", "learn"], env=environment)
+    _, status, used = os.wait4(process.pid, 0)  # Of this process alone: others have ended before.
+    seconds, process.returncode = time.perf_counter() - begun, os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    return {"seconds": seconds, "cpu_seconds": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1024}
+
+
+def learn_on(database: Path, drafter: Path, learnt: Path) -> None:
+    """Learn without a pause, until this process is stopped."""
+    os.nice(NICENESS)
+    with Store.open(database) as store:
+        while True:
+            Learner(store, drafter, learnt).learn()
+
+
+@contextlib.contextmanager
+def learning(busy: bool, database: Path, drafter: Path, learnt: Path) -> Iterator[None]:
+    """In the block another process learns, if `busy`; else there is one that waits."""
+    arguments = ["--learn", str(database), str(drafter), str(learnt)]
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.learning_cost", *arguments], cwd=ROOT)
+    try:
+        time.sleep(3.0)
+        process.send_signal(signal.SIGCONT if busy else signal.SIGSTOP)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def answered(assistant: Assistant, store: Store, question: str) -> tuple[float, float]:
+    """Seconds to the first words of the answer and to its end."""
+    conversation, begun, first = store.conversations.create("asked").id, time.perf_counter(), 0.0
+    async for event in assistant.reply(conversation, question):
+        if not first and getattr(event, "text", ""):
+            first = time.perf_counter() - begun
+        if isinstance(event, Done):
+            break
+    return first, time.perf_counter() - begun
+
+
+async def chats(database: Path, drafter: Path, questions: Sequence[str], repeats: int) -> dict[str, Any]:
+    """Seconds to the first words and to the end, beside a process that learns and beside none."""
+    found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    opened, settings = Drafter.load(drafter), Settings(mode="edge", max_tokens=64)
+    with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "outrider.db") as store:
+        async with Served(str(BUNDLED_TARGET), drafter, None, 0.0) as served:
+            source = AddressSource(served.url + OWN)
+            async with Assistant(opened, store, source, settings, modes=("edge",)) as assistant:
+                for number in range(2 * repeats + 1):
+                    with learning(bool(number % 2), database, drafter, Path(scratch) / "learnt"):
+                        for question in questions:
+                            seconds = await answered(assistant, store, question)
+                            if number:  # The first turn warms up.
+                                found[bool(number % 2)].append(seconds)
+    return {
+        name: {"first_words": _spread([one for one, _ in found[busy]]), "end": _spread([one for _, one in found[busy]])}
+        for name, busy in (("nobody learns", False), ("learning", True))
+    }
+
+
+def starts(database: Path, drafter: Path, repeats: int) -> dict[str, Any]:
+    """Seconds to the first frame of the chat, beside a process that learns and beside none."""
+    found: dict[bool, list[float]] = {False: [], True: []}
+    screen = Program("outrider", (sys.executable, "-m", "app.cli"), quit="\x11", environment=(
+        ("PYTHONPATH", str(ROOT)), ("OUTRIDER_MODE", "offline")))  # fmt: skip
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in range(2 * repeats + 1):
+            with learning(bool(number % 2), database, drafter, Path(scratch) / "learnt"):
+                seconds = measure(screen, Path(scratch))["frame"]
+                if number:
+                    found[bool(number % 2)].append(seconds)
+    return {"nobody learns": _spread(found[False]), "learning": _spread(found[True])}
+
+
+def changes(database: Path, drafter: Path, learnt: Path) -> dict[str, Any]:
+    """Milliseconds of the look at the versions before an answer."""
+    opened, found = Drafter.load(drafter), {"another version": [], "none": []}  # type: dict[str, list[float]]
+    with Store.open(database) as store:
+        learner, looking = Learner(store, drafter, learnt), Learnt(store, learnt)
+        version = learner.versions.in_use
+        if version is None:
+            return {}
+        correction = learner.versions.load(version, learner.config)
+        for _ in range(20):
+            learner.versions.publish(version, correction)
+            for name in found:
+                begun = time.perf_counter()
+                looking.refresh(opened)
+                found[name].append(1e3 * (time.perf_counter() - begun))
+    return {name: _spread(values) for name, values in found.items()}
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    return {"p50": statistics.median(ordered), "p95": ordered[int(0.95 * (len(ordered) - 1))], "most": ordered[-1]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, metavar="OUT")
+    parser.add_argument("--learn", type=Path, nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.learn:
+        learn_on(*arguments.learn)
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch)
+        folders, drafter = Folders.locate({"OUTRIDER_HOME": scratch}), home / "drafter"
+        database = folders.database
+        born(str(BUNDLED_TARGET), drafter)
+        database.parent.mkdir(parents=True)
+        asked = requests("windows", arguments.requests + QUESTIONS, 0)
+        asyncio.run(answer_all(str(BUNDLED_TARGET), drafter, database, asked[QUESTIONS:]))
+        took = costs(home, drafter)
+        with Store.open(database) as store:
+            version = Learner(store, drafter, folders.learnt).versions.all()[-1]
+        document = {
+            "machine": machine_and_pair(),
+            "answers": version.answers,
+            "tokens": version.tokens,
+            "learning": took,
+            "change": changes(database, drafter, folders.learnt),
+            "chat": asyncio.run(chats(database, drafter, asked[:QUESTIONS], arguments.repeats)),
+            "start": starts(database, drafter, arguments.repeats),
+        }
+    print(json.dumps(document, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
