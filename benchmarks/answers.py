@@ -84,10 +84,7 @@ def ask_as_told(
         ending = ", no pages" if pages == "without" else ""
         with drafter_reading(pages) as folder:
             if arguments.model:
-                prompt = None
-                if pages is not None:
-                    opened, platforms = Pages.open(folder / FILE), platforms_of(sys.platform)
-                    prompt = Prompt(opened, platforms, marks_names=has_marks(arguments.model))
+                prompt = prompt_of(folder, arguments.model)
                 ways[arguments.model.name + ending] = generate_all(arguments.model, prompts, prompt, most)
                 continue
             for mode in arguments.mode:
@@ -95,6 +92,13 @@ def ask_as_told(
                 given = ask_all(prompts, mode, remote=arguments.remote, options=limit, drafter=folder)
                 ways[mode + ending] = given
     return ways
+
+
+def prompt_of(folder: Path, model: Path) -> Prompt | None:
+    """The recipe by which the drafter's folder has this checkpoint asked, if it has one."""
+    if not read_config(folder).prompt_recipe:
+        return None
+    return Prompt(Pages.open(folder / FILE), platforms_of(sys.platform), marks_names=has_marks(model))
 
 
 @contextlib.contextmanager

@@ -125,6 +125,7 @@ class FeatureDrafter:
         self.format = FeatureFormat.of(baseline)
         self.memory_digest = self.format.digest
         self.memory_layers = self.format.layers
+        self.version = 0  # It learns nothing from its user.
         self._baseline = baseline
 
     def context(self, second_stage: SecondStage | None = None) -> FeatureContext:

@@ -55,7 +55,8 @@ class Lesson:
     conversation_id: str
     tokens: tuple[int, ...]
     rounds: tuple[Round, ...]
-    memory: tuple[Chunk, ...]
+    memory: tuple[tuple[int, int, bytes], ...]
+    """As it is stored: the first token, how many tokens, and their rows, which take ten times the room unpacked."""
     samples: Samples
 
 
@@ -171,7 +172,7 @@ class Learner:
         replayer = self._replayer.corrected(correction)
         if correction is None:
             return [one.samples.hits for one in lessons]
-        return [replayer.samples(one.tokens, one.rounds, one.memory).hits for one in lessons]
+        return [replayer.samples(one.tokens, one.rounds, self._unpacked(one.memory)).hits for one in lessons]
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
@@ -198,7 +199,7 @@ class Learner:
             tokens = [*self._asked(thread, replay), *answer.tokens]
             rounds = tuple(Round(*one) for one in replay.rounds)
             memory = self._memory(replay, tokens)
-            samples = replayer.samples(tokens, rounds, memory)
+            samples = replayer.samples(tokens, rounds, self._unpacked(memory))
         except (NotFound, MalformedMemory, ValueError):
             return None  # Changed, evicted or damaged since then: another answer will do.
         return Lesson(replay.message_id, replay.conversation_id, tuple(tokens), rounds, memory, samples)
@@ -212,9 +213,13 @@ class Learner:
                 return tokens
         raise ValueError("the conversation is read in another way now")
 
-    def _memory(self, replay: Replay, tokens: Sequence[int]) -> tuple[Chunk, ...]:
+    def _unpacked(self, memory: Sequence[tuple[int, int, bytes]]) -> list[Chunk]:
+        layers = self._config.memory_layers
+        return [(start, unpack_memory(data, count, layers)) for start, count, data in memory]
+
+    def _memory(self, replay: Replay, tokens: Sequence[int]) -> tuple[tuple[int, int, bytes], ...]:
         """The chunks of memory that are kept of these tokens."""
-        digests, layers = RunningDigest(), self._config.memory_layers
+        digests = RunningDigest()
         digests.extend(tokens)
         found: dict[int, tuple[int, bytes]] = {}
         # The newest conversations before this one lent it what they begin with in common (`Drafting._restore`).
@@ -224,4 +229,4 @@ class Learner:
                 if start + count <= len(tokens) and digests.at(start + count) == data[:DIGEST_BYTES]:
                     found[start] = count, data[DIGEST_BYTES:]
         self._nearby = dict(list({**self._nearby, replay.conversation_id: stored}.items())[-NEARBY:])
-        return tuple((start, unpack_memory(data, count, layers)) for start, (count, data) in sorted(found.items()))
+        return tuple((start, count, data) for start, (count, data) in sorted(found.items()))

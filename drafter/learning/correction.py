@@ -27,6 +27,8 @@ FIRST, SECOND, SMALL = 0.9, 0.99, 1e-8
 STRENGTHS = (1.0, 0.7, 0.4, 0.2)
 """Shares of what was learnt that are tried."""
 
+ROWS_AT_ONCE = 256
+"""Samples that are judged at once: each takes as many columns as it has likeliest tokens."""
 PATIENCE = 2
 """Passes without a gain after which it stops."""
 
@@ -169,8 +171,13 @@ def agreement(samples: Samples, correction: Correction | None) -> float:
 
     The samples' log-probabilities are those without a correction.
     """
-    logits = samples.log_probs
-    if correction is not None:
-        logits = logits + np.einsum("nr,rnk->nk", samples.states @ correction.down, correction.up[:, samples.likeliest])
-    best = np.take_along_axis(samples.likeliest, logits.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return float((best == samples.chosen).mean())
+    right = 0
+    for begin in range(0, len(samples), ROWS_AT_ONCE):
+        part = samples.take(slice(begin, begin + ROWS_AT_ONCE))
+        logits = part.log_probs
+        if correction is not None:
+            columns = correction.up[:, part.likeliest]
+            logits = logits + np.einsum("nr,rnk->nk", part.states @ correction.down, columns)
+        best = np.take_along_axis(part.likeliest, logits.argmax(axis=1)[:, None], axis=1)[:, 0]
+        right += int((best == part.chosen).sum())
+    return right / max(1, len(samples))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
-from benchmarks.answers import FENCE, NoAnswers, answers_in, ask_all, drafter_reading, generate_all
+from app.config import BUNDLED_DRAFTER
+from benchmarks.answers import FENCE, NoAnswers, answers_in, ask_all, drafter_reading, generate_all, prompt_of
 from benchmarks.exactness import TARGET
 from drafter.runtime import Drafter
 
@@ -42,7 +44,9 @@ PROMPTS = [{"id": "one", "prompt": "list files"}, {"id": "two", "turns": ["unpac
 
 
 def test_a_checkpoint_alone_says_what_the_app_with_drafts_says() -> None:
-    assert generate_all(TARGET, PROMPTS, None, 40) == ask_all(PROMPTS, "edge", options=["--max-tokens", "40"])
+    prompt = prompt_of(BUNDLED_DRAFTER, Path(TARGET))
+    assert prompt is not None
+    assert generate_all(TARGET, PROMPTS, prompt, 40) == ask_all(PROMPTS, "edge", options=["--max-tokens", "40"])
 
 
 @pytest.mark.parametrize("pages", ["with", "without"])
