@@ -56,7 +56,7 @@ class Lesson:
     tokens: tuple[int, ...]
     rounds: tuple[Round, ...]
     memory: tuple[tuple[int, int, bytes], ...]
-    """As it is stored: the first token, how many tokens, and their rows, which take ten times the room unpacked."""
+    """Chunks as they are stored: first token, number of tokens, packed rows. Unpacked rows take far more room."""
     samples: Samples
 
 
