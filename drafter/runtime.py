@@ -44,6 +44,8 @@ class Drafter:
         self.version = 0
         """Number of the version of what it learnt that drafts now; 0: none."""
         self._step = step
+        self._graph: Path | None = None
+        """The graph that learnt and drafts now; None: the drafter's own."""
         self._folder = folder
 
     @classmethod
@@ -93,15 +95,25 @@ class Drafter:
         """Whether it can draft with a correction of its logits."""
         return isinstance(self._step, StepGraph) and self.config.correctable
 
-    def correct(self, correction: Correction | None, version: int) -> None:
+    def correct(self, correction: Correction | None, version: int, graph: Path | None = None) -> None:
         """Draft with this correction from the next step on, which is that `version`; None: with none.
 
-        Raises `ValueError` if it takes none.
+        `graph`: draft with this graph too, whose attention layers have learnt; None: with the drafter's own. Raises
+        `ValueError` if it takes no correction, `DrafterCorrupt` for a graph that cannot be loaded.
         """
         if not isinstance(self._step, StepGraph) or not self.config.correctable:
             raise ValueError("this drafter takes no correction")
+        if graph != self._graph:
+            self._step.become(StepGraph(graph or self._own_graph, self.config))
+            self._graph = graph
         self._step.correction = Correction.none(self.config) if correction is None else correction
         self.version = version
+
+    @property
+    def _own_graph(self) -> Path:
+        if self._folder is None:
+            raise ValueError("this drafter has no folder")
+        return self._folder / GRAPH
 
     def datastore(self) -> NGramIndex:
         """The texts of the drafter's datastore, for its second stage. Built anew at each call; empty if there is none.

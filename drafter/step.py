@@ -158,6 +158,10 @@ class StepGraph:
         """Open the graph of a drafter's folder. Raises `DrafterCorrupt`."""
         return cls(folder / GRAPH, config)
 
+    def become(self, other: StepGraph) -> None:
+        """Run the graph of `other`, which is one of the same config, from the next step on."""
+        self._session = other._session
+
     def slab(self, heads: int, size: int) -> Slab:
         return Slab(heads, size)
 

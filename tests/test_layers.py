@@ -33,7 +33,10 @@ LAYERS = (
 )
 """The rooms of `app/`, lowest first. An import goes to a lower layer, or stays in its room."""
 TRAINING = "drafter.training"
-TRAINING_ROOMS = ("drafter/training/", "app/cli/drafter_tools.py", "remote/verifier/birth.py")
+TRAINING_ROOMS = (
+    *("drafter/training/", "app/cli/drafter_tools.py", "app/drafting/learning.py"),
+    "remote/verifier/birth.py",
+)
 LIBRARIES = {
     "textual": ("app/tui/",),
     "torch": ("drafter/model/", "drafter/training/", "remote/verifier/"),

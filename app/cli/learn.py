@@ -36,6 +36,10 @@ def learn(
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on: learn whenever there is enough that is new, until Ctrl+C.")
     ] = False,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Train the small model's own layers too. It takes PyTorch and some minutes."),
+    ] = False,
     forget: Annotated[
         bool, typer.Option("--forget", help="Erase all that was learnt on this device, and what it was learnt from.")
     ] = False,
@@ -57,11 +61,11 @@ def learn(
         if hasattr(os, "nice"):
             os.nice(NICENESS)
         with _alone(folders):
-            _learn_all(store, settings, folders, fewest=ENOUGH if watch else 0)
+            _learn_all(store, settings, folders, fewest=ENOUGH if watch else 0, deep=deep)
             while watch:
                 time.sleep(LOOK_SECONDS)
                 if not on_battery():
-                    _learn_all(store, settings, folders, fewest=ENOUGH)
+                    _learn_all(store, settings, folders, fewest=ENOUGH, deep=deep)
 
 
 def history() -> None:
@@ -88,7 +92,7 @@ def rollback() -> None:
     raise typer.Exit(FAILED)
 
 
-def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int) -> None:
+def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool) -> None:
     """Teach each drafter on this device that has at least `fewest` new answers.
 
     0: a person asked for it, who is told why one cannot learn, and it goes on if the mains are unplugged.
@@ -104,8 +108,8 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
             learner = Learner(store, place, folders.learnt)
             if (back := learner.check_live()) is not None:
                 complain(f"{learner.target}: version {back.number} gained less than before, and is taken back")
-            if learner.waiting() >= max(1, fewest):
-                _tell(learner.target, _learn(learner, on_battery if fewest else lambda: False))
+            if learner.waiting(deep=deep) >= max(1, fewest):
+                _tell(learner.target, _learn(learner, on_battery if fewest else lambda: False, deep=deep))
         except NothingLearnt as error:
             if not fewest:
                 complain(f"{place.name}: {error}")
@@ -113,18 +117,26 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
             complain(f"{place.name}: {error}")
 
 
-def _learn(learner: Learner, halted: Callable[[], bool]) -> Version:
+def _learn(learner: Learner, halted: Callable[[], bool], *, deep: bool) -> Version:
     from drafter.progress import stage
 
-    with stage("reading answers", max(1, learner.waiting())) as shown:
-        known = 0
+    with contextlib.ExitStack() as stages:
 
-        def progress(done: int, of: int) -> None:
-            nonlocal known
-            shown.advance(done - known)
-            known = done
+        def shown(name: str) -> Callable[[int, int], None]:
+            """A function that shows how much of how much is done, from its first call on."""
+            known, now = 0, None
 
-        return learner.learn(progress, halted)
+            def progress(done: int, of: int) -> None:
+                nonlocal known, now
+                if now is None:
+                    stages.close()  # One stage at a time.
+                    now = stages.enter_context(stage(name, max(1, of)))
+                now.advance(done - known)
+                known = done
+
+            return progress
+
+        return learner.learn(shown("reading answers"), halted, deep=deep, steps=shown("learning"))
 
 
 def _tell(target: str, version: Version) -> None:

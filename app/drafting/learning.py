@@ -3,18 +3,27 @@
 Each answer is drafted again with the memory that had arrived then (`storage/replays.py`). The newest answers judge what
 was learnt from older ones, because it is for those that come next. Of the older ones, most are learnt from, some say
 when to stop, and some are the fixed set, of which little may be lost. Both versions are compared as they will run.
+
+There are two ways to learn. A correction of the logits takes seconds and no PyTorch. Learning *deeply* trains the
+drafter's attention layers, which takes PyTorch and minutes, and gains several times as much.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from app.drafting.prompt import conversation_tokens
-from drafter.config import GRAPH, DrafterConfig, DrafterError, read_config
+from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError, read_config
+from drafter.extras import how_to_install
 from drafter.guide.recipe import open_prompt
 from drafter.learning.comparison import Hits, compare, is_better, surely_less
 from drafter.learning.correction import learn
@@ -58,6 +67,15 @@ class Lesson:
     memory: tuple[tuple[int, int, bytes], ...]
     """Chunks as they are stored: first token, number of tokens, packed rows. Unpacked rows take far more room."""
     samples: Samples
+    graph: Path | None
+    """The graph that drafted it again; None: the drafter's own."""
+
+
+class Drafts(NamedTuple):
+    """What drafts: a correction or none, and a graph that has learnt; None: the drafter's own."""
+
+    correction: Correction | None
+    graph: Path | None
 
 
 class Learner:
@@ -74,7 +92,10 @@ class Learner:
         self.versions = Versions.of(learnt, self._config)
         self._text = ChatText.load(folder)
         self._prompt = open_prompt(folder, self._config)
-        self._replayer = Replayer(StepGraph(folder / GRAPH, self._config, states=True), self._config)
+        self._folder = folder
+        self._graph: Path | None = None
+        """The graph that `_replayer` runs; None: the drafter's own."""
+        self._replayer = self._opened(None)
         self._nearby: dict[str, list[tuple[int, int, bytes]]] = {}
         """Stored memory of the conversations that were read last."""
 
@@ -88,54 +109,113 @@ class Learner:
         """The config of the drafter."""
         return self._config
 
-    def waiting(self) -> int:
-        """Answers that are newer than the last try."""
+    def waiting(self, *, deep: bool = False) -> int:
+        """Answers that are newer than the last try, or than the last one that was `deep`."""
         replays = self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS)
-        versions = self.versions.all()
+        versions = [one for one in self.versions.all() if one.deep or not deep]
         seen = set(versions[-1].messages) if versions else set()
         return next((at for at, replay in enumerate(reversed(replays)) if replay.message_id in seen), len(replays))
 
     def learn(
-        self, progress: Callable[[int, int], None] = lambda done, of: None, halted: Callable[[], bool] = lambda: False
+        self,
+        progress: Callable[[int, int], None] = lambda done, of: None,
+        halted: Callable[[], bool] = lambda: False,
+        *,
+        deep: bool = False,
+        steps: Callable[[int, int], None] = lambda done, of: None,
     ) -> Version:
         """Learn from all that is there, and put the result in use if it is better.
 
-        `progress` is told how many answers of how many were read. `halted`: asked between two answers and two passes.
-        Raises `NothingLearnt`, `StorageError`, `OSError`.
+        `progress` is told how many answers of how many were read, and `steps` how many steps of deep learning are done.
+        `halted`: asked between two answers, steps and passes. Raises `NothingLearnt`, `DrafterError`, `StorageError`,
+        `OSError`.
         """
         begun = time.monotonic()
-        now = self._correction()
-        lessons = self.lessons(progress, halted)
+        if deep:
+            self._check_deep()
+        in_use, now = self._in_use()
+        lessons = self.lessons(progress, halted, graph=now.graph)
         if len(lessons) < FEWEST:
             raise NothingLearnt(f"{len(lessons)} checked answers to learn from; {FEWEST} are enough")
         older, judging = lessons[: -(len(lessons) // PARTS)], lessons[-(len(lessons) // PARTS) :]
         fixed, stopping = older[::PARTS][:FIXED], older[1::PARTS]
         learnt = [one for at, one in enumerate(older) if at % PARTS > 1]
+        made = self.versions.scratch()
+        try:
+            if deep:
+                seen = () if in_use is None or not in_use.graph else in_use.messages
+                new = self._learn_deeply(now.graph, learnt, stopping, made, seen, steps, halted)
+            else:
+                new = self._learn_correction(now, learnt, stopping, halted)
+            if halted():
+                raise NothingLearnt("it was interrupted")
+            newest = compare(self.hits(judging, *now), self.hits(judging, *(new or now)))
+            oldest = compare(self.hits(fixed, *now), self.hits(fixed, *(new or now)))
+            better = new is not None and is_better(newest, oldest)
+            version = Version(
+                number=0,
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+                state="not better",
+                answers=len(lessons),
+                tokens=sum(len(one.samples) for one in learnt),
+                tau_before=newest.before,
+                tau_after=newest.after,
+                low=newest.low,
+                high=newest.high,
+                fixed=oldest.gain,
+                seconds=time.monotonic() - begun,
+                messages=tuple(one.message_id for one in lessons),
+                deep=deep,
+                graph=in_use.graph if in_use else 0,
+                graph_sha256=in_use.graph_sha256 if in_use else "",
+            )
+            if new is None or not better:
+                return self.versions.publish(msgspec.structs.replace(version, graph=0, graph_sha256=""), None)
+            return self.versions.publish(version, new.correction, made if deep else None)
+        finally:
+            made.unlink(missing_ok=True)
+
+    def _check_deep(self) -> None:
+        """Raises `NothingLearnt` where the attention layers cannot be trained."""
+        if GRAPH_WEIGHTS in self._config.files:
+            raise NothingLearnt("it is too large to be trained on this device; learn without `deep`")
+        if importlib.util.find_spec("torch") is None or importlib.util.find_spec("onnx") is None:
+            raise NothingLearnt(
+                f"learning deeply needs PyTorch and onnx: {how_to_install('train')}"
+            )
+
+    def _learn_correction(
+        self, now: Drafts, learnt: Sequence[Lesson], stopping: Sequence[Lesson], halted: Callable[[], bool]
+    ) -> Drafts | None:
         vocabulary = len(self._config.draft_vocabulary) or self._config.vocabulary
-        samples = Samples.of([one.samples for one in learnt])
-        new = learn(samples, Samples.of([one.samples for one in stopping]), vocabulary, halted=halted)
-        if new is None and now is not None:
-            new = Correction.none(self._config)  # The drafter as it came may be better than what it has learnt.
-        if halted():
-            raise NothingLearnt("it was interrupted")
-        newest = compare(self.hits(judging, now), self.hits(judging, new))
-        oldest = compare(self.hits(fixed, now), self.hits(fixed, new))
-        better = new is not None and is_better(newest, oldest)
-        version = Version(
-            number=0,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            state="not better",
-            answers=len(lessons),
-            tokens=len(samples),
-            tau_before=newest.before,
-            tau_after=newest.after,
-            low=newest.low,
-            high=newest.high,
-            fixed=oldest.gain,
-            seconds=time.monotonic() - begun,
-            messages=tuple(one.message_id for one in lessons),
-        )
-        return self.versions.publish(version, new if better else None)
+        samples, judged = (Samples.of([one.samples for one in some]) for some in (learnt, stopping))
+        new = learn(samples, judged, vocabulary, halted=halted)
+        if new is None and now.correction is not None:
+            new = Correction.none(self._config)  # Without what it has learnt, it may be better.
+        return None if new is None else Drafts(new, now.graph)
+
+    def _learn_deeply(
+        self,
+        graph: Path | None,
+        learnt: Sequence[Lesson],
+        stopping: Sequence[Lesson],
+        made: Path,
+        seen: Sequence[str],
+        steps: Callable[[int, int], None],
+        halted: Callable[[], bool],
+    ) -> Drafts | None:
+        """Train a copy of `graph`, which is written to `made`. `seen`: ids of the answers that it learnt from."""
+        from drafter.training.adaptation import Replayed, adapt
+
+        def replayed(lessons: Sequence[Lesson]) -> list[Replayed]:
+            return [Replayed(one.tokens, one.rounds, partial(self._unpacked, one.memory)) for one in lessons]
+
+        fresh = [one for one in learnt if one.message_id not in set(seen)]
+        known = [one for one in learnt if one.message_id in set(seen)]
+        newer, older = (fresh, known) if fresh else (known, [])
+        parts = replayed(newer), replayed(older), replayed(stopping)
+        better = adapt(graph or self._folder / GRAPH, self._config, *parts, made, progress=steps, halted=halted)
+        return Drafts(None, made) if better else None
 
     def check_live(self) -> Version | None:
         """Take the version in use back if the answers that were drafted with it gained surely less than those before.
@@ -157,32 +237,52 @@ class Learner:
         self.versions.roll_back()
         return version
 
-    def _correction(self) -> Correction | None:
-        """That of the version in use; one that cannot be read, or learnt from what is gone, counts as none."""
+    def _in_use(self) -> tuple[Version | None, Drafts]:
+        """The version in use, and what drafts. One that cannot be read, or learnt from what is gone, counts as none."""
         version = self.versions.in_use
         if version is None or not self._store.replays.holds(version.messages):
-            return None
+            return None, Drafts(None, None)
         try:
-            return self.versions.load(version, self._config)
+            correction = self.versions.load(version, self._config) if version.sha256 else None
+            return version, Drafts(correction, self.versions.graph(version))
         except DrafterError:
-            return None
+            return None, Drafts(None, None)
 
-    def hits(self, lessons: Sequence[Lesson], correction: Correction | None) -> list[Hits]:
-        """For each answer, where the drafter with this correction guesses right, as it will run."""
-        replayer = self._replayer.corrected(correction)
-        if correction is None:
+    def hits(self, lessons: Sequence[Lesson], correction: Correction | None, graph: Path | None = None) -> list[Hits]:
+        """For each answer, where the drafter with this correction, and this graph, guesses right, as it will run.
+
+        `graph` None: the drafter's own.
+        """
+        if correction is None and all(one.graph == graph for one in lessons):
             return [one.samples.hits for one in lessons]
+        replayer = self._with(graph).corrected(correction)
         return [replayer.samples(one.tokens, one.rounds, self._unpacked(one.memory)).hits for one in lessons]
+
+    def _with(self, graph: Path | None) -> Replayer:
+        """What runs this graph; None: the drafter's own."""
+        if graph != self._graph:
+            self._replayer, self._graph = self._opened(graph), graph
+        return self._replayer
+
+    def _opened(self, graph: Path | None) -> Replayer:
+        return Replayer(StepGraph(graph or self._folder / GRAPH, self._config, states=True), self._config)
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def lessons(
-        self, progress: Callable[[int, int], None] = lambda done, of: None, halted: Callable[[], bool] = lambda: False
+        self,
+        progress: Callable[[int, int], None] = lambda done, of: None,
+        halted: Callable[[], bool] = lambda: False,
+        *,
+        graph: Path | None = None,
     ) -> list[Lesson]:
-        """The answers that can be drafted again, oldest first. Raises `NothingLearnt` when it is halted."""
+        """The answers that can be drafted again, oldest first, as this graph drafts them; None: the drafter's own.
+
+        Raises `NothingLearnt` when it is halted.
+        """
         replays = self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS)
         lessons: list[Lesson] = []
-        taken, replayer = 0, self._replayer.corrected(None)
+        taken, replayer = 0, self._with(graph).corrected(None)
         for at, replay in enumerate(replays):
             if halted():
                 raise NothingLearnt("it was interrupted")
@@ -202,7 +302,7 @@ class Learner:
             samples = replayer.samples(tokens, rounds, self._unpacked(memory))
         except (NotFound, MalformedMemory, ValueError):
             return None  # Changed, evicted or damaged since then: another answer will do.
-        return Lesson(replay.message_id, replay.conversation_id, tuple(tokens), rounds, memory, samples)
+        return Lesson(replay.message_id, replay.conversation_id, tuple(tokens), rounds, memory, samples, self._graph)
 
     def _asked(self, thread: Sequence[Message], replay: Replay) -> list[int]:
         """The tokens before the answer. Raises `ValueError` if they are others than when it was drafted."""

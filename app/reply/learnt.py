@@ -35,12 +35,11 @@ class Learnt:
         versions, before = Versions.of(self._folder, drafter.config), drafter.version
         if versions.stamp == (0, 0) and not before:
             return False
-        version, correction = versions.in_use, None
+        version = versions.in_use
         if version is not None and (version.number != before or self._stamps.get(id(drafter)) != versions.stamp):
-            with contextlib.suppress(DrafterCorrupt):
-                correction = versions.load(version, drafter.config)
-                drafter.correct(correction, version.number)
-            if correction is None:
+            try:
+                drafter.correct(versions.load(version, drafter.config), version.number, versions.graph(version))
+            except DrafterCorrupt:
                 version = None
         gone = True
         if version is not None:

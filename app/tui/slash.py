@@ -80,7 +80,7 @@ COMMANDS = (
         "export", "Write this conversation to a file", "export_open", "[md|html|json] [FILE]", key="chat.export"
     ),
     SlashCommand("delete", "Delete this conversation; it is kept for 30 days", "delete_open", key="list.delete"),
-    SlashCommand("learn", "Teach the small model with your checked answers", "learn"),
+    SlashCommand("learn", "Teach the small model with your checked answers", "learn", "[deep]"),
     SlashCommand("theme", "Choose the colours", "set_theme", "[NAME]"),
     SlashCommand("panel", "Figures of drafting and checking", "toggle_panel", key="chat.panel"),
     SlashCommand("rounds", "Figures of the last drafts", "toggle_rounds", key="chat.rounds"),

@@ -1,8 +1,9 @@
 """What a drafter has learnt, version by version, in a folder of its own.
 
-Each version is a file of weights; `versions.json` says what is known of them and which one is in use. That file is
-replaced whole, last, so after a kill or a full disk the version before is in use and nothing is half there. Numbers
-count up, whatever the clock says.
+A version is a correction, or a step graph whose attention layers have learnt, or a correction of such a graph: a file
+of weights each. `versions.json` says what is known of them and which one is in use. That file is replaced whole, last,
+so after a kill or a full disk the version before is in use and nothing is half there. Numbers count up, whatever the
+clock says.
 """
 
 from __future__ import annotations
@@ -52,9 +53,20 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """The gain on the fixed set, as a share."""
     seconds: float
     sha256: str = ""
-    """Checksum of its weights, hex; empty: they are not kept."""
+    """Checksum of its correction, hex; empty: it has none, or it is not kept."""
+    deep: bool = False
+    """Whether the drafter's layers were trained, and not a correction alone."""
+    graph: int = 0
+    """Number of the version whose graph it drafts with; 0: the drafter's own."""
+    graph_sha256: str = ""
+    """Checksum of that graph, hex; empty: it is the drafter's own, or it is not kept."""
     messages: tuple[str, ...] = ()
     """Ids of the answers that it learnt from or was judged on."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether it has weights that can be used."""
+        return bool(self.sha256 or self.graph_sha256)
 
 
 class Versions:
@@ -89,8 +101,26 @@ class Versions:
         """The version that drafts now; None: the drafter as it came."""
         return next((one for one in self.all() if one.state == "in use"), None)
 
+    def graph(self, version: Version) -> Path | None:
+        """The graph that a version drafts with; None: the drafter's own. Raises `DrafterCorrupt` for a damaged one."""
+        if not version.graph_sha256:
+            return None
+        path = self._graph(version.graph)
+        try:
+            if sha256(path) == version.graph_sha256:
+                return path
+            reason = "it does not match its checksum"
+        except OSError as error:
+            reason = str(error)
+        raise DrafterCorrupt(f"{path} cannot be used: {reason}. To learn anew: outrider learn --deep")
+
     def load(self, version: Version, config: DrafterConfig) -> Correction:
-        """The weights of a version. Raises `DrafterCorrupt` if they are missing, damaged or another drafter's."""
+        """The correction of a version; one that changes nothing, if it has none.
+
+        Raises `DrafterCorrupt` if it is missing, damaged or another drafter's.
+        """
+        if not version.sha256:
+            return Correction.none(config)
         path = self._weights(version.number)
         try:
             if sha256(path) != version.sha256:
@@ -106,19 +136,28 @@ class Versions:
             raise DrafterCorrupt(f"{path} is another drafter's. To learn anew: outrider learn")
         return found
 
-    def publish(self, version: Version, correction: Correction | None) -> Version:
-        """Add a version, and put it in use if it has weights. Its number is given here. Raises `OSError`."""
+    def publish(self, version: Version, correction: Correction | None, graph: Path | None = None) -> Version:
+        """Add a version, and put it in use if it has weights. Its number is given here. Raises `OSError`.
+
+        `graph`: a file in this folder, which becomes the version's own graph. Without one, it drafts with the graph
+        that `version` names.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         versions = self.all()
         number = 1 + max((one.number for one in versions), default=0)
         version = msgspec.structs.replace(version, number=number)
+        if graph is not None:
+            os.replace(graph, self._graph(number))
+            version = msgspec.structs.replace(version, graph=number, graph_sha256=sha256(self._graph(number)))
         if correction is not None:
             path = self._weights(number)
             with _replacing(path) as part, part.open("wb") as file:
                 np.savez(file, down=correction.down, up=correction.up)
                 file.flush()
                 os.fsync(file.fileno())
-            version = msgspec.structs.replace(version, state="in use", sha256=sha256(path))
+            version = msgspec.structs.replace(version, sha256=sha256(path))
+        if correction is not None or graph is not None:
+            version = msgspec.structs.replace(version, state="in use")
             versions = [_with(one, "older") if one.state == "in use" else one for one in versions]
         self._write([*versions, version])
         return version
@@ -132,7 +171,7 @@ class Versions:
         now = next((one for one in versions if one.state == "in use"), None)
         if now is None:
             return None
-        older = [one for one in versions if one.state == "older" and one.sha256 and self._weights(one.number).is_file()]
+        older = [one for one in versions if one.state == "older" and one.kept and self._is_there(one)]
         before = older[-1] if older else None
         states: dict[int, State] = {now.number: "taken back"}
         if before is not None:
@@ -145,22 +184,39 @@ class Versions:
         if self.folder.is_dir():
             shutil.rmtree(self.folder)
 
+    def scratch(self) -> Path:
+        """A name in this folder for a graph that is being made, which nothing has. Raises `OSError`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / ".graph.part"
+        path.unlink(missing_ok=True)  # That of somebody who was killed.
+        return path
+
     def _weights(self, number: int) -> Path:
         return self.folder / f"version-{number}.npz"
 
+    def _graph(self, number: int) -> Path:
+        return self.folder / f"version-{number}.onnx"
+
+    def _is_there(self, version: Version) -> bool:
+        files = [self._weights(version.number)] * bool(version.sha256)
+        files += [self._graph(version.graph)] * bool(version.graph_sha256)
+        return all(path.is_file() for path in files)
+
     def _write(self, versions: list[Version]) -> None:
         versions = versions[-REMEMBERED:]
-        older = [one.number for one in versions if one.state == "older" and one.sha256][-OLDER:]
-        kept = {one.number for one in versions if one.state == "in use" or one.number in older}
+        older = [one.number for one in versions if one.state == "older" and one.kept][-OLDER:]
+        kept = {one.number: one for one in versions if one.state == "in use" or one.number in older}
         versions = [
-            one if one.number in kept else msgspec.structs.replace(one, sha256="", messages=()) for one in versions[:-1]
+            one if one.number in kept else msgspec.structs.replace(one, sha256="", graph_sha256="", messages=())
+            for one in versions[:-1]
         ] + versions[-1:]
         with _replacing(self.folder / INDEX) as part, part.open("wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(versions), indent=1))
             file.flush()
             os.fsync(file.fileno())
-        for path in self.folder.glob("version-*.npz"):
-            if path not in {self._weights(number) for number in kept}:
+        files = {path for one in kept.values() for path in (self._weights(one.number), self._graph(one.graph))}
+        for path in (*self.folder.glob("version-*.npz"), *self.folder.glob("version-*.onnx")):
+            if path not in files:
                 path.unlink(missing_ok=True)
 
 

@@ -145,7 +145,7 @@ class _Rewriting:
             self.add("Max", [f"{x}.size", "row.smallest"], f"{x}.largest")
             self.add("Div", [x, f"{x}.largest"], f"{x}.unit")
             self.add("QuantizeLinear", [f"{x}.unit", scale, zero], f"{x}.int8")
-        numbers, scales = _symmetric(matrix, axis=0)
+        numbers, scales = symmetric(matrix, axis=0)
         factors = [f"{x}.int8", self.put(f"{name}.int8", numbers), scale, self.put(f"{name}.scales", scales[0]), zero]
         unscaled = self.add("MatMulIntegerToFloat", factors, f"{product}.unscaled", domain="com.microsoft")
         self.add("Mul", [unscaled, f"{x}.largest"], product)
@@ -155,7 +155,7 @@ class _Rewriting:
 
         The kernel quantises `x` in the same blocks.
         """
-        numbers, scales = _blocks(matrix, bits)
+        numbers, scales = in_blocks(matrix, bits)
         factors = [x, self.put(f"{name}.nbits{bits}", numbers), self.put(f"{name}.scales", scales)]
         inputs, outputs = matrix.shape
         shape = {"K": inputs, "N": outputs, "bits": bits, "block_size": BLOCK[bits]}
@@ -165,7 +165,7 @@ class _Rewriting:
     def look_up(self, node: onnx.NodeProto) -> None:
         """Replace the embedding: an int8 row times its scale."""
         table, (output,) = self.take(node.input[0]), node.output
-        numbers, scales = _symmetric(table, axis=1)
+        numbers, scales = symmetric(table, axis=1)
         rows = self.add("Gather", [self.put("embedding.int8", numbers), "tokens"], "embedding.rows")
         rows = self.add("Cast", [rows], "embedding.float", to=onnx.TensorProto.FLOAT)
         scale = self.add("Gather", [self.put("embedding.scale", scales), "tokens"], "embedding.scales")
@@ -184,7 +184,7 @@ class _Rewriting:
         self.graph.node.extend(self.nodes)
 
 
-def _symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Floats]:
+def symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Floats]:
     """int8 of a matrix with one scale for each row (`axis` 1) or column (0). The scales keep that axis."""
     largest = np.maximum(matrix.max(axis=axis, keepdims=True), -matrix.min(axis=axis, keepdims=True))
     scales = (np.maximum(largest, np.float32(1e-12)) / np.float32(127)).astype(np.float32)
@@ -195,7 +195,7 @@ def _symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Float
     return numbers, scales
 
 
-def _blocks(matrix: NDArray[Any], bits: int) -> tuple[NDArray[np.uint8], Floats]:
+def in_blocks(matrix: NDArray[Any], bits: int) -> tuple[NDArray[np.uint8], Floats]:
     """MatMulNBits' form of a matrix (K, N): (N, blocks, bytes of a block), and scales (N, blocks).
 
     ONNX Runtime's own packer does the same, but importing its module sets up the program's logging. The largest number

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,11 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from app.cli.learn import on_battery
-from drafter.config import read_config
+from drafter.config import FLOAT, GRAPH, read_config, write_config
 from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
+from drafter.training.pipeline import requantise
 from storage import Store
 from storage.owner import try_lock
 from tests.support.commands import Outrider, runner
@@ -67,6 +72,49 @@ def test_it_says_that_there_is_too_little_and_learns_when_there_is_enough(
     assert (again.code, again.out) == (0, ""), "nothing is new"
     history = outrider("drafter", "history").out.splitlines()
     assert len(history) == 2 and "older" in history[0] and "in use" in history[1]
+
+
+def test_the_layers_of_a_drafter_learn_too(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    verifier: VerifierProcess,
+    home: Path,
+    tiny_pair: Path,
+    tmp_path: Path,
+) -> None:
+    own = Path(shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter"))
+    distinct_norms(own)
+    requantise(own, "int8")
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "12")
+    monkeypatch.setattr(os, "nice", lambda by: by)
+    outrider = runner(monkeypatch, capsys, home, own)
+    for number in range(30):
+        assert outrider("ask", f"what is {number}", "--remote", verifier.url).code == 0
+    deep = outrider("learn", "--deep")
+    assert deep.code == 0 and "30 answers" in deep.out, deep.err
+    versions = Versions.of(home / "data/drafters/learnt", read_config(own))
+    tried = versions.all()
+    assert [one.deep for one in tried] == [True] and not list(versions.folder.glob(".*"))
+    assert outrider("learn", "--deep").out == "", "nothing is new"
+    # Whatever was better: an answer is drafted with the graph of the version in use, and is the same.
+    before = outrider("ask", "what is it", "--remote", verifier.url).out
+    (versions.folder / "new").write_bytes((own / GRAPH).read_bytes())
+    used = versions.publish(tried[0], None, versions.folder / "new")
+    after = json.loads(outrider("ask", "what is it", "--remote", verifier.url, "--json").out)
+    assert after["text"].strip() == before.strip()
+    with Store.open(home / "data/outrider.db") as store:
+        assert store.branches.thread(after["conversation"])[-1].stats["learnt"] == used.number
+
+
+def distinct_norms(drafter: Path) -> None:
+    """Give each norm of a drafter other numbers: the exporter keeps equal weights once."""
+    weights = load_file(drafter / FLOAT)
+    torch.manual_seed(5)
+    for name, weight in weights.items():
+        if "norm" in name:
+            weights[name] = weight + 0.1 * torch.randn(weight.shape).to(weight.dtype)
+    save_file(weights, drafter / FLOAT)
+    write_config(drafter, read_config(drafter))
 
 
 def test_a_version_is_taken_back(outrider: Outrider, home: Path, tiny_pair: Path) -> None:

@@ -32,17 +32,25 @@ def processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_pair: Path) 
     return started
 
 
+@pytest.mark.parametrize("asked", ["/learn", "/learn deep"])
 async def test_a_notice_says_what_was_learnt_or_why_nothing(
-    store: Store, processes: list[asyncio.subprocess.Process]
+    asked: str, store: Store, processes: list[asyncio.subprocess.Process]
 ) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test() as pilot:
-        await send(app, pilot, "/learn")
-        await send(app, pilot, "/learn")
+        await send(app, pilot, asked)
+        await send(app, pilot, asked)
         assert "You can go on asking" in toasts(app)[0] and "learning already" in toasts(app)[1]
-        await wait_until(pilot, lambda: len(toasts(app)) == 3)
-        assert toasts(app)[2] == "There is nothing new to learn from."
+        await wait_until(pilot, lambda: "There is nothing new to learn from." in toasts(app), PATIENCE_SECONDS)
     assert [one.returncode for one in processes] == [0]
+
+
+async def test_a_word_that_it_does_not_know_is_told(store: Store, processes: list[asyncio.subprocess.Process]) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await send(app, pilot, "/learn fast")
+        assert "/learn deep" in toasts(app)[0]
+    assert not processes
 
 
 async def test_it_says_what_went_wrong(

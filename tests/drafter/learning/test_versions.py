@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -113,6 +114,56 @@ def test_a_full_disk_or_a_kill_leaves_the_old_version_in_use(
     assert versions.in_use == used and np.array_equal(versions.load(used, config).up, some(config).up)
     assert not list(versions.folder.glob("*.part"))
     assert versions.publish(about(), some(config, 2)).number == 2
+
+
+def graph(versions: Versions, content: bytes) -> Path:
+    path = versions.scratch()
+    path.write_bytes(content)
+    return path
+
+
+def test_graphs_are_kept_as_long_as_a_version_drafts_with_them(versions: Versions, config: DrafterConfig) -> None:
+    first = versions.publish(about(), None, graph(versions, b"first"))
+    assert first.state == "in use" and versions.graph(first) == versions.folder / "version-1.onnx"
+    assert not versions.load(first, config).up.any(), "a graph needs no correction"
+    for seed in range(3):
+        base = msgspec.structs.replace(about(), graph=first.graph, graph_sha256=first.graph_sha256)
+        last = versions.publish(base, some(config, seed))
+    assert versions.graph(last) == versions.folder / "version-1.onnx" and versions.load(last, config).up.any()
+    second = versions.publish(about(), None, graph(versions, b"second"))
+    versions.publish(about(), None, graph(versions, b"third"))
+    assert [path.name for path in sorted(versions.folder.glob("*.onnx"))] == [f"version-{n}.onnx" for n in (1, 5, 6)]
+    back = versions.roll_back()
+    assert back is not None and back[1] is not None and back[1].number == second.number
+    (versions.folder / "version-1.onnx").unlink()
+    back = versions.roll_back()
+    assert back is not None and back[1] is None, "the correction's graph is gone"
+
+
+def test_a_damaged_graph_is_refused_with_advice(versions: Versions) -> None:
+    used = versions.publish(about(), None, graph(versions, b"whole"))
+    (versions.folder / "version-1.onnx").write_bytes(b"half")
+    with pytest.raises(DrafterCorrupt, match="outrider learn --deep"):
+        versions.graph(used)
+    (versions.folder / "version-1.onnx").unlink()
+    with pytest.raises(DrafterCorrupt, match="outrider learn --deep"):
+        versions.graph(used)
+
+
+def test_a_full_disk_with_a_graph_leaves_the_old_version_in_use(
+    versions: Versions, config: DrafterConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = versions.publish(about(), some(config))
+    made = graph(versions, b"whole")
+
+    def full(source: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("drafter.learning.versions.os.replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        versions.publish(about(), None, made)
+    monkeypatch.undo()
+    assert versions.in_use == used and versions.load(used, config).up.any()
 
 
 def test_an_index_that_cannot_be_read_tells_of_no_version(versions: Versions, config: DrafterConfig) -> None:

@@ -130,11 +130,16 @@ class PromptCommands:
         with reporting(self._screen):
             self._sidebar.delete(self._open_one())
 
-    def action_learn(self) -> None:
-        """Teach the small models in the background. Raises `Misused` where learning is switched off."""
+    def action_learn(self, how: str = "") -> None:
+        """Teach the small models in the background; `how` "deep": their layers too.
+
+        Raises `Misused` for any other word, and where learning is switched off.
+        """
+        if how not in ("", "deep"):
+            raise Misused(f"/learn takes no {how!r}: /learn, or /learn deep.")
         if not self._settings.learn:
             raise Misused("Learning is switched off: `learn = false` in the settings.")
-        begin_learning(self._screen)
+        begin_learning(self._screen, deep=bool(how))
 
     async def action_export_open(self, what: str = "") -> None:
         """Without a word, ask what to write. `what`: a format, a file, or both."""

@@ -16,20 +16,23 @@ GROUP = "learning"
 TITLE = "Learning"
 
 
-def begin_learning(screen: Screen[None]) -> None:
-    """Begin to learn from the checked answers on this device, unless it runs already. It ends with the screen."""
+def begin_learning(screen: Screen[None], *, deep: bool = False) -> None:
+    """Begin to learn from the checked answers on this device, unless it runs already. It ends with the screen.
+
+    `deep`: train the layers of the drafter too.
+    """
     if any(worker.group == GROUP and not worker.is_finished for worker in screen.workers):
         screen.notify("The small model is learning already.", title=TITLE)
         return
     screen.notify("The small model learns from your checked answers. You can go on asking.", title=TITLE)
-    begin(screen, partial(_learn, screen), group=GROUP)
+    begin(screen, partial(_learn, screen, deep=deep), group=GROUP)
 
 
-async def _learn(screen: Screen[None]) -> None:
+async def _learn(screen: Screen[None], *, deep: bool) -> None:
     pipe = asyncio.subprocess.PIPE
     # A session of its own: Ctrl+C stops an answer, and not what learns.
     process = await asyncio.create_subprocess_exec(
-        *own_command("learn"),
+        *own_command("learn", *["--deep"] * deep),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=pipe,
         stderr=pipe,

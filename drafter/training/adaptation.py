@@ -1,0 +1,226 @@
+"""Trains the attention layers that are a drafter's own on the checked answers of its user (arXiv 2310.07177).
+
+Learnt are the self-attention and the cross-attention. What is the target's own stays, and so does the memory encoder,
+whose half is with the verifier: stored memory and that which arrives stay valid. The device has no target, so what is
+learnt is the cross-entropy of the token that the target chose. One forward pass trains every draft step of an answer:
+a query sees memory as far as it had arrived when its token was drafted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError
+from drafter.learning.comparison import Hits
+from drafter.learning.samples import Chunk, Round
+from drafter.memory import dequantise
+from drafter.model import DraftModel
+from drafter.training.batches import additive
+from drafter.training.graph_weights import read_weights, write_weights
+
+LEARNT = ("self_attention.", "cross_attention.")
+EMPTY_ROWS = ("cross_attention.null_key", "cross_attention.null_value")
+"""They are constants of a graph, and stay."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast it learns."""
+
+    rows: int = 8
+    """Answers in a step."""
+    epochs: int = 5
+    """Times to go through the answers, at most."""
+    rate: float = 1e-3
+    """Step size of AdamW, at most; it falls to zero over the last two thirds."""
+    warmup: int = 10
+    """Steps until the rate is reached."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """An answer with what the drafter had when it drafted it."""
+
+    tokens: Sequence[int]
+    """The token ids of the conversation, to the end of the answer."""
+    rounds: Sequence[Round]
+    read: Callable[[], Sequence[Chunk]]
+    """Reads the chunks of memory, which take too much room to hold those of all answers at once."""
+
+
+def adapt(
+    graph: Path,
+    config: DrafterConfig,
+    newer: Sequence[Replayed],
+    older: Sequence[Replayed],
+    judged: Sequence[Replayed],
+    out: Path,
+    pace: Pace = Pace(),
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    halted: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Write a copy of `graph` to `out` that guesses more of the `judged` answers right. False: none does.
+
+    Where there are `older` answers too, which were learnt from before, they are half of each step. `progress` is told
+    how many steps of how many are done; `halted` is asked before each of them, and once it holds nothing is written.
+    Raises `DrafterCorrupt`.
+    """
+    if not newer or not judged:
+        return False
+    model = _Adapted(graph, config)
+    best, most = None, model.right(judged)
+    steps = -(-len(newer) // (pace.rows if not older else -(-pace.rows // 2)))
+    total = steps * pace.epochs
+    learner = torch.optim.AdamW(model.learnt, lr=pace.rate, weight_decay=0.01)
+    random = np.random.default_rng(seed)
+    for epoch in range(pace.epochs):
+        for at, answers in enumerate(_batches(newer, older, pace.rows, random), start=epoch * steps):
+            if halted():
+                return False
+            for group in learner.param_groups:
+                group["lr"] = pace.rate * min(1.0, (at + 1) / pace.warmup, (total - at) / (total * 2 / 3))
+            loss = model.loss(answers)
+            if loss is not None:
+                loss.backward()  # type: ignore[no-untyped-call]
+                nn.utils.clip_grad_norm_(model.learnt, 1.0)
+                learner.step()
+                learner.zero_grad()
+            progress(at + 1, total)
+        if (right := model.right(judged)) > most:
+            best, most = model.state(), right
+    if best is None:
+        return False
+    write_weights(graph, out, best)
+    return True
+
+
+def _batches(
+    newer: Sequence[Replayed], older: Sequence[Replayed], rows: int, random: np.random.Generator
+) -> Iterator[list[Replayed]]:
+    """Every newer answer once, in random order; half of a batch is drawn from the older ones, if there are any."""
+    order, fresh = random.permutation(len(newer)), rows if not older else -(-rows // 2)
+    for begin in range(0, len(order), fresh):
+        batch = [newer[at] for at in order[begin : begin + fresh]]
+        if older:
+            batch += [older[at] for at in random.integers(len(older), size=rows - fresh)]
+        yield batch
+
+
+class _Adapted:
+    """A graph's weights as a model that learns."""
+
+    def __init__(self, graph: Path, config: DrafterConfig) -> None:
+        self._config = config
+        self._model = DraftModel(config)
+        weights = {name: torch.from_numpy(weight) for name, weight in read_weights(graph, config).items()}
+        self._head = weights.pop("head.weight")
+        del self._model.head
+        wanted = self._model.state_dict()
+        # Whole blocks of inputs are stored, so the last one may be longer than the matrix is wide.
+        fitted = {name: one[..., : wanted[name].shape[-1]] for name, one in weights.items() if name in wanted}
+        if set(fitted) != set(wanted):
+            # The exporter keeps equal weights once, so the others cannot be told from it.
+            raise DrafterError(f"the layers of {graph} share weights, so it cannot be learnt deeply")
+        try:
+            self._model.load_state_dict(fitted)
+        except RuntimeError as error:
+            raise DrafterCorrupt(f"{graph} is not the graph that its config describes ({error}).") from None
+        order = list(config.draft_vocabulary) or list(range(config.vocabulary))
+        self._head = self._head[:, : config.hidden]
+        self._places = torch.full((config.vocabulary,), -1)
+        self._places[order] = torch.arange(len(order))
+        self._model.eval().requires_grad_(False)
+        self._names = [
+            name for name, _ in self._model.named_parameters() if name.startswith(LEARNT) and name not in EMPTY_ROWS
+        ]
+        parameters = dict(self._model.named_parameters())
+        self.learnt = [parameters[name].requires_grad_() for name in self._names]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What has been learnt so far, by name."""
+        weights = self._model.state_dict()
+        return {name: weights[name].numpy().copy() for name in self._names}
+
+    def loss(self, answers: Sequence[Replayed]) -> Tensor | None:
+        """Mean cross-entropy of the tokens that it can draft; None: there are none."""
+        log_probs, chosen = self._run(_Padded.of(answers, self._config))
+        can = chosen >= 0
+        return -log_probs[can].gather(-1, chosen[can][:, None]).mean() if can.any() else None
+
+    @torch.no_grad()
+    def right(self, answers: Sequence[Replayed]) -> float:
+        """Share of the tokens of these answers that it guesses right."""
+        hits: list[Hits] = []
+        for begin in range(0, len(answers), 8):
+            log_probs, chosen = self._run(_Padded.of(answers[begin : begin + 8], self._config))
+            hits.append((log_probs.argmax(dim=-1) == chosen).numpy())
+        return float(np.concatenate(hits).mean())
+
+    def _run(self, batch: _Padded) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (n, V) at the answers' tokens, and the target's choices there (n,), -1: not draftable."""
+        draft, positions = self._model, torch.arange(batch.ids.shape[1]).expand_as(batch.ids)
+        index = torch.arange(batch.ids.shape[1])
+        causal = (index[:, None] >= index).expand(len(batch.ids), -1, -1)
+        remembered = causal & (index <= batch.start[:, :, None])
+        x, seen = draft.embedding(batch.ids), additive(causal)
+        for layer in (*draft.first_layers, *draft.self_attention):
+            x = layer.finish(x, *layer.project(x, positions), seen)
+        x = draft.exit(draft.cross_attention(x, positions, batch.memory[0], additive(remembered)))
+        both = additive(torch.cat((remembered, causal & ~remembered), dim=-1))
+        for layer, (true_keys, true_values) in zip(draft.target_layers, batch.memory[1:]):
+            query, key, value = layer.project(x, positions)  # type: ignore[operator]
+            keys, values = torch.cat((true_keys, key), dim=-2), torch.cat((true_values, value), dim=-2)
+            x = layer.finish(x, query, keys, values, both)  # type: ignore[operator]
+        logits = nn.functional.linear(draft.norm(x)[batch.asked], self._head)
+        return torch.log_softmax(logits, dim=-1), self._places[batch.next[batch.asked]]
+
+
+@dataclass(frozen=True)
+class _Padded:
+    """Answers beside one another: B of them, M tokens each at most."""
+
+    ids: Tensor
+    """(B, M)"""
+    next: Tensor
+    """(B, M): the token after each."""
+    start: Tensor
+    """(B, M): the newest token whose memory this query sees; -1: none."""
+    asked: Tensor
+    """(B, M) bool: the next token was the target's choice."""
+    memory: list[tuple[Tensor, Tensor]]
+    """Keys and values of each memory layer, (B, heads, M, size)."""
+
+    @classmethod
+    def of(cls, answers: Sequence[Replayed], config: DrafterConfig) -> _Padded:
+        rows, width = len(answers), max(len(one.tokens) for one in answers) - 1
+        ids, following = (torch.zeros(rows, width, dtype=torch.long) for _ in range(2))
+        start, asked = torch.full((rows, width), -1), torch.zeros(rows, width, dtype=torch.bool)
+        memory = [
+            (torch.zeros(rows, heads, width, size), torch.zeros(rows, heads, width, size))
+            for heads, size in config.memory_layers
+        ]
+        for row, one in enumerate(answers):
+            count = len(one.tokens) - 1
+            ids[row, :count] = torch.tensor(one.tokens[:-1])
+            following[row, :count] = torch.tensor(one.tokens[1:])
+            first = one.rounds[0].length - 1
+            asked[row, first:count] = True
+            start[row, :first] = one.rounds[0].memory - 1
+            ends = [later.length - 1 for later in one.rounds[1:]] + [count]
+            for draft, end in zip(one.rounds, ends):
+                start[row, draft.length - 1 : end] = draft.memory - 1
+            start[row] = torch.minimum(start[row], torch.arange(width) - 1)
+            for begin, layers in one.read():
+                for (keys, values), stored in zip(memory, layers, strict=True):
+                    room = max(0, min(len(stored[0]), count - begin))
+                    for whole, numbers, scales in ((keys, *stored[:2]), (values, *stored[2:])):
+                        floats = torch.from_numpy(dequantise(numbers[:room], scales[:room]))
+                        whole[row, :, begin : begin + room] = floats.transpose(0, 1)
+        return cls(ids, following, start, asked, memory)

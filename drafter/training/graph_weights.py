@@ -1,0 +1,106 @@
+"""Reads the weights of a quantised step graph back as floats, and writes learnt ones into a copy of it.
+
+A device that fetched a drafter has its graph and no other weights, so what learns there begins with what the graph
+holds. A matrix that is written keeps its form: `int8`, `nbits8` or `nbits4` (`drafter/training/quantise.py`). All
+others stay as they are, to the bit. Needs the `onnx` package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from drafter.config import DrafterConfig, DrafterCorrupt
+from drafter.step import Floats
+from drafter.training.quantise import BLOCK, in_blocks, symmetric
+
+INT8, SCALES = ".int8", ".scales"
+FORMS = (INT8, ".nbits8", ".nbits4")
+
+
+def read_weights(path: Path, config: DrafterConfig) -> dict[str, Floats]:
+    """The weights of a graph, by the names of a draft model's parameters. Its head has a row for each token that it can
+    draft.
+
+    Matrices are (outputs, inputs). Raises `DrafterCorrupt`.
+    """
+    stored = {tensor.name: tensor for tensor in _load(path).graph.initializer}
+
+    def take(name: str) -> NDArray[Any]:
+        return np.asarray(onnx.numpy_helper.to_array(stored[name]))
+
+    try:
+        weights = {"embedding.weight": take("embedding.int8") * take("embedding.scale")}
+        for name in stored:
+            own = name.removeprefix("model.")
+            matrix = next((own.removesuffix(form) for form in FORMS if own.endswith(form)), None)
+            if matrix is not None and matrix != "embedding":
+                scales = take(name.rpartition(".")[0] + SCALES)
+                weights[matrix] = _dequantised(name, take(name), scales)
+            elif own.endswith((".weight", ".bias")):
+                weights[own] = take(name)
+        # The exporter names the two rows without memory in the order in which they are used.
+        shape = (config.kv_heads, 1, config.head_size)
+        empty = [name for name, tensor in stored.items() if tuple(tensor.dims) == shape and "." not in name]
+        for row, name in zip(("null_key", "null_value"), empty, strict=True):
+            weights[f"cross_attention.{row}"] = take(name)
+    except (KeyError, ValueError) as error:
+        raise DrafterCorrupt(f"{path} is not the graph that its config describes ({error}).") from None
+    return {name: np.array(weight, np.float32) for name, weight in weights.items()}
+
+
+def write_weights(source: Path, out: Path, weights: Mapping[str, Floats]) -> None:
+    """Write a copy of the graph `source`, with other weights for the named parameters. Raises `DrafterCorrupt`."""
+    model, written = _load(source), set()
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+
+    def put(name: str, numbers: NDArray[Any]) -> None:
+        new = onnx.numpy_helper.from_array(np.ascontiguousarray(numbers), name)
+        if list(new.dims) != list(stored[name].dims) or new.data_type != stored[name].data_type:
+            raise DrafterCorrupt(f"{source} has a weight {name} of another form.")
+        stored[name].CopyFrom(new)
+
+    for name in list(stored):
+        own = name.removeprefix("model.")
+        matrix = next((own.removesuffix(form) for form in FORMS if own.endswith(form)), own)
+        if matrix not in weights:
+            continue
+        written.add(matrix)
+        value = np.asarray(weights[matrix], np.float32)
+        if name.endswith(INT8):
+            numbers, scales = symmetric(np.ascontiguousarray(value.T), axis=0)
+            put(name, numbers)
+            put(name.removesuffix(INT8) + SCALES, scales[0])
+        elif matrix != own:
+            packed, factors = in_blocks(np.ascontiguousarray(value.T), 4 if name.endswith("4") else 8)
+            put(name, packed)
+            put(name.rpartition(".")[0] + SCALES, factors)
+        else:
+            put(name, value)
+    if missing := set(weights) - written:
+        raise DrafterCorrupt(f"{source} has no weights for {', '.join(sorted(missing))}.")
+    onnx.save(model, out)
+
+
+def _load(path: Path) -> onnx.ModelProto:
+    try:
+        return onnx.load(path)
+    except Exception as error:  # onnx raises protobuf's errors, which have no public class.
+        raise DrafterCorrupt(f"{path} is no ONNX graph ({error}).") from None
+
+
+def _dequantised(name: str, numbers: NDArray[Any], scales: Floats) -> Floats:
+    """(outputs, inputs) of a quantised matrix. Inputs that fill up the last block are still there, and are zero."""
+    if name.endswith(INT8):
+        floats: Floats = (numbers * scales).T.astype(np.float32)
+        return floats
+    bits = 4 if name.endswith("4") else 8
+    if bits == 4:
+        numbers = np.stack((numbers & 15, numbers >> 4), axis=-1).reshape(*numbers.shape[:2], BLOCK[4])
+    whole = (numbers.astype(np.float32) - (1 << (bits - 1))) * scales[..., None]
+    return whole.reshape(len(whole), -1)
