@@ -1,4 +1,4 @@
-"""What a drafter gains by learning from its user, without PyTorch, on requests that it has never met.
+"""What a drafter gains by learning from its user, on requests that it has never met.
 
     python -m benchmarks.learning [--target M] [--budget SIZE] [--platform NAME] [--requests N] [--seeds N] [--json OUT]
 
@@ -7,12 +7,17 @@ budget, the less it knows. The requests are tasks of one platform of the pages, 
 one after another, of a real verifier over loopback, at temperature 0, and keeps what `outrider learn` needs. Then the
 same answers are drafted again, with the memory that had arrived, for each seed in another order:
 
-- `as it came`: the drafter without a correction
-- `learnt`: with what it learnt from the requests before a block, judged on that block, which it has not seen
-- `oracle`: with what it learnt from all requests, also those of the block
+- `as it came`: the drafter as it was made
+- `correction`: with a correction of the logits, learnt from the requests before a block, and judged on that block
+- `layers`: its attention layers trained on the same requests, as `outrider learn --deep` does
+- `oracle`: its attention layers trained on all requests, also on those of the block
 
 Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone.
-A correction goes live only where it is surely better (`app/drafting/learning.py`); here each one is shown.
+A version goes live only where it is surely better (`app/drafting/learning.py`); here each one is shown.
+
+Then, with what the first seed has learnt before its last block: other traffic (tasks of `--other` pages), guesses
+without any memory, as when the line is down, and seconds of an answer on two emulated lines. And the datastore alone:
+tokens a round as the app drafted, with and without guesses from the texts that the app had answered before.
 """
 
 from __future__ import annotations
@@ -20,10 +25,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +42,26 @@ from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, Settings
 from app.drafting.learning import Learner, Lesson
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from benchmarks.emulator import Emulator, read_profiles
 from benchmarks.pair import machine_and_pair
 from benchmarks.served import OWN, Served
+from drafter.config import GRAPH
 from drafter.guide.pages import FILE, Pages
 from drafter.learning.comparison import Hits, compare, tau
 from drafter.learning.correction import learn
-from drafter.learning.samples import Samples
+from drafter.learning.samples import Round, Samples
 from drafter.runtime import Drafter
 from drafter.step import Correction
+from drafter.training.adaptation import adapt
 from storage import Store
 
+Rows = dict[str, Any]
+
+WAYS = ("as it came", "correction", "layers", "oracle")
+LINES = ("4g", "3g")
+LINE_QUESTIONS = 20
+OTHERS = 100
+"""Requests of the other traffic."""
 STOPPING = 5
 """One answer in so many says when to stop."""
 MOST_TOKENS = 64
@@ -73,61 +92,165 @@ def requests(platform: str, count: int, seed: int) -> list[str]:
     return [asked[at] for at in np.random.default_rng(seed).permutation(len(asked))[:count]]
 
 
-async def answer_all(target: str, drafter: Path, database: Path, questions: Sequence[str]) -> None:
+async def answer_all(
+    target: str, drafter: Path, database: Path, questions: Sequence[str], *, second_stage: bool = True
+) -> None:
     """Ask each question in a conversation of its own, as the app does."""
-    settings, opened = Settings(mode="edge", max_tokens=MOST_TOKENS), Drafter.load(drafter)
+    settings, opened = Settings(mode="edge", max_tokens=MOST_TOKENS, second_stage=second_stage), Drafter.load(drafter)
     with Store.open(database) as store:
         async with Served(target, drafter, None, 0.0) as served:
             source = AddressSource(served.url + OWN)
             async with Assistant(opened, store, source, settings, modes=("edge",), learnt=database.parent) as assistant:
                 for number, question in enumerate(questions):
-                    conversation = store.conversations.create("stream").id
-                    async for _ in assistant.reply(conversation, question):
-                        pass
+                    await _ask(assistant, store, question)
                     if number % 50 == 49:
                         print(f"{number + 1} of {len(questions)} answered", file=sys.stderr, flush=True)
 
 
-def learnt_from(lessons: Sequence[Lesson], vocabulary: int, seed: int) -> Correction | None:
-    """The correction that these answers teach."""
-    stopping = [one.samples for one in lessons[::STOPPING]]
-    others = [one.samples for at, one in enumerate(lessons) if at % STOPPING]
-    return learn(Samples.of(others), Samples.of(stopping), vocabulary, seed=seed)
+async def _ask(assistant: Assistant, store: Store, question: str) -> str:
+    """Ask in a new conversation. Returns its id."""
+    conversation = store.conversations.create("stream").id
+    async for _ in assistant.reply(conversation, question):
+        pass
+    return conversation
 
 
-def measure(learner: Learner, lessons: Sequence[Lesson], blocks: Sequence[int], seed: int) -> list[dict[str, Any]]:
-    """A row for each block of requests after the first."""
-    vocabulary = len(learner.config.draft_vocabulary) or learner.config.vocabulary
-    ordered = [lessons[at] for at in np.random.default_rng(seed).permutation(len(lessons))]
-    oracle, rows = learnt_from(ordered, vocabulary, seed), []
-    for begin, end in zip(blocks, [*blocks[1:], len(ordered)]):
-        block = ordered[begin:end]
-        started = time.process_time()
-        correction = learnt_from(ordered[:begin], vocabulary, seed)
-        seconds = time.process_time() - started
-        tokens = sum(len(one.samples) for one in ordered[:begin])
-        hits = {name: learner.hits(block, one) for name, one in
-                (("as it came", None), ("learnt", correction), ("oracle", oracle))}  # fmt: skip
-        judged = compare(hits["as it came"], hits["learnt"])
-        rows.append(
-            {"seed": seed, "requests": begin, "tokens": tokens, "cpu_seconds": seconds, "gain": judged.gain,
-             "low": judged.low, "high": judged.high,
-             **{name: {"tau": tau(each), "first": _right(each)} for name, each in hits.items()}}
-        )  # fmt: skip
-        print(_line(rows[-1]), flush=True)
+@dataclass(frozen=True)
+class Stream:
+    """Answers to learn from, and what is learnt of them. `work`: where trained graphs are kept."""
+
+    learner: Learner
+    work: Path
+
+    def correction(self, lessons: Sequence[Lesson], seed: int) -> Correction | None:
+        """The correction that these answers teach."""
+        config = self.learner.config
+        learnt, stopping = _parts(lessons)
+        samples, judged = (Samples.of([one.samples for one in part]) for part in (learnt, stopping))
+        return learn(samples, judged, len(config.draft_vocabulary) or config.vocabulary, seed=seed)
+
+    def layers(self, lessons: Sequence[Lesson], seed: int, *, judged: Sequence[Lesson] = ()) -> tuple[Path, float]:
+        """The graph that these answers train, and the CPU seconds of it. An earlier run may have trained it.
+
+        `judged`: what says when to stop, in place of a part of the answers.
+        """
+        graph = self.work / f"layers-{seed}-{len(lessons)}.onnx"
+        told = graph.with_suffix(".json")
+        if not told.exists():
+            learnt, stopping = (lessons, judged) if judged else _parts(lessons)
+            started = time.process_time()
+            parts = self.learner.replayed(learnt), (), self.learner.replayed(stopping)
+            own = self.learner.folder / GRAPH
+            if not adapt(own, self.learner.config, *parts, graph, seed=seed):
+                graph.write_bytes(own.read_bytes())
+            told.write_text(json.dumps(time.process_time() - started))
+        return graph, json.loads(told.read_text())
+
+    def rows(self, lessons: Sequence[Lesson], blocks: Sequence[int], seed: int) -> Iterator[dict[str, Any]]:
+        """A row for each block of requests after the first."""
+        ordered = in_order(lessons, seed)
+        oracle, _ = self.layers(ordered, seed, judged=ordered[::STOPPING])
+        for begin, end in zip(blocks, [*blocks[1:], len(ordered)]):
+            block = ordered[begin:end]
+            started = time.process_time()
+            correction = self.correction(ordered[:begin], seed)
+            seconds = time.process_time() - started
+            graph, longer = self.layers(ordered[:begin], seed)
+            drafts: dict[str, tuple[Correction | None, Path | None]] = {
+                "as it came": (None, None), "correction": (correction, None), "layers": (None, graph),
+                "oracle": (None, oracle),
+            }  # fmt: skip
+            hits = {name: self.learner.hits(block, *one) for name, one in drafts.items()}
+            judged = compare(hits["as it came"], hits["layers"])
+            row = {
+                "seed": seed, "requests": begin, "tokens": sum(len(one.samples) for one in ordered[:begin]),
+                "cpu_seconds": {"correction": seconds, "layers": longer},
+                "gain": judged.gain, "low": judged.low, "high": judged.high,
+                **{name: figures(each) for name, each in hits.items()},
+            }  # fmt: skip
+            print(_line(row), flush=True)
+            yield row
+
+    def besides(self, ways: Mapping[str, Path | None], new: Sequence[Lesson], other: Sequence[Lesson]) -> Rows:
+        """For each graph: guesses of other traffic, and guesses of new requests without any memory."""
+        rows = {}
+        for name, graph in ways.items():
+            replayer = self.learner.replayer(graph).corrected(None)
+            alone = [replayer.samples(one.tokens, [Round(one.rounds[0].length, 0)], ()).hits for one in new]
+            whole = sum(bool(hits.all()) for hits in alone) / len(alone)
+            rows[name] = {"other": figures(self.learner.hits(other, None, graph)), "alone": figures(alone),
+                          "alone_whole": whole}  # fmt: skip
+        before, after = (self.learner.hits(other, None, graph) for graph in ways.values())
+        judged = compare(before, after)
+        return {"ways": rows, "other_gain": [judged.gain, judged.low, judged.high]}
+
+
+def _parts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
+    """Those that are learnt from, and those that say when to stop."""
+    return [one for at, one in enumerate(lessons) if at % STOPPING], list(lessons[::STOPPING])
+
+
+def in_order(lessons: Sequence[Lesson], seed: int) -> list[Lesson]:
+    """The answers in the order of a seed."""
+    return [lessons[at] for at in np.random.default_rng(seed).permutation(len(lessons))]
+
+
+def live_tau(store: Store, blocks: Sequence[int]) -> list[dict[str, float]]:
+    """Tokens a round as the app drafted, of each block of requests in the order in which they were asked."""
+    answers = []
+    for conversation in sorted(store.conversations.all(), key=lambda one: one.id):
+        stats = store.branches.thread(conversation.id)[-1].stats
+        if isinstance(stats.get("rounds"), int) and isinstance(stats.get("verified"), int):
+            answers.append((stats["verified"], stats["rounds"]))
+    counted = np.array(answers)
+    return [
+        {"requests": begin, "tau": float(part[:, 0].sum() / part[:, 1].sum())}
+        for begin, part in zip([0, *blocks], np.split(counted, blocks))
+    ]
+
+
+async def on_lines(target: str, drafter: Path, ways: Mapping[str, Path | None], questions: Sequence[str]) -> Rows:
+    """Seconds of an answer on emulated lines, for each graph. The graphs take turns with each question."""
+    profiles, rows = read_profiles(), {}
+    with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "lines.db") as store:
+        async with Served(target, drafter, None, 0.0) as served:
+            for line in LINES:
+                seconds: dict[str, list[float]] = {name: [] for name in ways}
+                tokens = {name: 0 for name in ways}
+                async with Emulator(profiles[line], "127.0.0.1", served.port) as emulator, AsyncExitStack() as open_:
+                    drafting = {}
+                    for name, graph in ways.items():
+                        opened = Drafter.load(drafter)
+                        opened.correct(None, 0, graph)
+                        source = AddressSource(emulator.url + OWN)
+                        settings = Settings(mode="edge", max_tokens=MOST_TOKENS)
+                        drafting[name] = await open_.enter_async_context(
+                            Assistant(opened, store, source, settings, modes=("edge",))
+                        )
+                    for number, question in enumerate([questions[-1], *questions]):
+                        for name in list(ways) if number % 2 else list(ways)[::-1]:
+                            begun = time.monotonic()
+                            conversation = await _ask(drafting[name], store, question)
+                            if number:  # The first one opens the connection.
+                                seconds[name].append(time.monotonic() - begun)
+                                tokens[name] += len(store.branches.thread(conversation)[-1].tokens)
+                rows[line] = {
+                    name: {"p50": float(np.median(each)), "tokens_per_second": tokens[name] / sum(each)}
+                    for name, each in seconds.items()
+                }
+                print(line, rows[line], flush=True)
     return rows
 
 
-def _right(hits: Sequence[Hits]) -> float:
-    return float(np.concatenate(hits).mean())
+def figures(hits: Sequence[Hits]) -> dict[str, float]:
+    """Tau of chains, and the share of first guesses that are right."""
+    return {"tau": tau(hits), "first": float(np.concatenate(hits).mean())}
 
 
 def _line(row: dict[str, Any]) -> str:
-    told = "  ".join(
-        f"{name} {row[name]['tau']:.2f} ({row[name]['first']:.1%})" for name in ("as it came", "learnt", "oracle")
-    )
+    told = "  ".join(f"{name} {row[name]['tau']:.2f} ({row[name]['first']:.1%})" for name in WAYS)
     spread = f"{row['gain']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%})"
-    return f"seed {row['seed']}  after {row['requests']:4}  {told}  {spread}  {row['cpu_seconds']:.1f} s CPU"
+    return f"seed {row['seed']}  after {row['requests']:4}  {told}  layers {spread}  {row['cpu_seconds']}"
 
 
 def main() -> None:
@@ -136,9 +259,10 @@ def main() -> None:
     parser.add_argument("--drafter", type=Path, help="this drafter in place of a born one")
     parser.add_argument("--budget", type=int, default=BUDGET, help="bytes of the born drafter")
     parser.add_argument("--platform", default="windows")
-    parser.add_argument("--requests", type=int, default=300)
+    parser.add_argument("--requests", type=int, default=640)
+    parser.add_argument("--other", default="common", help="platform of the other traffic")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--work", type=Path, help="keep drafter and answers here, for another run")
+    parser.add_argument("--work", type=Path, help="keep drafter, answers and graphs here, for another run")
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -147,22 +271,43 @@ def main() -> None:
         drafter = arguments.drafter or work / "drafter"
         if not drafter.exists():
             born(arguments.target, drafter, arguments.budget)
-        database = work / "outrider.db"
-        if not database.exists():
-            asked = requests(arguments.platform, arguments.requests, 0)
-            asyncio.run(answer_all(arguments.target, drafter, database, asked))
-        with Store.open(database) as store:
-            learner = Learner(store, drafter, work / "learnt")
-            started = time.process_time()
-            lessons = learner.lessons()
-            reading, seen = time.process_time() - started, sum(len(one.samples) for one in lessons)
-            print(f"{len(lessons)} answers, {seen} tokens, read in {reading:.0f} s of CPU", file=sys.stderr)
-            blocks = [max(1, len(lessons) * share // 5) for share in range(1, 5)]
-            rows = [row for seed in range(arguments.seeds) for row in measure(learner, lessons, blocks, seed)]
+        asked, others = requests(arguments.platform, arguments.requests, 0), requests(arguments.other, OTHERS, 0)
+        stores = {"outrider": (asked, True), "plain": (asked, False), "other": (others, True)}
+        for name, (questions, second_stage) in stores.items():
+            if not (work / f"{name}.db").exists():
+                part = work / f"{name}-part"
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir()
+                database = part / f"{name}.db"
+                asyncio.run(answer_all(arguments.target, drafter, database, questions, second_stage=second_stage))
+                os.replace(database, work / database.name)
+        document = measured(arguments, work, drafter)
     if arguments.json:
-        about = {"machine": machine_and_pair(), "budget": arguments.budget, "platform": arguments.platform,
-                 "requests": len(lessons), "reading_cpu_seconds": reading, "tokens": seen, "rows": rows}  # fmt: skip
-        arguments.json.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
+    """All figures, from the answers in `work`."""
+    with Store.open(work / "outrider.db") as store, Store.open(work / "other.db") as other:
+        learner = Learner(store, drafter, work / "learnt")
+        started = time.process_time()
+        lessons = learner.lessons()
+        reading, seen = time.process_time() - started, sum(len(one.samples) for one in lessons)
+        print(f"{len(lessons)} answers, {seen} tokens, read in {reading:.0f} s of CPU", file=sys.stderr)
+        blocks = [max(1, len(lessons) * share // 5) for share in range(1, 5)]
+        stream = Stream(learner, work)
+        rows = [row for seed in range(arguments.seeds) for row in stream.rows(lessons, blocks, seed)]
+        ordered = in_order(lessons, 0)
+        new = ordered[blocks[-1] :]
+        ways = {"as it came": None, "layers": stream.layers(ordered[: blocks[-1]], 0)[0]}
+        besides = stream.besides(ways, new, Learner(other, drafter, work / "learnt").lessons())
+        questions = [store.branches.thread(one.conversation_id)[0].text for one in new[:LINE_QUESTIONS]]
+        with Store.open(work / "plain.db") as plain:
+            live = {"on": live_tau(store, blocks), "off": live_tau(plain, blocks)}
+    lines = asyncio.run(on_lines(arguments.target, drafter, ways, questions))
+    return {"machine": machine_and_pair(), "budget": arguments.budget, "platform": arguments.platform,
+            "requests": len(lessons), "reading_cpu_seconds": reading, "tokens": seen, "rows": rows,
+            "besides": besides, "datastore": live, "lines": lines}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@
 
 The drafter is born of the bundled target, as in `benchmarks.learning`, and learns from answers that the app was given.
 
-- `learning`: one `outrider learn` as a process of its own, from its start to its end
+- `learning`, `deep`: one `outrider learn`, and one `outrider learn --deep`, as a process of its own, from its start to
+  its end
 - `chat`: seconds to the first words of an answer, and to its last, over loopback, while another process learns without
-  a pause at the low priority of `outrider learn`, and while none does. The two take turns, question by question
+  a pause at the low priority of `outrider learn`, a correction or deeply, and while none does. They take turns
 - `start`: seconds from the start of the chat screen to its first frame, in the same turns
-- `change`: milliseconds that an answer waits at its beginning for the look at the versions, when another one went live
-  since the answer before, and when none did
+- `change`: milliseconds that an answer waits at its beginning for the look at the versions, when another correction or
+  another graph went live since the answer before, and when none did
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import asyncio
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -28,6 +31,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from app.cli.learn import NICENESS
 from app.config import BUNDLED_TARGET, Folders, Settings
@@ -40,7 +45,9 @@ from benchmarks.learning import answer_all, born, requests
 from benchmarks.pair import machine_and_pair
 from benchmarks.served import OWN, Served
 from benchmarks.startup import Program, measure
+from drafter.config import GRAPH
 from drafter.runtime import Drafter
+from drafter.step import Correction
 from storage import Store
 
 ROOT = Path(__file__).parents[1]
@@ -48,34 +55,45 @@ QUESTIONS = 8
 """New questions of each repeat."""
 
 
-def costs(home: Path, drafter: Path) -> dict[str, float]:
+TURNS = {"nobody learns": None, "learning": False, "learning deeply": True}
+"""What another process does in a turn: nothing, or learning, deeply or not."""
+
+
+def costs(home: Path, drafter: Path, *options: str) -> dict[str, float]:
     """What one run of `outrider learn` takes: seconds, seconds of processor time, and MB at its peak."""
     environment = {**os.environ, "OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(drafter), "PYTHONPATH": str(ROOT)}
     begun = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "app.cli", "learn"], env=environment)
-    _, status, used = os.wait4(process.pid, 0)  # Of this process alone: others have ended before.
+    process = subprocess.Popen([sys.executable, "-m", "app.cli", "learn", *options], env=environment)
+    # What the system counts at the end (`ru_maxrss`) begins with the size of the process that started it.
+    peak, told = 0, Path(f"/proc/{process.pid}/status")
+    while True:
+        peak = max([peak, *(int(size) for size in re.findall(r"VmHWM:\s+(\d+)", told.read_text()))])
+        ended, status, used = os.wait4(process.pid, os.WNOHANG)  # Of this process alone: others have ended before.
+        if ended:
+            break
+        time.sleep(0.01)
     seconds, process.returncode = time.perf_counter() - begun, os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(process.returncode)
-    return {"seconds": seconds, "cpu_seconds": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1024}
+    return {"seconds": seconds, "cpu_seconds": used.ru_utime + used.ru_stime, "peak_mb": peak / 1024}
 
 
-def learn_on(database: Path, drafter: Path, learnt: Path) -> None:
+def learn_on(database: Path, drafter: Path, learnt: Path, *, deep: bool) -> None:
     """Learn without a pause, until this process is stopped."""
     os.nice(NICENESS)
     with Store.open(database) as store:
         while True:
-            Learner(store, drafter, learnt).learn()
+            Learner(store, drafter, learnt).learn(deep=deep)
 
 
 @contextlib.contextmanager
-def learning(busy: bool, database: Path, drafter: Path, learnt: Path) -> Iterator[None]:
-    """In the block another process learns, if `busy`; else there is one that waits."""
-    arguments = ["--learn", str(database), str(drafter), str(learnt)]
+def learning(deep: bool | None, database: Path, drafter: Path, learnt: Path) -> Iterator[None]:
+    """In the block another process learns, `deep` or not; None: there is one that waits."""
+    arguments = ["--learn", str(database), str(drafter), str(learnt), *["--deep"] * bool(deep)]
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.learning_cost", *arguments], cwd=ROOT)
     try:
         time.sleep(3.0)
-        process.send_signal(signal.SIGCONT if busy else signal.SIGSTOP)
+        process.send_signal(signal.SIGSTOP if deep is None else signal.SIGCONT)
         yield
     finally:
         process.kill()
@@ -95,50 +113,51 @@ async def answered(assistant: Assistant, store: Store, question: str) -> tuple[f
 
 async def chats(database: Path, drafter: Path, questions: Sequence[str], repeats: int) -> dict[str, Any]:
     """Seconds to the first words and to the end, beside a process that learns and beside none."""
-    found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in TURNS}
     opened, settings = Drafter.load(drafter), Settings(mode="edge", max_tokens=64)
     with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "outrider.db") as store:
         async with Served(str(BUNDLED_TARGET), drafter, None, 0.0) as served:
             source = AddressSource(served.url + OWN)
             async with Assistant(opened, store, source, settings, modes=("edge",)) as assistant:
-                for number in range(2 * repeats + 1):
-                    with learning(bool(number % 2), database, drafter, Path(scratch) / "learnt"):
+                for number, (name, deep) in enumerate(list(TURNS.items()) * (repeats + 1)):
+                    with learning(deep, database, drafter, Path(scratch) / "learnt"):
                         for question in questions:
                             seconds = await answered(assistant, store, question)
-                            if number:  # The first turn warms up.
-                                found[bool(number % 2)].append(seconds)
+                            if number >= len(TURNS):  # The first turns warm up.
+                                found[name].append(seconds)
     return {
-        name: {"first_words": _spread([one for one, _ in found[busy]]), "end": _spread([one for _, one in found[busy]])}
-        for name, busy in (("nobody learns", False), ("learning", True))
+        name: {"first_words": _spread([one for one, _ in some]), "end": _spread([one for _, one in some])}
+        for name, some in found.items()
     }
 
 
 def starts(database: Path, drafter: Path, repeats: int) -> dict[str, Any]:
     """Seconds to the first frame of the chat, beside a process that learns and beside none."""
-    found: dict[bool, list[float]] = {False: [], True: []}
+    found: dict[str, list[float]] = {name: [] for name in TURNS}
     screen = Program("outrider", (sys.executable, "-m", "app.cli"), quit="\x11", environment=(
         ("PYTHONPATH", str(ROOT)), ("OUTRIDER_MODE", "offline")))  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
-        for number in range(2 * repeats + 1):
-            with learning(bool(number % 2), database, drafter, Path(scratch) / "learnt"):
+        for number, (name, deep) in enumerate(list(TURNS.items()) * (repeats + 1)):
+            with learning(deep, database, drafter, Path(scratch) / "learnt"):
                 seconds = measure(screen, Path(scratch))["frame"]
-                if number:
-                    found[bool(number % 2)].append(seconds)
-    return {"nobody learns": _spread(found[False]), "learning": _spread(found[True])}
+                if number >= len(TURNS):
+                    found[name].append(seconds)
+    return {name: _spread(seconds) for name, seconds in found.items()}
 
 
 def changes(database: Path, drafter: Path, learnt: Path) -> dict[str, Any]:
     """Milliseconds of the look at the versions before an answer."""
-    opened, found = Drafter.load(drafter), {"another version": [], "none": []}  # type: dict[str, list[float]]
+    opened, found = Drafter.load(drafter), {"another correction": [], "another graph": [], "none": []}  # type: dict[str, list[float]]
     with Store.open(database) as store:
         learner, looking = Learner(store, drafter, learnt), Learnt(store, learnt)
-        version = learner.versions.in_use
-        if version is None:
-            return {}
-        correction = learner.versions.load(version, learner.config)
+        version = msgspec.structs.replace(learner.versions.all()[-1], graph=0, graph_sha256="")
         for _ in range(20):
-            learner.versions.publish(version, correction)
             for name in found:
+                if name == "another graph":
+                    shutil.copy(drafter / GRAPH, learner.versions.scratch())
+                    learner.versions.publish(version, None, learner.versions.folder / ".graph.part")
+                elif name == "another correction":
+                    learner.versions.publish(version, Correction.none(learner.config))
                 begun = time.perf_counter()
                 looking.refresh(opened)
                 found[name].append(1e3 * (time.perf_counter() - begun))
@@ -156,9 +175,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, metavar="OUT")
     parser.add_argument("--learn", type=Path, nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--deep", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.learn:
-        learn_on(*arguments.learn)
+        learn_on(*arguments.learn, deep=arguments.deep)
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
         folders, drafter = Folders.locate({"OUTRIDER_HOME": scratch}), home / "drafter"
@@ -167,7 +187,7 @@ def main() -> None:
         database.parent.mkdir(parents=True)
         asked = requests("windows", arguments.requests + QUESTIONS, 0)
         asyncio.run(answer_all(str(BUNDLED_TARGET), drafter, database, asked[QUESTIONS:]))
-        took = costs(home, drafter)
+        took, deep = costs(home, drafter), costs(home, drafter, "--deep")
         with Store.open(database) as store:
             version = Learner(store, drafter, folders.learnt).versions.all()[-1]
         document = {
@@ -175,6 +195,7 @@ def main() -> None:
             "answers": version.answers,
             "tokens": version.tokens,
             "learning": took,
+            "deep": deep,
             "change": changes(database, drafter, folders.learnt),
             "chat": asyncio.run(chats(database, drafter, asked[:QUESTIONS], arguments.repeats)),
             "start": starts(database, drafter, arguments.repeats),

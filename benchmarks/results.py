@@ -279,15 +279,16 @@ def learning_cost_table(documents: Documents) -> str:
         return ""
     document = documents["learning_cost"]
     took, rows = document["learning"], document["tokens"] / 1000
+    deep = document["deep"]
     said = (
         f"`outrider learn` read {document['answers']} answers and learnt from {document['tokens']:,} of their tokens "
         f"in {took['seconds']:.1f} s, with {took['cpu_seconds']:.1f} s of processor time and {took['peak_mb']:.0f} MB "
-        f"at its peak: {took['cpu_seconds'] / rows:.1f} s of processor time per 1,000 tokens."
+        f"at its peak: {took['cpu_seconds'] / rows:.1f} s of processor time per 1,000 tokens. `outrider learn --deep` "
+        f"took {deep['seconds']:.0f} s, {deep['cpu_seconds']:.0f} s of processor time and {deep['peak_mb']:,.0f} MB: "
+        f"{deep['cpu_seconds'] / rows:.0f} s per 1,000 tokens."
     )
     chat, start, change = document["chat"], document["start"], document["change"]
-    lines = [
-        [way, *(_seconds(one) for one in (*chat[way].values(), start[way]))] for way in ("nobody learns", "learning")
-    ]
+    lines = [[way, *(_seconds(one) for one in (*chat[way].values(), start[way]))] for way in chat]
     waits = ", ".join(f"{name} {one['p50']:.1f} ms (most {one['most']:.1f})" for name, one in change.items())
     shown = table(["", "first words", "whole answer", "first frame of the screen"], lines)
     return page([said, shown, f"An answer waits for the look at the versions: {waits}."], document)

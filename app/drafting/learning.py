@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,9 @@ from drafter.text import ChatText
 from remote.protocol import DIGEST_BYTES, RunningDigest
 from storage import Message, NotFound, Store
 from storage.replays import Replay
+
+if TYPE_CHECKING:
+    from drafter.training.adaptation import Replayed
 
 MOST_ANSWERS = 2_000
 """Newest answers that are learnt from."""
@@ -92,7 +95,7 @@ class Learner:
         self.versions = Versions.of(learnt, self._config)
         self._text = ChatText.load(folder)
         self._prompt = open_prompt(folder, self._config)
-        self._folder = folder
+        self.folder = folder
         self._graph: Path | None = None
         """The graph that `_replayer` runs; None: the drafter's own."""
         self._replayer = self._opened(None)
@@ -180,9 +183,7 @@ class Learner:
         if GRAPH_WEIGHTS in self._config.files:
             raise NothingLearnt("it is too large to be trained on this device; learn without `deep`")
         if importlib.util.find_spec("torch") is None or importlib.util.find_spec("onnx") is None:
-            raise NothingLearnt(
-                f"learning deeply needs PyTorch and onnx: {how_to_install('train')}"
-            )
+            raise NothingLearnt(f"learning deeply needs PyTorch and onnx: {how_to_install('train')}")
 
     def _learn_correction(
         self, now: Drafts, learnt: Sequence[Lesson], stopping: Sequence[Lesson], halted: Callable[[], bool]
@@ -205,16 +206,13 @@ class Learner:
         halted: Callable[[], bool],
     ) -> Drafts | None:
         """Train a copy of `graph`, which is written to `made`. `seen`: ids of the answers that it learnt from."""
-        from drafter.training.adaptation import Replayed, adapt
-
-        def replayed(lessons: Sequence[Lesson]) -> list[Replayed]:
-            return [Replayed(one.tokens, one.rounds, partial(self._unpacked, one.memory)) for one in lessons]
+        from drafter.training.adaptation import adapt
 
         fresh = [one for one in learnt if one.message_id not in set(seen)]
         known = [one for one in learnt if one.message_id in set(seen)]
         newer, older = (fresh, known) if fresh else (known, [])
-        parts = replayed(newer), replayed(older), replayed(stopping)
-        better = adapt(graph or self._folder / GRAPH, self._config, *parts, made, progress=steps, halted=halted)
+        parts = self.replayed(newer), self.replayed(older), self.replayed(stopping)
+        better = adapt(graph or self.folder / GRAPH, self._config, *parts, made, progress=steps, halted=halted)
         return Drafts(None, made) if better else None
 
     def check_live(self) -> Version | None:
@@ -237,6 +235,12 @@ class Learner:
         self.versions.roll_back()
         return version
 
+    def replayed(self, lessons: Sequence[Lesson]) -> list[Replayed]:
+        """These answers as `adapt` takes them."""
+        from drafter.training.adaptation import Replayed
+
+        return [Replayed(one.tokens, one.rounds, partial(self._unpacked, one.memory)) for one in lessons]
+
     def _in_use(self) -> tuple[Version | None, Drafts]:
         """The version in use, and what drafts. One that cannot be read, or learnt from what is gone, counts as none."""
         version = self.versions.in_use
@@ -255,17 +259,17 @@ class Learner:
         """
         if correction is None and all(one.graph == graph for one in lessons):
             return [one.samples.hits for one in lessons]
-        replayer = self._with(graph).corrected(correction)
+        replayer = self.replayer(graph).corrected(correction)
         return [replayer.samples(one.tokens, one.rounds, self._unpacked(one.memory)).hits for one in lessons]
 
-    def _with(self, graph: Path | None) -> Replayer:
-        """What runs this graph; None: the drafter's own."""
+    def replayer(self, graph: Path | None) -> Replayer:
+        """What runs this graph, with the correction that it had last; None: the drafter's own."""
         if graph != self._graph:
             self._replayer, self._graph = self._opened(graph), graph
         return self._replayer
 
     def _opened(self, graph: Path | None) -> Replayer:
-        return Replayer(StepGraph(graph or self._folder / GRAPH, self._config, states=True), self._config)
+        return Replayer(StepGraph(graph or self.folder / GRAPH, self._config, states=True), self._config)
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
@@ -282,7 +286,7 @@ class Learner:
         """
         replays = self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS)
         lessons: list[Lesson] = []
-        taken, replayer = 0, self._with(graph).corrected(None)
+        taken, replayer = 0, self.replayer(graph).corrected(None)
         for at, replay in enumerate(replays):
             if halted():
                 raise NothingLearnt("it was interrupted")

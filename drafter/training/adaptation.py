@@ -21,6 +21,7 @@ from drafter.learning.comparison import Hits
 from drafter.learning.samples import Chunk, Round
 from drafter.memory import dequantise
 from drafter.model import DraftModel
+from drafter.step import draft_threads
 from drafter.training.batches import additive
 from drafter.training.graph_weights import read_weights, write_weights
 
@@ -36,7 +37,9 @@ class Pace:
     rows: int = 8
     """Answers in a step."""
     epochs: int = 5
-    """Times to go through the answers, at most."""
+    """Times to go through the answers."""
+    steps: int = 180
+    """As many steps at least, if it takes more times. 128 answers gain 7.6 % with 65 steps and 12.4 % with 208."""
     rate: float = 1e-3
     """Step size of AdamW, at most; it falls to zero over the last two thirds."""
     warmup: int = 10
@@ -74,13 +77,15 @@ def adapt(
     """
     if not newer or not judged:
         return False
+    torch.set_num_threads(draft_threads())  # A core stays free for the one who chats.
     model = _Adapted(graph, config)
     best, most = None, model.right(judged)
     steps = -(-len(newer) // (pace.rows if not older else -(-pace.rows // 2)))
-    total = steps * pace.epochs
+    epochs = max(pace.epochs, -(-pace.steps // steps))
+    total = steps * epochs
     learner = torch.optim.AdamW(model.learnt, lr=pace.rate, weight_decay=0.01)
     random = np.random.default_rng(seed)
-    for epoch in range(pace.epochs):
+    for epoch in range(epochs):
         for at, answers in enumerate(_batches(newer, older, pace.rows, random), start=epoch * steps):
             if halted():
                 return False

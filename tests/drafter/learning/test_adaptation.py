@@ -112,7 +112,7 @@ def test_a_graph_whose_layers_share_weights_is_refused(tiny: Tiny, tmp_path: Pat
 def test_it_learns_what_its_graph_then_guesses(tiny: Tiny, graph: Path, tmp_path: Path) -> None:
     learnt, judged, out = replayed(tiny, 16), replayed(tiny, 4), tmp_path / "learnt.onnx"
     steps: list[tuple[int, int]] = []
-    pace = Pace(rate=1e-2, epochs=30)
+    pace = Pace(rate=1e-2, steps=60)
     assert adapt(graph, tiny.config, learnt, [], judged, out, pace, progress=lambda done, of: steps.append((done, of)))
     assert steps[-1] == (60, 60)
     before, after = hits(tiny, graph, judged).mean(), hits(tiny, out, judged).mean()
@@ -123,7 +123,7 @@ def test_half_of_each_step_is_rehearsed(tiny: Tiny, graph: Path, tmp_path: Path)
     steps: list[tuple[int, int]] = []
     older, newer = replayed(tiny, 8), replayed(tiny, 8, 8)
     adapt(
-        graph, tiny.config, newer, older, older, tmp_path / "out.onnx", Pace(epochs=1),
+        graph, tiny.config, newer, older, older, tmp_path / "out.onnx", Pace(epochs=1, steps=0),
         progress=lambda done, of: steps.append((done, of)),
     )  # fmt: skip
     assert steps[-1] == (2, 2), "four of the eight newer answers fit into a step"
@@ -133,5 +133,5 @@ def test_where_nothing_is_gained_or_it_is_halted_nothing_is_written(tiny: Tiny, 
     answers, out = replayed(tiny, 4), tmp_path / "out.onnx"
     assert not adapt(graph, tiny.config, answers, [], answers, out, halted=lambda: True)
     assert not adapt(graph, tiny.config, [], answers, answers, out)
-    assert not adapt(graph, tiny.config, answers, [], answers, out, Pace(rate=0.0, epochs=1))
+    assert not adapt(graph, tiny.config, answers, [], answers, out, Pace(rate=0.0, epochs=1, steps=0))
     assert not out.exists()
