@@ -5,8 +5,8 @@
 Each drafter is made by what `outrider serve` and `outrider drafter make` run (`remote/verifier/birth.py`), within a
 budget: the least that the target allows, the most that a drafter of it can use, and three between. All of them, and the
 trained one, then draft the same answers of the target, greedily: everyday questions (tests/data/everyday.jsonl), as
-the bundled pair's recipe asks them. Tau is that of trees of depth 8. The first guess is counted right after the prompt
-alone has memory, 1 to 4 tokens later and 5 to 16 tokens later. Bytes are what a device fetches, seconds what it took.
+the bundled pair's recipe asks them. Tau is that of trees of depth 8. First guesses are counted by the tokens since the
+newest memory, which is that of the prompt. Bytes are what a device fetches; seconds are what making it took.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> None:
     arguments = parser.parse_args()
     targets = dict(one.split("=", 1) for one in arguments.target or [f"bundled={BUNDLED_TARGET}"])
     trained = dict(one.split("=", 1) for one in arguments.trained or [f"bundled={BUNDLED_DRAFTER}"])
-    asked = [question.question for question in evenly(read_questions(QUESTIONS), arguments.questions)]
+    asked = [question.prompt for question in evenly(read_questions(QUESTIONS), arguments.questions)]
     rows: list[dict[str, Any]] = []
 
     def add(name: str, way: str, seconds: float | None, found: dict[str, Any], of: Target) -> None:

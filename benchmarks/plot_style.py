@@ -87,9 +87,9 @@ def bar(
     number(axis, max(value, *(interval or (value,))), place, form.format(value))
 
 
-def number(axis: Axes, x: float, y: float, text: str, left: bool = False) -> None:
+def number(axis: Axes, x: float, y: float, text: str, left: bool = False, colour: str = INK) -> None:
     shift, side = (-6, "right") if left else (6, "left")
-    axis.annotate(text, (x, y), (shift, 0), textcoords="offset points", va="center", ha=side, fontsize=9)
+    axis.annotate(text, (x, y), (shift, 0), textcoords="offset points", va="center", ha=side, fontsize=9, color=colour)
 
 
 def line(axis: Axes, drafter: str, x: Sequence[float] | np.ndarray, y: Sequence[float]) -> None:

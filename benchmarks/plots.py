@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from benchmarks import headlines, plot_style
 from benchmarks.network_table import LABELS as MODE_LABELS
-from benchmarks.plot_style import ACCENT, INK, MARKS, OTHER, STYLE
+from benchmarks.plot_style import ACCENT, INK, MARKS, OTHER, STYLE, number
 from benchmarks.results import (
     COMMANDS,
     DOCS,
@@ -44,6 +44,12 @@ MODE_MARKS = {
     "eagle-2": MARKS["eagle2"],
 }
 """Colour and marker of each mode of the network benchmark."""
+LEARNT_MARKS = {
+    "as it came": MARKS["prompt-lookup"],
+    "correction": MARKS["moa-chain-7"],
+    "layers": MARKS["moa-staged"],
+}
+"""Colour and marker of what a drafter has learnt. The oracle, which has seen what judges, would hide the rest."""
 
 
 def tau(documents: Documents) -> Figure:
@@ -215,6 +221,28 @@ def network(documents: Documents) -> Figure:
     return figure
 
 
+def learning(documents: Documents) -> Figure:
+    """Tokens per round after so many requests: means over the orders, with the least and the most."""
+    rows = documents["learning"]["rows"]
+    after = sorted({row["requests"] for row in rows})
+    figure, (axis,) = plot_style.panels(1, 2.8)
+    ends = []
+    for way, (colour, marker) in LEARNT_MARKS.items():
+        taus = [[row[way]["tau"] for row in rows if row["requests"] == count] for count in after]
+        means = [sum(some) / len(some) for some in taus]
+        axis.plot(after, means, color=colour, marker=marker)
+        axis.fill_between(after, [min(some) for some in taus], [max(some) for some in taus], color=colour, alpha=0.15)
+        ends.append((way, means[-1], colour))
+    for way, height, colour in ends:
+        number(axis, after[-1], height, way, colour=colour)
+    axis.set_xlim(0, after[-1] * 1.25)
+    axis.set_ylim(bottom=1.0)
+    axis.grid(axis="y")
+    axis.set_xlabel("requests that it learnt from")
+    axis.set_ylabel("tokens per round")
+    return figure
+
+
 @dataclass(frozen=True)
 class Plot:
     draw: Callable[[Documents], Figure]
@@ -231,6 +259,7 @@ PLOTS = {
     "speed": Plot(speed, "single_device"),
     "draft_step": Plot(draft_step, "draft_step"),
     "network": Plot(network, "network"),
+    "learning": Plot(learning, "learning"),
 }
 """The plots by file name, without `.svg`."""
 

@@ -17,6 +17,7 @@ from benchmarks.answer_tables import answers_table
 from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, shell_table, startup_table
 from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
 from benchmarks.headlines import figures
+from benchmarks.learning_tables import born_table, first_use_table, learning_cost_table, learning_table
 from benchmarks.markdown import page, picture, table, with_interval
 from benchmarks.network_table import network_table, withdrawn_table
 from benchmarks.pair import FORMER, is_former
@@ -31,6 +32,8 @@ Documents = Mapping[str, Mapping[str, Any]]
 
 TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
+SHIPPED = "remote/verifier/pretrained/shell-guide"
+TRAINED_PAIRS = "--trained bundled=drafter/pretrained/shell-guide --trained deep=runs/deeppair --questions 20"
 BOTH = "--prompts tests/data/everyday.jsonl tests/data/heldout_pages.jsonl"
 COMMANDS = {
     name: f"python -m benchmarks.{command} --json docs/benchmarks/{name}.json"
@@ -52,6 +55,8 @@ COMMANDS = {
         "execution": "execution",
         "learning": "learning",
         "learning_cost": "learning_cost",
+        "born": f"born --target bundled={SHIPPED} --target deep=runs/deep/average {TRAINED_PAIRS}",
+        "first_use": "first_use --model runs/deep/average",
         "retrieval": "retrieval",
         "network": "network",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
@@ -255,59 +260,6 @@ def second_stage_table(documents: Documents) -> str:
     return page([table(["second stage", "tokens/s", "over none", "tokens a step"], lines)], document)
 
 
-def learning_table(documents: Documents) -> str:
-    if "learning" not in documents:
-        return ""
-    document = documents["learning"]
-    ways = ("as it came", "learnt", "oracle")
-    lines = []
-    for after in sorted({row["requests"] for row in document["rows"]}):
-        rows = [row for row in document["rows"] if row["requests"] == after]
-        lines.append(
-            [
-                str(after),
-                *(_over_seeds([row[way][figure] for row in rows], form) for figure, form in FIGURES for way in ways),
-                f"{sum(row['cpu_seconds'] for row in rows) / len(rows):.0f} s",
-            ]
-        )
-    head = [f"{figure}, {way}" for figure in ("tau", "first guess") for way in ways]
-    return page([table(["requests before", *head, "CPU"], lines)], document)
-
-
-def learning_cost_table(documents: Documents) -> str:
-    if "learning_cost" not in documents:
-        return ""
-    document = documents["learning_cost"]
-    took, rows = document["learning"], document["tokens"] / 1000
-    deep = document["deep"]
-    said = (
-        f"`outrider learn` read {document['answers']} answers and learnt from {document['tokens']:,} of their tokens "
-        f"in {took['seconds']:.1f} s, with {took['cpu_seconds']:.1f} s of processor time and {took['peak_mb']:.0f} MB "
-        f"at its peak: {took['cpu_seconds'] / rows:.1f} s of processor time per 1,000 tokens. `outrider learn --deep` "
-        f"took {deep['seconds']:.0f} s, {deep['cpu_seconds']:.0f} s of processor time and {deep['peak_mb']:,.0f} MB: "
-        f"{deep['cpu_seconds'] / rows:.0f} s per 1,000 tokens."
-    )
-    chat, start, change = document["chat"], document["start"], document["change"]
-    lines = [[way, *(_seconds(one) for one in (*chat[way].values(), start[way]))] for way in chat]
-    waits = ", ".join(f"{name} {one['p50']:.1f} ms (most {one['most']:.1f})" for name, one in change.items())
-    shown = table(["", "first words", "whole answer", "first frame of the screen"], lines)
-    return page([said, shown, f"An answer waits for the look at the versions: {waits}."], document)
-
-
-def _seconds(spread: Mapping[str, float]) -> str:
-    return f"{spread['p50']:.2f} s (95 %: {spread['p95']:.2f})"
-
-
-FIGURES = (("tau", "{:.2f}"), ("first", "{:.1%}"))
-"""Figures of a row of `benchmarks.learning`, and how they are written."""
-
-
-def _over_seeds(values: Sequence[float], form: str) -> str:
-    """The mean, and the least and most of several."""
-    mean = form.format(sum(values) / len(values))
-    return f"{mean} ({form.format(min(values))} to {form.format(max(values))})"
-
-
 def draft_step_table(documents: Documents) -> str:
     if "draft_step" not in documents:
         return ""
@@ -349,6 +301,8 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "second_stage": second_stage_table,
     "learning": learning_table,
     "learning_cost": learning_cost_table,
+    "born": born_table,
+    "first_use": first_use_table,
     "draft_step": draft_step_table,
     "answers": answers_table,
     "retrieval": retrieval_table,

@@ -5,7 +5,7 @@ was learnt from older ones, because it is for those that come next. Of the older
 when to stop, and some are the fixed set, of which little may be lost. Both versions are compared as they will run.
 
 There are two ways to learn. A correction of the logits takes seconds and no PyTorch. Learning *deeply* trains the
-drafter's attention layers, which takes PyTorch and minutes, and gains several times as much.
+drafter's attention layers, which takes PyTorch and minutes, and gains more than twice as much.
 """
 
 from __future__ import annotations
@@ -143,11 +143,12 @@ class Learner:
         older, judging = lessons[: -(len(lessons) // PARTS)], lessons[-(len(lessons) // PARTS) :]
         fixed, stopping = older[::PARTS][:FIXED], older[1::PARTS]
         learnt = [one for at, one in enumerate(older) if at % PARTS > 1]
+        # What its graph has learnt from, the next version has too.
+        taught = () if in_use is None or not in_use.graph else in_use.messages
         made = self.versions.scratch()
         try:
             if deep:
-                seen = () if in_use is None or not in_use.graph else in_use.messages
-                new = self._learn_deeply(now.graph, learnt, stopping, made, seen, steps, halted)
+                new = self._learn_deeply(now.graph, learnt, stopping, made, taught, steps, halted)
             else:
                 new = self._learn_correction(now, learnt, stopping, halted)
             if halted():
@@ -167,7 +168,7 @@ class Learner:
                 high=newest.high,
                 fixed=oldest.gain,
                 seconds=time.monotonic() - begun,
-                messages=tuple(one.message_id for one in lessons),
+                messages=tuple(dict.fromkeys((*taught, *(one.message_id for one in lessons)))),
                 deep=deep,
                 graph=in_use.graph if in_use else 0,
                 graph_sha256=in_use.graph_sha256 if in_use else "",

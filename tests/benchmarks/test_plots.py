@@ -76,6 +76,7 @@ def loaded(messages: int, stall: float) -> dict:
 
 
 TRAINING = {"learnt": 980, "unseen": 20, "recorded": True, "steps": 1200, "rows": 16, "row": 256, "rate": 3e-3}
+SPREAD = {"p50": 0.25, "p95": 0.5, "most": 1.0}
 DOCUMENTS = {
     "acceptance": {
         "machine": MACHINE,
@@ -168,6 +169,63 @@ DOCUMENTS = {
                 ("silence", "4g", 2.5),
             )
         ],
+    },
+    "learning": {
+        "machine": MACHINE,
+        "rows": [
+            {
+                "requests": after,
+                "cpu_seconds": {"correction": 1.0, "layers": 20.0 + seed},
+                **{
+                    way: {"tau": tau + seed, "first": 0.5}
+                    for way, tau in (("as it came", 2.0), ("correction", 2.25), ("layers", 2.75), ("oracle", 7.0))
+                },
+            }
+            for after in (100, 200)
+            for seed in (0, 1)
+        ],
+        "besides": {
+            "ways": {
+                way: {"other": {"tau": tau, "first": 0.5}, "alone": {"tau": 1.5, "first": 0.25}, "alone_whole": 0.125}
+                for way, tau in (("as it came", 2.0), ("layers", 2.5))
+            },
+            "other_gain": [0.25, 0.125, 0.5],
+        },
+        "datastore": {"on": [{"requests": 0, "tau": 3.5}], "off": [{"requests": 0, "tau": 3.25}]},
+        "lines": {"4g": {way: {"p50": 1.25, "tokens_per_second": 20.0} for way in ("as it came", "layers")}},
+    },
+    "learning_cost": {
+        "machine": MACHINE,
+        "answers": 200,
+        "tokens": 2000,
+        "learning": {"seconds": 4.0, "cpu_seconds": 5.0, "peak_mb": 150.0},
+        "deep": {"seconds": 60.0, "cpu_seconds": 64.0, "peak_mb": 1500.0},
+        "chat": {"nobody learns": {"first_words": SPREAD, "end": SPREAD}},
+        "start": {"nobody learns": SPREAD},
+        "change": {"another graph": {"p50": 9.5, "p95": 10.0, "most": 12.5}},
+    },
+    "born": {
+        "machine": MACHINE,
+        "rows": [
+            {
+                "target": "deep",
+                "target_layers": 24,
+                "way": way,
+                "bytes": 6_250_000,
+                "layers": 4,
+                "scheme": "nbits4",
+                "seconds": seconds,
+                "tau": 3.25,
+                "agreement": {"1": 0.75, "8": 0.5},
+            }
+            for way, seconds in (("born", 50.0), ("trained", None))
+        ],
+    },
+    "first_use": {
+        "machine": MACHINE,
+        "line": "4g",
+        "steps": [{"command": "outrider drafter fetch mine", "seconds": 2.5, "bytes": 6_250_000}],
+        "tau": [3.25],
     },
     "chaos": {
         "machine": MACHINE,
@@ -280,6 +338,7 @@ def test_every_plot_is_drawn_and_says_what_was_measured(docs, capsys):
         "staleness": ["MoA", "independent", "16", "256"],
         "ablations": ["baseline", "no layer self-attention", "6.50", "6.00", "62.5%"],
         "speed": ["plain, 100/s", "outrider, 175/s", "1.75 x"],
+        "learning": ["as it came", "correction", "layers", "tokens per round"],
         "draft_step": [
             "int8, 1 row",
             "nbits8, 8 rows",
@@ -389,6 +448,26 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
                 "| the line swallows everything | 4g | 2.500 s | 2.500 s | 1 |",
             ],
         ),
+        (
+            "learning",
+            [
+                "| 100 | 2.50 (2.00 to 3.00) | 2.75 (2.25 to 3.25) | 3.25 (2.75 to 3.75) | 7.50 (7.00 to 8.00) |",
+                "| 1 s and 20 s |",
+                "| layers | 2.50 (50.0%) | 25.0% | 12.5% | 1.25 s, 20/s |",
+                "gain +25.0% (95 %: +12.5% to +50.0%)",
+                "| 0 | 3.25 | 3.50 |",
+            ],
+        ),
+        (
+            "learning_cost",
+            [
+                "60 s, 64 s of processor time and 1,500 MB: 32 s per 1,000 tokens",
+                "| nobody learns | 0.25 s (95 %: 0.50) | 0.25 s (95 %: 0.50) | 0.25 s (95 %: 0.50) |",
+                "another graph 9.5 ms (most 12.5)",
+            ],
+        ),
+        ("born", ["| deep, 24 layers | born | 6.2 MB | 4, nbits4 | 50 s | 3.25 | 75.0% | 50.0% |", "| trained |"]),
+        ("first_use", ["| `outrider drafter fetch mine` | 2.5 s | 6.25 MB |"]),
         ("chaos", ["| 2 | 3 | 100 | 90 | 1 |"]),
         ("draft_step-8b", ["| 1 row | nbits8 | 31.2 ms | 20.5 ms | 1.52 |"]),
         (

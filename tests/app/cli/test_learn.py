@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -99,11 +100,17 @@ def test_the_layers_of_a_drafter_learn_too(
     # Whatever was better: an answer is drafted with the graph of the version in use, and is the same.
     before = outrider("ask", "what is it", "--remote", verifier.url).out
     (versions.folder / "new").write_bytes((own / GRAPH).read_bytes())
-    used = versions.publish(tried[0], None, versions.folder / "new")
+    used = versions.publish(
+        msgspec.structs.replace(tried[0], messages=tried[0].messages[:9]), None, versions.folder / "new"
+    )
     after = json.loads(outrider("ask", "what is it", "--remote", verifier.url, "--json").out)
     assert after["text"].strip() == before.strip()
     with Store.open(home / "data/outrider.db") as store:
         assert store.branches.thread(after["conversation"])[-1].stats["learnt"] == used.number
+    assert outrider("learn").code == 0
+    newest = versions.all()[-1]
+    assert not newest.deep and set(used.messages) < set(newest.messages), "its graph has learnt from these too"
+    assert newest.state == "not better" or newest.graph == used.number
 
 
 def distinct_norms(drafter: Path) -> None:
