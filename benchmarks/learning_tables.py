@@ -114,7 +114,8 @@ def first_use_table(documents: Documents) -> str:
         for step in document["steps"]
     ]
     taus = ", ".join(f"{tau:.2f}" for tau in document["tau"])
-    said = f"The answer had {taus} tokens a round, all of them checked."
+    count = f"{document['provenance']['verified']:,}"
+    said = f"The answer had {count} tokens, all of them checked, {taus} a round."
     return page([table(["command", "seconds", f"over {document['line']}"], lines), said], document)
 
 

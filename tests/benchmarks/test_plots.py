@@ -226,6 +226,7 @@ DOCUMENTS = {
         "line": "4g",
         "steps": [{"command": "outrider drafter fetch mine", "seconds": 2.5, "bytes": 6_250_000}],
         "tau": [3.25],
+        "provenance": {"verified": 2020},
     },
     "chaos": {
         "machine": MACHINE,
