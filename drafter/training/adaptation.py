@@ -24,7 +24,8 @@ from drafter.memory import dequantise
 from drafter.model import DraftModel
 from drafter.step import draft_threads
 from drafter.training.batches import additive
-from drafter.training.graph_weights import read_weights, write_weights
+from drafter.training.graph_weights import read_weights, weights_of_bits, write_weights
+from drafter.training.rounding import BITS, round_weights
 from drafter.training.soft_labels import MEASURED, Labels, label_losses
 
 LEARNT = ("self_attention.", "cross_attention.")
@@ -147,16 +148,21 @@ class _Adapted:
         self._places = torch.full((config.vocabulary + 1,), -1)  # The last one is for what is no token.
         self._places[order] = torch.arange(len(order))
         self._model.eval().requires_grad_(False)
-        self._names = [
-            name for name, _ in self._model.named_parameters() if name.startswith(LEARNT) and name not in EMPTY_ROWS
-        ]
-        parameters = dict(self._model.named_parameters())
-        self.learnt = [parameters[name].requires_grad_() for name in self._names]
+        renamed = round_weights(self._model, {name for name in weights_of_bits(graph, BITS) if name.startswith(LEARNT)})
+        self._learnt = {
+            renamed.get(name, name): parameter.requires_grad_()
+            for name, parameter in self._model.named_parameters()
+            if name.startswith(LEARNT) and name not in EMPTY_ROWS
+        }
+
+    @property
+    def learnt(self) -> list[Tensor]:
+        """What is trained."""
+        return list(self._learnt.values())
 
     def state(self) -> dict[str, np.ndarray]:
-        """What has been learnt so far, by name."""
-        weights = self._model.state_dict()
-        return {name: weights[name].numpy().copy() for name in self._names}
+        """What has been learnt so far, by the names of the weights, before rounding."""
+        return {name: weight.detach().numpy().copy() for name, weight in self._learnt.items()}
 
     def loss(self, answers: Sequence[Replayed], labels: Labels) -> Tensor | None:
         """Mean loss of the tokens whose labels are known; None: there are none."""

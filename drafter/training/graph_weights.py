@@ -54,6 +54,12 @@ def read_weights(path: Path, config: DrafterConfig) -> dict[str, Floats]:
     return {name: np.array(weight, np.float32) for name, weight in weights.items()}
 
 
+def weights_of_bits(path: Path, bits: int) -> set[str]:
+    """Names of the matrices that a graph holds in blocks of so many bits. Raises `DrafterCorrupt`."""
+    ending, names = f".nbits{bits}", (tensor.name for tensor in _load(path).graph.initializer)
+    return {name.removeprefix("model.").removesuffix(ending) for name in names if name.endswith(ending)}
+
+
 def write_weights(source: Path, out: Path, weights: Mapping[str, Floats]) -> None:
     """Write a copy of the graph `source`, with other weights for the named parameters. Raises `DrafterCorrupt`."""
     model, written = _load(source), set()
