@@ -25,7 +25,7 @@ class Rounded(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         half, width = 1 << (BITS - 1), weight.shape[1]
-        rows = nn.functional.pad(weight, (0, -width % BLOCK[BITS])).unflatten(1, (-1, BLOCK[BITS]))
+        rows = nn.functional.pad(weight, (0, -width % BLOCK[BITS])).reshape(len(weight), -1, BLOCK[BITS])
         # The largest number of a block becomes the lowest integer, as in `in_blocks`.
         scales = -rows.gather(-1, rows.abs().argmax(dim=-1, keepdim=True)) / half
         scales = torch.where(scales == 0, 1.0, scales)
