@@ -27,6 +27,7 @@ from drafter.extras import how_to_install
 from drafter.guide.recipe import open_prompt
 from drafter.learning.comparison import Hits, compare, is_better, surely_less
 from drafter.learning.correction import learn
+from drafter.learning.parts import FEWEST, split
 from drafter.learning.samples import Chunk, Replayer, Round, Samples
 from drafter.learning.versions import Version, Versions
 from drafter.memory import MalformedMemory, unpack_memory
@@ -43,12 +44,6 @@ MOST_ANSWERS = 2_000
 """Newest answers that are learnt from."""
 MOST_BYTES = 256 << 20
 """Bytes of hidden states that are held in memory."""
-FEWEST = 30
-"""Answers to learn from; with fewer, nothing is learnt yet."""
-PARTS = 5
-"""The newest of so many parts judges. One in so many of the others is in the fixed set, and one says when to stop."""
-FIXED = 40
-"""Answers of the fixed set, the oldest ones, at most."""
 FEWEST_LIVE, MOST_LIVE = 20, 200
 """Answers with the version in use, and as many without, that say whether it keeps what it promised."""
 NEARBY = 4
@@ -140,9 +135,7 @@ class Learner:
         lessons = self.lessons(progress, halted, graph=now.graph)
         if len(lessons) < FEWEST:
             raise NothingLearnt(f"{len(lessons)} checked answers to learn from; {FEWEST} are enough")
-        older, judging = lessons[: -(len(lessons) // PARTS)], lessons[-(len(lessons) // PARTS) :]
-        fixed, stopping = older[::PARTS][:FIXED], older[1::PARTS]
-        learnt = [one for at, one in enumerate(older) if at % PARTS > 1]
+        learnt, stopping, judging, fixed = split(lessons)
         # What its graph has learnt from, the next version has too.
         taught = () if in_use is None or not in_use.graph else in_use.messages
         made = self.versions.scratch()
