@@ -147,6 +147,12 @@ class DraftTree:
             node = int(self.parents[node])
         return nodes[::-1]
 
+    def rejected(self, accepted: Sequence[int], most: int) -> list[int]:
+        """The first `most` nodes that were not accepted though their parent is the root or was, by rising index."""
+        reached = {ROOT, *accepted}
+        parents = enumerate(self.parents.tolist())
+        return [node for node, parent in parents if parent in reached and node not in reached][:most]
+
     def likeliest_path(self) -> list[int]:
         """The greedy walk: at each level the child with the highest log-probability, or the first one if these are
         unknown.

@@ -8,9 +8,11 @@ from typing import TypeVar
 
 import msgspec
 
+from drafter.learning.distributions import Distributions
+from drafter.tree import DraftTree
 from remote.errors import UPDATE, Broken, Incompatible, quoted
-from remote.protocol import CutOff, Frame, Memory, Progress, ProtocolError, Verdict
-from remote.reply_limits import MemoryBudget
+from remote.protocol import CutOff, Frame, Likeliest, Memory, Progress, ProtocolError, Verdict
+from remote.reply_limits import LikeliestBudget, MemoryBudget
 from remote.shared_tokens import SharedTokens
 from remote.wire import Metered, Response, Traffic, Wire
 
@@ -22,32 +24,43 @@ is no hurry."""
 
 
 class MemoryStream:
-    """The frames after a verdict, newest tokens first. Read it to the end, or call `aclose`.
+    """The frames after a verdict: memory, newest tokens first, then what the target might have said.
 
-    Iterating raises `LinkDown` if the stream breaks or takes longer than the slowest line would, and `Incompatible`
-    for memory that was not asked for. In both cases the verdict stands, and the memory read so far is good.
+    Read it to the end, or call `aclose`. Iterating raises `LinkDown` if the stream breaks or takes longer than the
+    slowest line would, and `Incompatible` for what was not asked for. In both cases the verdict stands, and what was
+    read so far is good.
     """
 
     def __init__(
-        self, frames: AsyncIterator[Frame], response: Response, wire: Wire, length: int, budget: MemoryBudget
+        self,
+        frames: AsyncIterator[Frame],
+        response: Response,
+        wire: Wire,
+        verdict: Verdict,
+        tree: DraftTree,
+        memory: MemoryBudget,
+        likeliest: LikeliestBudget,
     ) -> None:
-        """`length`: committed tokens after the verdict."""
-        self._frames, self._response, self._wire, self._length, self._budget = frames, response, wire, length, budget
-        self._until = wire.clock.now() + MEMORY_SILENCE_SECONDS + budget.seconds(length)
+        """`tree`: the one that the verdict is about."""
+        self._frames, self._response, self._wire, self._verdict, self._tree = frames, response, wire, verdict, tree
+        self._memory, self._likeliest = memory, likeliest
+        self._until = wire.clock.now() + MEMORY_SILENCE_SECONDS + memory.seconds(verdict.length)
 
     def __aiter__(self) -> MemoryStream:
         return self
 
-    async def __anext__(self) -> Memory:
+    async def __anext__(self) -> Memory | Distributions:
         try:
             host = self._wire.host
             async with self._wire.within(max(0.0, self._until - self._wire.clock.now())):
                 frame = await next_frame(self._frames, host)
             if frame is None:
                 raise StopAsyncIteration
+            if isinstance(frame, Likeliest):
+                return self._likeliest.take(frame, self._verdict.length, self._tree, self._verdict.accepted)
             if not isinstance(frame, Memory):
                 raise Incompatible(f"{host} sent something else than memory after its verdict; update the server")
-            self._budget.take(frame, self._length)
+            self._memory.take(frame, self._verdict.length)
             return frame
         except BaseException:
             await self.aclose()
@@ -83,7 +96,7 @@ class RoundReply(Metered):
 
 
 class HostedStream(Metered):
-    """What the verifier drafts and verifies by itself: `Progress` frames, each followed by memory if asked for.
+    """What the verifier drafts and verifies by itself: `Progress` frames, each followed by what else was asked for.
 
     Each `Progress` is committed in the session before it is returned. Read the stream to the end, or call `aclose`; the
     session continues from what was read.
@@ -104,7 +117,8 @@ class HostedStream(Metered):
         *,
         most: int,
         silence: float,
-        budget: MemoryBudget,
+        memory: MemoryBudget,
+        likeliest: LikeliestBudget,
     ) -> None:
         """`most`: new tokens after which the stream ends."""
         super().__init__(traffic)
@@ -113,7 +127,7 @@ class HostedStream(Metered):
         self.silence = silence
         self._tokens, self._frames, self._response, self._wire = tokens, frames, response, wire
         self._left = most
-        self._budget = budget
+        self._memory, self._likeliest = memory, likeliest
         self._claimed = 0.0
         """Seconds that the verifier says it took so far."""
         self._text_at = wire.clock.now()
@@ -122,7 +136,7 @@ class HostedStream(Metered):
     def __aiter__(self) -> HostedStream:
         return self
 
-    async def __anext__(self) -> Progress | Memory:
+    async def __anext__(self) -> Progress | Memory | Distributions:
         """Raises `LinkDown` if the stream breaks, ends before the answer does, or brings nothing for `silence` seconds.
 
         The same if no text comes for as long as the memory in between may take. Raises `Incompatible` for frames that
@@ -130,7 +144,7 @@ class HostedStream(Metered):
         """
         try:
             clock = self._wire.clock
-            patience = self.silence + self._budget.seconds(len(self._tokens)) - (clock.now() - self._text_at)
+            patience = self.silence + self._memory.seconds(len(self._tokens)) - (clock.now() - self._text_at)
             async with self._wire.within(max(0.0, min(self.silence, patience))):
                 frame = await next_frame(self._frames, self._wire.host)
             if frame is None:
@@ -138,8 +152,10 @@ class HostedStream(Metered):
                     raise Broken(f"the answer of {self._wire.host} ended early; check the network")
                 raise StopAsyncIteration
             if isinstance(frame, Memory):
-                self._budget.take(frame, len(self._tokens))
+                self._memory.take(frame, len(self._tokens))
                 return frame
+            if isinstance(frame, Likeliest):
+                return self._likeliest.take(frame, len(self._tokens))
             return self._take(frame)
         except BaseException:
             await self.aclose()

@@ -5,11 +5,15 @@ A verifier that lies must not take this device's memory or time, and must not pu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from remote.errors import Incompatible
-from remote.protocol import MAX_FRAME_BYTES, Card, Memory
+import numpy as np
+
+from drafter.learning.distributions import TEXT, Distributions
+from drafter.tree import DraftTree
+from remote.errors import UPDATE, Incompatible, quoted
+from remote.protocol import MAX_FRAME_BYTES, Card, Likeliest, Memory, ProtocolError
 
 FRAME_BYTES = 256 * 1024
 """Longest frame without memory. A verdict on the largest tree has 160 KiB."""
@@ -67,3 +71,38 @@ class MemoryBudget:
         """Seconds that the rest may take on the slowest line."""
         left = 0 if self._start is None else max(0, length - self._start - self._taken)
         return min(left * self._bounds.token_bytes, MAX_FRAME_BYTES) / SLOWEST_BYTES_PER_SECOND
+
+
+class LikeliestBudget:
+    """Which of the target's distributions may still arrive: those of each new token once, with those of rejected nodes.
+
+    `most`: tokens of each that were asked for; 0: nothing was. `begin`: position of the first new token.
+    """
+
+    def __init__(self, bounds: ReplyLimits, most: int, begin: int, host: str) -> None:
+        self._bounds, self._most, self._next, self._host = bounds, most, begin, host
+
+    def take(
+        self, frame: Likeliest, length: int, tree: DraftTree | None = None, accepted: Sequence[int] = ()
+    ) -> Distributions:
+        """What a frame says, given `length` committed tokens. `tree`: the one that was sent, if any was.
+
+        Raises `Incompatible` for what was not asked for, and for what is no distribution over the vocabulary.
+        """
+        begin, end = frame.start, frame.start + frame.count
+        if not self._most or begin < self._next or not begin < end <= length:
+            raise Incompatible(f"{self._host} sent distributions that were not asked for; {UPDATE}")
+        try:
+            nodes, tokens, log_probs = frame.unpack(self._most)
+        except ProtocolError as error:
+            raise Incompatible(f"{self._host} sent {quoted(str(error))}; {UPDATE}") from None
+        self._bounds.check_tokens([int(tokens.max())], self._host)
+        rejected = [] if tree is None else tree.rejected(accepted, len(tree))
+        if nodes != sorted(set(nodes) & set(rejected)):
+            raise Incompatible(f"{self._host} sent distributions of other nodes than were rejected; {UPDATE}")
+        positions, instead = [*range(begin, end)], [TEXT] * frame.count
+        if tree is not None and nodes:
+            positions += [self._next + int(depth) for depth in tree.depths()[nodes]]
+            instead += [int(token) for token in tree.tokens[nodes]]
+        self._next = end
+        return Distributions(np.array(positions, np.int64), np.array(instead, np.int64), tokens, log_probs)

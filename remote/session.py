@@ -28,7 +28,7 @@ from remote.protocol import (
     read_frames,
 )
 from remote.replies import MEMORY_SILENCE_SECONDS, HostedStream, MemoryStream, RoundReply, believable, next_frame
-from remote.reply_limits import MemoryBudget, ReplyLimits
+from remote.reply_limits import LikeliestBudget, MemoryBudget, ReplyLimits
 from remote.shared_tokens import SharedTokens
 from remote.wire import Response, Traffic, Wire
 
@@ -58,20 +58,23 @@ class RemoteSession:
         *,
         memory_from: int | None,
         deadline: float,
+        likeliest: int = 0,
     ) -> RoundReply:
         """Have `tree` verified after `tokens`, which are all the tokens that the device wants committed.
 
-        `memory_from`: ask for memory from this position on; None: none. `deadline`: seconds to the verdict, over all
+        `memory_from`: ask for memory from this position on; None: none. `likeliest`: ask for so many of the target's
+        likeliest tokens at each place; an older verifier sends none. `deadline`: seconds to the verdict, over all
         exchanges of the round. Raises `LinkDown`, `Refused`, `Incompatible`; the next round then starts from what the
         verifier surely had before this one.
         """
         packed = Tree.pack(tree)
 
         def request(base: int) -> Round:
-            return Round(**self._since(base), tree=packed, sampling=sampling, memory_from=memory_from)
+            since = self._since(base)
+            return Round(**since, tree=packed, sampling=sampling, memory_from=memory_from, likeliest=likeliest)
 
         async def read(response: Response, traffic: Traffic, exchanges: int) -> RoundReply:
-            return await self._reply(response, tree, traffic, exchanges, memory_from)
+            return await self._reply(response, tree, traffic, exchanges, memory_from, likeliest)
 
         return await self._ask("/v1/rounds", tokens, request, read, deadline, max(deadline, MEMORY_SILENCE_SECONDS))
 
@@ -85,15 +88,17 @@ class RemoteSession:
         deadline: float,
         silence: float,
         draft: bool = True,
+        likeliest: int = 0,
     ) -> HostedStream:
         """Have the verifier continue after `tokens` by itself, for at most `most` tokens.
 
         `deadline`: seconds until it begins to answer, over all exchanges that this takes. `silence`: seconds without a
-        byte after which it counts as broken. `draft` False: one token at a time. Raises as `round` does.
+        byte after which it counts as broken. `draft` False: one token at a time. The rest is as for `round`.
         """
 
         def request(base: int) -> Stream:
-            return Stream(**self._since(base), most=most, draft=draft, sampling=sampling, memory_from=memory_from)
+            asked = {**self._since(base), "memory_from": memory_from, "likeliest": likeliest}
+            return Stream(**asked, most=most, draft=draft, sampling=sampling)
 
         async def read(response: Response, traffic: Traffic, exchanges: int) -> HostedStream:
             return HostedStream(
@@ -105,7 +110,8 @@ class RemoteSession:
                 exchanges,
                 most=most,
                 silence=silence,
-                budget=self._budget(memory_from),
+                memory=self._budget(memory_from),
+                likeliest=LikeliestBudget(self._limits, likeliest, len(self._tokens), self._wire.host),
             )
 
         patience = max(deadline, silence)
@@ -180,9 +186,15 @@ class RemoteSession:
     # ---- replies -----------------------------------------------------------------------------------------------------
 
     async def _reply(
-        self, response: Response, tree: DraftTree, traffic: Traffic, exchanges: int, memory_from: int | None
+        self,
+        response: Response,
+        tree: DraftTree,
+        traffic: Traffic,
+        exchanges: int,
+        memory_from: int | None,
+        likeliest: int,
     ) -> RoundReply:
-        host = self._wire.host
+        host, before = self._wire.host, len(self._tokens)
         try:
             frames = self._frames(response, len(tree) + 1, memory_from)
             verdict = await next_frame(frames, host)
@@ -190,13 +202,14 @@ class RemoteSession:
             if verdict is None:
                 raise Broken(f"the reply of {host} is empty; check the network")
             if not isinstance(verdict, Verdict):
-                raise Incompatible(f"{host} sent memory before its verdict; {UPDATE}")
+                raise Incompatible(f"{host} sent something else before its verdict; {UPDATE}")
             self._tokens.take_verdict(verdict, tree, self._number)
         except BaseException:
             await response.aclose()
             raise
         verdict = believable(verdict, seconds)
-        memory = MemoryStream(frames, response, self._wire, verdict.length, self._budget(memory_from))
+        soft = LikeliestBudget(self._limits, likeliest, before, host)
+        memory = MemoryStream(frames, response, self._wire, verdict, tree, self._budget(memory_from), soft)
         return RoundReply(verdict, memory, seconds - verdict.server_seconds, traffic, exchanges)
 
     def _frames(self, response: Response, most: int, memory_from: int | None) -> AsyncIterator[Frame]:

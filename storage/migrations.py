@@ -387,3 +387,11 @@ def m010_replays(database: sqlite_utils.Database) -> None:
         );
         CREATE INDEX replays_by_digest ON replays (digest);
     """)
+
+
+# What the target might have said in an answer (`drafter/learning/distributions.py`). NULL: it is not known any more.
+
+
+@migration
+def m011_distributions(database: sqlite_utils.Database) -> None:
+    database.executescript("ALTER TABLE replays ADD COLUMN distributions BLOB;")

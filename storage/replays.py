@@ -1,7 +1,8 @@
 """Under what circumstances each checked answer was drafted, so that a drafter can learn from it later.
 
 The text of an answer and the memory are kept anyway. What they do not tell is which memory had arrived when a draft was
-made; that is kept here, a few bytes a round. It goes with its message.
+made; that is kept here, a few bytes a round. So is what the target might have said in its place, packed, some kB an
+answer; the newest answers keep it, up to `MOST_BYTES` in all. Both go with their message.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import msgspec
 
 from storage.database import Database
 from storage.rows import find_message
+from storage.sqlite import Sqlite
 
 ROUND = struct.Struct("<II")
+MOST_BYTES = 64 << 20
+"""Bytes of distributions that are kept. More than the 2,000 answers that a drafter learns from usually have."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Replay:
     """Tokens of the conversation before the answer."""
     rounds: tuple[tuple[int, int], ...]
     """For each draft: tokens of the conversation, and how many of them, from the first on, had their memory here."""
+    distributions: bytes
+    """What the target might have said, packed by `drafter.learning.distributions`; empty: it is not known."""
 
 
 class Replays:
@@ -36,14 +42,40 @@ class Replays:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def save(self, message_id: str, digest: bytes, prompt: int, rounds: Sequence[tuple[int, int]]) -> None:
+    def save(
+        self,
+        message_id: str,
+        digest: bytes,
+        prompt: int,
+        rounds: Sequence[tuple[int, int]],
+        distributions: bytes = b"",
+    ) -> None:
         """Keeps how an answer was drafted. `digest` names the format of the memory. Raises `NotFound`."""
         packed = b"".join(ROUND.pack(*one) for one in rounds)
         with self._database.write() as sql:
             find_message(sql, message_id)
             sql.execute(
-                "INSERT OR REPLACE INTO replays (message_id, digest, prompt, rounds) VALUES (?, ?, ?, ?)",
-                (message_id, digest, prompt, packed),
+                "INSERT OR REPLACE INTO replays (message_id, digest, prompt, rounds, distributions)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (message_id, digest, prompt, packed, distributions or None),
+            )
+            if distributions:
+                self._keep_within_budget(sql)
+
+    def _keep_within_budget(self, sql: Sqlite) -> None:
+        """Has the oldest answers lose their distributions where all of them take too much."""
+        (taken,) = sql.execute("SELECT total(length(distributions)) FROM replays").fetchone()
+        if taken > MOST_BYTES:
+            sql.execute(
+                """
+                UPDATE replays SET distributions = NULL WHERE message_id IN (
+                    SELECT message_id FROM (
+                        SELECT message_id, sum(length(distributions)) OVER (ORDER BY messages.key DESC) AS newest
+                        FROM replays JOIN messages ON messages.id = message_id WHERE distributions IS NOT NULL
+                    ) WHERE newest > ?
+                )
+                """,
+                (MOST_BYTES,),
             )
 
     def all(self, digest: bytes, most: int) -> list[Replay]:
@@ -51,7 +83,7 @@ class Replays:
         with self._database.read() as sql:
             rows = sql.execute(
                 """
-                SELECT message_id, messages.conversation_id, prompt, rounds
+                SELECT message_id, messages.conversation_id, prompt, rounds, distributions
                 FROM replays JOIN messages ON messages.id = message_id
                 WHERE digest = ? AND messages.deleted IS NULL AND messages.owner IS NULL
                 ORDER BY messages.key DESC LIMIT ?
@@ -64,8 +96,9 @@ class Replays:
                 conversation_id,
                 prompt,
                 tuple((length, memory) for length, memory in ROUND.iter_unpack(packed)),
+                distributions or b"",
             )
-            for message_id, conversation_id, prompt, packed in reversed(rows)
+            for message_id, conversation_id, prompt, packed, distributions in reversed(rows)
         ]
 
     def holds(self, message_ids: Iterable[str]) -> bool:

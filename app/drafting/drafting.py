@@ -17,6 +17,7 @@ from typing import TypeVar
 from app.drafting.prompt import shared_prefix
 from app.drafting.retrieval import Retrieval
 from drafter.calibration import Calibration
+from drafter.learning.distributions import Distributions
 from drafter.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
 from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
@@ -78,6 +79,12 @@ class Drafting:
         """
         self.version = 0
         """Number of the version with which the drafter began the answer; 0: none."""
+        self.learns = False
+        """Its drafter learns from the answer, so what the target might have said is asked for."""
+        self._heard: list[Distributions] = []
+        """What the target might have said since `begin`."""
+        self._keep: Callable[[Distributions], None] | None = None
+        """Keeps it, after the answer."""
         self._memory_ahead = 0
         """How many tokens had their memory here when drafting ahead began."""
 
@@ -90,9 +97,10 @@ class Drafting:
         """Judge drafts by this from now on: the drafter is another one."""
         self._calibration = calibration
 
-    def begin(self) -> None:
-        """An answer begins: its rounds are counted anew."""
-        self.rounds, self.version = [], self._drafter.version
+    def begin(self, *, learns: bool = False) -> None:
+        """An answer begins: its rounds are counted anew. `learns`: its drafter is to learn from it."""
+        self.rounds, self.version, self.learns = [], self._drafter.version, learns
+        self._heard, self._keep = [], None
 
     @property
     def memory_from(self) -> int:
@@ -201,6 +209,20 @@ class Drafting:
         self._listening = {task: end for task, end in self._listening.items() if not task.done()}
         self._listening[asyncio.create_task(self._take(memory))] = len(self._context.tokens) - 1
 
+    def hear_of(self, told: Distributions) -> None:
+        """Take what the target might have said."""
+        self._heard.append(told)
+        if self._keep is not None:
+            self._keep(Distributions.of(self._heard))
+
+    def keep(self, keep: Callable[[Distributions], None]) -> None:
+        """Call `keep` with what the target might have said of the answer, and again when more of it comes.
+
+        That of the last round comes when the answer is complete. The next answer ends it.
+        """
+        self._keep = keep
+        keep(Distributions.of(self._heard))
+
     async def hear(self, seconds: float) -> bool:
         """Wait for the memory of all rounds, at most so long. Returns whether all of it is in."""
         if self._listening:
@@ -229,7 +251,9 @@ class Drafting:
     async def _take(self, memory: MemoryStream | HostedStream) -> None:
         try:
             async for frame in memory:
-                if isinstance(frame, Memory) and frame.digest == self._drafter.memory_digest:
+                if isinstance(frame, Distributions):
+                    self.hear_of(frame)
+                elif isinstance(frame, Memory) and frame.digest == self._drafter.memory_digest:
                     await self._run(lambda frame=frame: self._remember(frame.start, frame.count, frame.data))  # type: ignore[misc]
         except (RemoteError, MalformedMemory):
             pass  # The next round asks for what is missing; if that fails too, the reply handles it.

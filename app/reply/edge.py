@@ -139,8 +139,10 @@ class Edge:
             await generation.drafting.hear_out(MEMORY_LIMIT_SECONDS)
         meter.sent(unread)
         memory_from = generation.memory_from(self._verifier)
-        sampling = generation.given.sampling
-        asking = session.round(committed, tree, sampling, memory_from=memory_from, deadline=deadline)
+        sampling, likeliest = generation.given.sampling, generation.likeliest(self._verifier)
+        asking = session.round(
+            committed, tree, sampling, memory_from=memory_from, deadline=deadline, likeliest=likeliest
+        )
         self._draft_ahead()
         reply = await generation.unless_stopped(asking)
         if reply is None:

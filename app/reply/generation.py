@@ -25,6 +25,7 @@ from app.reply.errors import NoAnswer
 from app.sanitise import Sanitiser
 from drafter.guide.names import Marks, NoMarks
 from drafter.guide.search import Hit
+from drafter.learning.distributions import MOST
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from drafter.tree import DraftTree
@@ -382,6 +383,10 @@ class Generation:
         """The first token whose memory to ask for; None: this verifier's memory means nothing to the drafter."""
         readable = self.given.draft and self.drafting.reads(verifier.card.memory)
         return self.drafting.memory_from if readable else None
+
+    def likeliest(self, verifier: Verifier) -> int:
+        """How many of the target's likeliest tokens to ask for at each place; 0: nobody learns from them here."""
+        return MOST if self.drafting.learns and self.memory_from(verifier) is not None else 0
 
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:
         """Seconds for the verifier to answer to these tokens, of which it may have to read some first."""

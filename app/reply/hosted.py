@@ -15,6 +15,7 @@ from app.remotes.peer import Verifier
 from app.reply.answer import Shown
 from app.reply.edge import Edge
 from app.reply.generation import FIRST_SERVER_SECONDS, MEMORY_LIMIT_SECONDS, Generation, Step
+from drafter.learning.distributions import Distributions
 from remote import HostedStream
 from remote.protocol import Memory, Progress
 
@@ -47,6 +48,7 @@ class Hosted:
             generation.given.sampling,
             most=generation.left,
             memory_from=generation.memory_from(self._verifier),
+            likeliest=generation.likeliest(self._verifier),
             deadline=generation.deadline(connection, committed),
             silence=connection.link.deadline(FIRST_SERVER_SECONDS),
             draft=generation.given.draft,
@@ -72,6 +74,8 @@ class Hosted:
                     generation.end("stopped" if generation.stopping else "length")
                 elif isinstance(frame, Memory):
                     drafting.receive(generation.tokens, frame)
+                elif isinstance(frame, Distributions):
+                    drafting.hear_of(frame)
                 else:
                     seconds = self._learn(stream, frame)
                     self.begun = True
@@ -140,6 +144,6 @@ async def _abandon(asking: asyncio.Task[HostedStream]) -> None:
         await opened.aclose()
 
 
-async def _next(stream: HostedStream) -> Memory | Progress | None:
+async def _next(stream: HostedStream) -> Memory | Progress | Distributions | None:
     """The next frame; None at the end of the stream."""
     return await anext(stream, None)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from app.reply.generation import Generation
 from drafter.config import DrafterCorrupt
+from drafter.learning.distributions import Distributions
 from drafter.learning.versions import Versions
 from drafter.runtime import Drafter
 from storage import StorageError, Store
@@ -30,7 +31,7 @@ class Learnt:
 
         May read files. A version that cannot be read, or that learnt from what is gone, counts as none.
         """
-        if self._folder is None or not drafter.correctable:
+        if self._folder is None or not self.learns(drafter):
             return False
         versions, before = Versions.of(self._folder, drafter.config), drafter.version
         if versions.stamp == (0, 0) and not before:
@@ -50,11 +51,24 @@ class Learnt:
         self._stamps[id(drafter)] = versions.stamp
         return drafter.version != before
 
+    def learns(self, drafter: Drafter) -> bool:
+        """Whether this drafter can learn, and may."""
+        return self._folder is not None and drafter.correctable
+
     def keep(self, message_id: str, generation: Generation) -> None:
-        """Keep how a finished answer was drafted, if each of its tokens is checked."""
+        """Keep how a finished answer was drafted, if each of its tokens is checked.
+
+        What the target might have said in the last round may come later; it is kept then.
+        """
         drafting, answer = generation.drafting, generation.answer
         rounds = [one for one in drafting.rounds if one[0] < len(generation.tokens)]
         if self._folder is None or not rounds or not all(answer.provenance):
             return
-        with contextlib.suppress(StorageError):  # It is a loss to nobody but the learner.
-            self._store.replays.save(message_id, drafting.memory_digest, len(generation.prompt), rounds)
+        prompt, end = len(generation.prompt), len(generation.tokens)
+
+        def save(heard: Distributions) -> None:
+            packed = heard.within(prompt, end).pack()
+            with contextlib.suppress(StorageError):  # It is a loss to nobody but the learner.
+                self._store.replays.save(message_id, drafting.memory_digest, prompt, rounds, packed)
+
+        drafting.keep(save)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError
 from drafter.learning.comparison import Hits
+from drafter.learning.distributions import NOTHING, Distributions
 from drafter.learning.samples import Chunk, Round
 from drafter.memory import dequantise
 from drafter.model import DraftModel
@@ -55,6 +56,8 @@ class Replayed:
     rounds: Sequence[Round]
     read: Callable[[], Sequence[Chunk]]
     """Reads the chunks of memory, which take too much room to hold those of all answers at once."""
+    target: Distributions = NOTHING
+    """What the target might have said at tokens of the answer, and after rejected ones."""
 
 
 def adapt(

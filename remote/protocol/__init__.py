@@ -2,8 +2,9 @@
 
 Bodies are msgpack of the structs here. Numbers in bulk travel as little-endian raw bytes. A reply is a stream of
 frames. Each frame is a 4-byte little-endian length, one byte for the kind, and msgpack. The reply to a round is one
-`Verdict`, then `Memory`, newest tokens first. A stream has a `Progress` for each of the verifier's own rounds, each
-followed by the memory of what it verified. Nothing is ever pickled, and every size is checked before it is used.
+`Verdict`, then `Memory`, newest tokens first, then `Likeliest` if it was asked for. A stream has a `Progress` for each
+of the verifier's own rounds, each followed by the same of what it verified. Nothing is ever pickled, and every size is
+checked before it is used.
 """
 
 from remote.protocol.card import Card, DrafterOffer, Limits, MemoryFormat
@@ -14,6 +15,7 @@ from remote.protocol.fields import (
     DIGEST_BYTES,
     MAX_CANDIDATES,
     MAX_FRAME_BYTES,
+    MAX_LIKELIEST,
     MAX_NODES,
     VERSION,
     Count,
@@ -25,6 +27,7 @@ from remote.protocol.fields import (
     Struct,
     Token,
 )
+from remote.protocol.likeliest import MOST_REJECTED, Likeliest
 from remote.protocol.messages import (
     KINDS,
     Conflict,
@@ -53,10 +56,13 @@ __all__ = [
     "ErrorCode",
     "Frame",
     "KINDS",
+    "Likeliest",
     "Limits",
     "MAX_CANDIDATES",
     "MAX_FRAME_BYTES",
+    "MAX_LIKELIEST",
     "MAX_NODES",
+    "MOST_REJECTED",
     "Memory",
     "MemoryFormat",
     "Positive",

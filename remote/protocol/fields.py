@@ -21,11 +21,16 @@ MAX_NODES = 1 << 15
 MAX_CANDIDATES = 256
 """Most candidates that the children of one node are drawn from."""
 
+MAX_LIKELIEST = 8
+"""Most tokens of one of the target's distributions."""
+
 Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 Positive = Annotated[int, Meta(ge=1, lt=1 << 31)]
 
 Token = Annotated[int, Meta(ge=0, lt=1 << 31)]
+
+TopTokens = Annotated[int, Meta(ge=0, le=MAX_LIKELIEST)]
 
 Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 

@@ -13,7 +13,9 @@ from remote.protocol.fields import (
     SessionId,
     Struct,
     Token,
+    TopTokens,
 )
+from remote.protocol.likeliest import Likeliest
 from remote.protocol.tree import Tree
 
 
@@ -48,6 +50,8 @@ class Round(Struct, frozen=True):
     sampling: Sampling = Sampling()
     memory_from: Count | None = None
     """Send memory of the tokens from this position on. None: send none."""
+    likeliest: TopTokens = 0
+    """Send so many of the target's likeliest tokens, at each new token and after rejected nodes. 0: send none."""
 
 
 class Verdict(Struct, frozen=True):
@@ -86,9 +90,9 @@ class Memory(Struct, frozen=True):
 class Stream(Struct, frozen=True):
     """`POST /v1/streams`: hosted mode. The verifier drafts by itself and sends what it has verified, round by round.
 
-    The fields from `session` to `append`, `sampling` and `memory_from` are those of a `Round`. Rounds and streams of a
-    session share their numbers, and a stream's number is higher than any before. A device that breaks off continues
-    with a round or another stream from what it has. The tokens are the same, whoever drafts.
+    The fields from `session` to `append`, `sampling`, `memory_from` and `likeliest` are those of a `Round`. Rounds and
+    streams of a session share their numbers, and a stream's number is higher than any before. A device that breaks off
+    continues with a round or another stream from what it has. The tokens are the same, whoever drafts.
     """
 
     session: SessionId
@@ -103,6 +107,7 @@ class Stream(Struct, frozen=True):
     """False: one token a round, as without a drafter."""
     sampling: Sampling = Sampling()
     memory_from: Count | None = None
+    likeliest: TopTokens = 0
 
 
 class Progress(Struct, frozen=True):
@@ -155,7 +160,7 @@ class Error(Struct, frozen=True):
     """The same request may succeed later."""
 
 
-Frame = Verdict | Memory | Progress
+Frame = Verdict | Memory | Progress | Likeliest
 
-KINDS: tuple[type[Frame], ...] = (Verdict, Memory, Progress)
+KINDS: tuple[type[Frame], ...] = (Verdict, Memory, Progress, Likeliest)
 """The kinds of frames, by the byte in front of one."""

@@ -2,8 +2,8 @@
 
 In a round the device drafts. In a stream the verifier also drafts, with the drafter that its memory is for. Both are
 generators, and each `next` is one turn: first chunks of the prompt (which give None), then a verdict or one round of a
-stream, then a frame of memory. So nobody waits for the whole of another's long prompt. A generator that is closed
-half-way leaves its session whole, with what was computed so far.
+stream, then a frame of memory or of what the target might have said. So nobody waits for the whole of another's long
+prompt. A generator that is closed half-way leaves its session whole, with what was computed so far.
 
 Everything belongs to one thread, the engine's, so a turn is atomic and needs no lock. It uses the messages of the
 protocol, but not HTTP. Memory is computed on demand from the session's slab. As long as no later round has touched the
@@ -15,17 +15,19 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from drafter.tree import DraftTree
 from remote.protocol import (
+    MOST_REJECTED,
+    Likeliest,
     Limits,
     Memory,
     Progress,
     ProtocolError,
     Round,
-    Sampling,
     Stream,
     Verdict,
     pack_tokens,
@@ -35,6 +37,7 @@ from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import Engine, TargetContext, UnknownToken
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.learning import Learning
+from remote.verifier.likeliest import likeliest
 from remote.verifier.own_drafter import BOUNDS, OwnDrafter, OwnDrafts
 from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.table import RoundResult, Session, Table
@@ -44,8 +47,19 @@ FRAME_TOKENS = 64
 STREAM_ROWS = 1024
 """Coming tokens of a stream for which room is reserved at its beginning; later as many again, if there is room."""
 
-Answer = Generator[Verdict | Progress | Memory | None, None, None]
+Answer = Generator[Verdict | Progress | Memory | Likeliest | None, None, None]
 """Frames, and None for a turn whose result stays inside the verifier."""
+
+
+class Verified(NamedTuple):
+    """What the target made of a tree."""
+
+    accepted: tuple[int, ...]
+    bonus: int | None
+    new: list[int]
+    """The tokens that were committed."""
+    likeliest: Likeliest | None
+    """What it might have said; None: nobody asked."""
 
 
 @dataclass
@@ -116,6 +130,8 @@ class Sessions:
                 frame = self._frame(session, start, end)
                 self.counters.memory_tokens += frame.count
                 yield frame
+            if reply.likeliest is not None:
+                yield reply.likeliest
 
     def stream(self, message: Stream, holder: str = EVERYONE) -> Answer:
         """Append, then draft, verify and commit round by round until the answer is complete.
@@ -151,15 +167,14 @@ class Sessions:
                 drafts.follow(context.tokens)
                 tree = drafts.draft(greedy)
             remembered = None if drafts is None else drafts.remembered
-            room = end - len(context.tokens)
-            accepted, bonus, new = self._verify(session, tree, message.sampling, room, remembered)
+            verified = self._verify(session, tree, message, end - len(context.tokens), remembered, rejected=0)
             if drafts is not None:
-                drafts.judged(tree, accepted, bonus, greedy, pending)
+                drafts.judged(tree, verified.accepted, verified.bonus, greedy, pending)
                 drafts.follow(context.tokens)
             length, finished = len(context.tokens), self._finished(context)
             yield Progress(
-                tokens=pack_tokens(new),
-                drafted=len(accepted),
+                tokens=pack_tokens(verified.new),
+                drafted=len(verified.accepted),
                 length=length,
                 digest=session.digest.at(length),
                 finished=finished,
@@ -176,6 +191,8 @@ class Sessions:
                 yield frame if newest else None
                 owed += [frame] if sent and not newest else []
             memory_from = None if memory_from is None else max(memory_from, context.computed)
+            if verified.likeliest is not None:
+                yield verified.likeliest
             if finished or length >= end:
                 self._ended(session)
                 yield from owed
@@ -254,11 +271,11 @@ class Sessions:
 
     def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> RoundResult:
         context = session.context
-        accepted, bonus, _ = self._verify(session, tree, message.sampling, room, message.memory_from)
+        verified = self._verify(session, tree, message, room, message.memory_from, rejected=MOST_REJECTED)
         verdict = Verdict(
             round=message.round,
-            accepted=accepted,
-            bonus=bonus,
+            accepted=verified.accepted,
+            bonus=verified.bonus,
             length=len(context.tokens),
             digest=session.digest.at(len(context.tokens)),
             finished=self._finished(context),
@@ -268,7 +285,7 @@ class Sessions:
             self._ended(session)
         spans = _spans(message.memory_from, context.computed) if self.engine.encoder is not None else ()
         self.counters.rounds += 1
-        return RoundResult(verdict, spans, context.rewinds)
+        return RoundResult(verdict, spans, verified.likeliest, context.rewinds)
 
     def _append(self, session: Session, message: Round | Stream, append: list[int], holder: str) -> int:
         """Append the tokens and return the session's new epoch."""
@@ -286,28 +303,40 @@ class Sessions:
         return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens
 
     def _verify(
-        self, session: Session, tree: DraftTree, sampling: Sampling, room: int, remembered: int | None
-    ) -> tuple[tuple[int, ...], int | None, list[int]]:
-        """Verify and commit. Returns the accepted nodes, the bonus, and the new tokens, at most `room`.
+        self,
+        session: Session,
+        tree: DraftTree,
+        message: Round | Stream,
+        room: int,
+        remembered: int | None,
+        *,
+        rejected: int,
+    ) -> Verified:
+        """Verify and commit at most `room` tokens. `rejected`: nodes whose distributions may be told, at most.
 
         `remembered`: the first so many tokens had their memory where the tree was drafted; None: nobody drafts.
         """
-        context = session.context
+        context, before = session.context, len(session.context.tokens)
         shallow, nodes = _at_most(tree, room - 1)
         logits = self.engine.verify(context, shallow)
         self.counters.forwards += 1
-        choose = chooser(logits, sampling, shallow)
+        choose = chooser(logits, message.sampling, shallow)
         result = walk(shallow, choose, position=len(context.tokens), room=room, stop_tokens=self.stop_tokens)
-        length = len(context.tokens)
         new = context.commit(shallow, result.accepted, result.bonus)
-        if session.trail is not None and self.learning is not None and remembered is not None:
-            rows = [0, *(1 + node for node in result.accepted)][: len(new)]
-            self.learning.recorder.gained(session.trail, length, remembered, logits, rows)
         session.digest.extend(new)
         self.counters.drafted_nodes += len(tree)
         self.counters.accepted_nodes += len(result.accepted)
         self.counters.new_tokens += len(new)
-        return tuple(int(nodes[node]) for node in result.accepted), result.bonus, new
+        if session.trail is not None and self.learning is not None and remembered is not None:
+            self.learning.recorder.gained(session.trail, before, remembered, logits, shallow, result.accepted, len(new))
+        said = None
+        if message.likeliest:
+            # At once: logits that wait for another turn would be memory that nobody counts.
+            others = shallow.rejected(result.accepted, rejected)
+            rows = [0, *(node + 1 for node in result.accepted)][: len(new)] + [node + 1 for node in others]
+            told = likeliest(logits[rows], message.likeliest)
+            said = Likeliest.pack(before, len(new), [int(nodes[node]) for node in others], *told)
+        return Verified(tuple(int(nodes[node]) for node in result.accepted), result.bonus, new, said)
 
     def _frame(self, session: Session, start: int, end: int) -> Memory:
         assert self.engine.encoder is not None

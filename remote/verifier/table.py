@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from remote.protocol import Conflict, RunningDigest, Verdict
+from remote.protocol import Conflict, Likeliest, RunningDigest, Verdict
 from remote.verifier.engine import TargetContext, slab_rows
 from remote.verifier.learning.trail import Trail
 from remote.verifier.own_drafter import OwnDrafts
@@ -24,10 +24,12 @@ HOST_BYTES = 140
 
 @dataclass(frozen=True)
 class RoundResult:
-    """The verdict of a round, and the spans of tokens whose memory follows it, newest first."""
+    """The verdict of a round, and what follows it: spans of tokens with memory, newest first, and distributions."""
 
     verdict: Verdict
     spans: tuple[tuple[int, int], ...]
+    likeliest: Likeliest | None
+    """Some hundred bytes, at most 50 for each level of the tree and 8 times as many."""
     rewinds: int
 
 

@@ -134,6 +134,9 @@ def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
             asked, answer = store.branches.thread(tarballs.id)[:2]
             assert answer.reasoning == "The person wants tar."
             assert [(one.name, one.data) for one in asked.attachments] == [("naïve café.png", b"\x89PNG\r\n\x1a\n")]
+        if "replays" in before:
+            (replay,) = store.replays.all(b"\x01" * 16, 10)
+            assert (replay.prompt, replay.rounds, replay.distributions) == (5, ((5, 0),), b"")
         if before["messages"][10:]:
             related = {message.id: message for message in store.messages.of(tarballs.id)}
             related |= {message.id: message for message in store.messages.of(before["messages"][10][2])}

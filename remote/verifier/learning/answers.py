@@ -7,9 +7,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
 from drafter.learning.samples import Round
 
 MOST_ANSWERS = 2_000
@@ -42,16 +39,14 @@ class Answer:
     """Of the conversation, to the end of the answer."""
     rounds: tuple[Round, ...]
     memory: tuple[Piece, ...]
-    likeliest: NDArray[np.int32]
-    """(n, K): the target's likeliest tokens at each token of the answer, best first."""
-    log_probs: NDArray[np.float16]
-    """(n, K): their log-probabilities, at temperature 1."""
+    target: bytes
+    """What the target might have said at its tokens, and after rejected ones: packed `Distributions`."""
 
     @cached_property
     def bytes(self) -> int:
         """Bytes that it takes, roughly: tokens and rounds are Python objects."""
-        numbers = self.likeliest.nbytes + self.log_probs.nbytes
-        return 40 * len(self.tokens) + 120 * len(self.rounds) + sum(len(one.data) for one in self.memory) + numbers
+        memory = sum(len(one.data) for one in self.memory)
+        return 40 * len(self.tokens) + 120 * len(self.rounds) + memory + len(self.target)
 
 
 @dataclass

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from weakref import WeakSet
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from drafter.learning.distributions import TEXT, Distributions
+from drafter.tree import DraftTree
+from remote.protocol import MOST_REJECTED
 from remote.verifier.learning.answers import Answer, Answers
-from remote.verifier.learning.trail import Trail
-
-TOP = 8
-"""Tokens of the target's distribution that are kept at each position."""
+from remote.verifier.learning.trail import MOST_TOKENS, Trail
+from remote.verifier.likeliest import likeliest
 
 
 class Recorder:
@@ -34,12 +33,28 @@ class Recorder:
         """The session's tokens become the first `base` ones and `append`."""
         self._keep(trail, trail.go_on(tokens, base, append))
 
-    def gained(self, trail: Trail, length: int, memory: int, logits: Tensor, rows: Sequence[int]) -> None:
-        """A round after `length` tokens brought as many as there are `rows`, which it chose from these of the `logits`.
+    def gained(
+        self,
+        trail: Trail,
+        length: int,
+        memory: int,
+        logits: Tensor,
+        tree: DraftTree,
+        accepted: Sequence[int],
+        count: int,
+    ) -> None:
+        """A round after `length` tokens brought `count` more: the `accepted` nodes of the `tree`, and the bonus.
 
-        `memory`: the first so many tokens had theirs where the draft was made.
+        `memory`: the first so many tokens had theirs where the tree was drafted. `logits`: see `Engine.verify`.
         """
-        trail.gain(length, memory, *likeliest(logits[list(rows)]))
+        if length + count > MOST_TOKENS:
+            return
+        others = tree.rejected(accepted, MOST_REJECTED)
+        rows = [0, *(1 + node for node in accepted)][:count] + [1 + node for node in others]
+        positions = [*range(length, length + count), *(length + int(depth) for depth in tree.depths()[others])]
+        instead = [TEXT] * count + [int(token) for token in tree.tokens[others]]
+        target = Distributions(np.array(positions, np.int64), np.array(instead, np.int64), *likeliest(logits[rows]))
+        trail.gain(length, memory, count, target)
 
     def remembered(self, trail: Trail, start: int, count: int, data: bytes) -> None:
         """Memory of tokens was made."""
@@ -53,11 +68,3 @@ class Recorder:
     def _keep(self, trail: Trail, answer: Answer | None) -> None:
         if answer is not None:
             self._answers.add(trail.holder, answer)
-
-
-@torch.no_grad()
-def likeliest(logits: Tensor, top: int = TOP) -> tuple[NDArray[np.int32], NDArray[np.float16]]:
-    """The likeliest tokens of each row of logits (n, V), best first, and their log-probabilities: (n, K) each."""
-    best, ids = logits.topk(min(top, logits.shape[-1]), dim=-1)
-    log_probs = best - logits.logsumexp(dim=-1, keepdim=True)
-    return ids.cpu().numpy().astype(np.int32), log_probs.cpu().numpy().astype(np.float16)

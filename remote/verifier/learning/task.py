@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import BinaryIO, TypeVar
 
 import msgspec
-import numpy as np
 
 from drafter.config import DrafterConfig
 from drafter.learning.samples import Round
@@ -37,9 +36,7 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True):
     tokens: tuple[int, ...]
     rounds: tuple[tuple[int, int], ...]
     memory: tuple[tuple[int, int, int, bytes], ...]
-    likeliest: bytes
-    log_probs: bytes
-    top: int
+    target: bytes
 
 
 class Told(msgspec.Struct, frozen=True, tag=True):
@@ -72,8 +69,7 @@ def send(file: BinaryIO, task: Task, answers: Iterable[tuple[bool, Answer]]) -> 
     for known, one in answers:
         rounds = tuple((each.length, each.memory) for each in one.rounds)
         memory = tuple((piece.start, piece.valid, piece.count, piece.data) for piece in one.memory)
-        numbers = one.likeliest.tobytes(), one.log_probs.tobytes()
-        _put(file, _Sent(known, one.tokens, rounds, memory, *numbers, one.likeliest.shape[1]))
+        _put(file, _Sent(known, one.tokens, rounds, memory, one.target))
     file.flush()
 
 
@@ -87,8 +83,7 @@ def receive(file: BinaryIO) -> tuple[Task, list[tuple[bool, Answer]]]:
             sent.tokens,
             tuple(Round(*one) for one in sent.rounds),
             tuple(Piece(*one) for one in sent.memory),
-            np.frombuffer(sent.likeliest, np.int32).reshape(-1, sent.top),
-            np.frombuffer(sent.log_probs, np.float16).reshape(-1, sent.top),
+            sent.target,
         )
         answers.append((sent.known, answer))
     return task, answers

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from drafter.learning.distributions import Distributions
 from drafter.learning.samples import Round
 from remote.verifier.learning.answers import Answer, Piece
 
@@ -30,8 +28,8 @@ class Trail:
         self._pieces: dict[int, Piece] = {}
         self._covered = 0
         self._rounds: list[Round] = []
-        self._likeliest: list[NDArray[np.int32]] = []
-        self._log_probs: list[NDArray[np.float16]] = []
+        self._gained = 0
+        self._target: list[Distributions] = []
 
     def go_on(self, tokens: Sequence[int], base: int, append: Sequence[int]) -> Answer | None:
         """Note that the session's tokens become the first `base` ones and `append`. Returns the answer that ends so.
@@ -49,17 +47,17 @@ class Trail:
         self._cut(agreed)
         return ended
 
-    def gain(self, length: int, memory: int, likeliest: NDArray[np.int32], log_probs: NDArray[np.float16]) -> None:
-        """Note a round after `length` tokens, drafted with the memory of the first `memory` ones.
+    def gain(self, length: int, memory: int, count: int, target: Distributions) -> None:
+        """Note a round after `length` tokens that brought `count` more, drafted with the memory of `memory` tokens.
 
-        `likeliest`, `log_probs` (n, K): what the target found likely at each of the n tokens that the round brought.
+        `target`: what the target might have said there.
         """
-        if self._rounds and length != self._rounds[0].length + sum(map(len, self._likeliest)):
-            self._rounds, self._likeliest, self._log_probs = [], [], []  # Rounds between were not noted.
-        if length + len(likeliest) <= MOST_TOKENS:
+        if self._rounds and length != self._rounds[0].length + self._gained:
+            self._rounds, self._target, self._gained = [], [], 0  # Rounds between were not noted.
+        if length + count <= MOST_TOKENS:
             self._rounds.append(Round(length, self._remembered(min(memory, length))))
-            self._likeliest.append(likeliest)
-            self._log_probs.append(log_probs)
+            self._target.append(target)
+            self._gained += count
 
     def remember(self, start: int, count: int, data: bytes) -> None:
         """Note memory that was made for the device, or for the verifier's own drafts."""
@@ -69,20 +67,19 @@ class Trail:
     def end(self, tokens: Sequence[int]) -> Answer | None:
         """The answer that was written, as far as it is in `tokens`; None: there is none that teaches anything."""
         rounds = [one for one in self._rounds if one.length < len(tokens)]
-        likeliest, log_probs = self._likeliest, self._log_probs
-        self._rounds, self._likeliest, self._log_probs = [], [], []
+        target, gained = self._target, self._gained
+        self._rounds, self._target, self._gained = [], [], 0
         if not rounds:
             return None
-        count = min(len(tokens) - rounds[0].length, sum(map(len, likeliest)))
-        if count < FEWEST_TOKENS:
+        begin, end = rounds[0].length, min(len(tokens), rounds[0].length + gained)
+        if end - begin < FEWEST_TOKENS:
             return None
         last = max(one.memory for one in rounds)
         return Answer(
-            tuple(tokens[: rounds[0].length + count]),
-            tuple(one for one in rounds if one.length < rounds[0].length + count),
+            tuple(tokens[:end]),
+            tuple(one for one in rounds if one.length < end),
             tuple(piece for piece in self._ordered() if piece.start < last),
-            np.concatenate(likeliest)[:count],
-            np.concatenate(log_probs)[:count],
+            Distributions.of(target).within(begin, end).pack(),
         )
 
     def _remembered(self, wanted: int) -> int:

@@ -18,6 +18,7 @@ import msgspec
 
 from drafter.config import DrafterConfig, DrafterError
 from drafter.learning.comparison import Hits, compare, is_better
+from drafter.learning.distributions import Distributions
 from drafter.learning.parts import FEWEST, split
 from drafter.learning.samples import Chunk, Replayer
 from drafter.memory import MalformedMemory, unpack_memory
@@ -55,7 +56,10 @@ def learn(task: Task, answers: Sequence[tuple[bool, Answer]]) -> Outcome:
     graph, out, config = Path(task.graph), Path(task.out), task.config
 
     def replayed(some: Sequence[tuple[bool, Answer]]) -> list[Replayed]:
-        return [Replayed(one.tokens, one.rounds, partial(_unpacked, one, config)) for _, one in some]
+        return [
+            Replayed(one.tokens, one.rounds, partial(_unpacked, one, config), Distributions.unpack(one.target))
+            for _, one in some
+        ]
 
     try:
         fitting, before = _drafted_again(graph, config, answers)
