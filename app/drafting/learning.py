@@ -107,10 +107,17 @@ class Learner:
         """The config of the drafter."""
         return self._config
 
+    @property
+    def answers(self) -> int:
+        """Answers that it may learn from."""
+        return len(self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS))
+
     def waiting(self, *, deep: bool = False) -> int:
         """Answers that are newer than the last try, or than the last one that was `deep`."""
         replays = self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS)
-        versions = [one for one in self.versions.all() if one.deep or not deep]
+        # After a server's version all answers are new; one that was not taken is no try to learn.
+        tries = [one for one in self.versions.all() if not one.offered or one.state == "in use"]
+        versions = [one for one in tries if one.deep or not deep]
         seen = set(versions[-1].messages) if versions else set()
         return next((at for at, replay in enumerate(reversed(replays)) if replay.message_id in seen), len(replays))
 
@@ -131,7 +138,7 @@ class Learner:
         begun = time.monotonic()
         if deep:
             self._check_deep()
-        in_use, now = self._in_use()
+        in_use, now = self.in_use()
         lessons = self.lessons(progress, halted, graph=now.graph)
         if len(lessons) < FEWEST:
             raise NothingLearnt(f"{len(lessons)} checked answers to learn from; {FEWEST} are enough")
@@ -235,7 +242,7 @@ class Learner:
 
         return [Replayed(one.tokens, one.rounds, partial(self._unpacked, one.memory)) for one in lessons]
 
-    def _in_use(self) -> tuple[Version | None, Drafts]:
+    def in_use(self) -> tuple[Version | None, Drafts]:
         """The version in use, and what drafts. One that cannot be read, or learnt from what is gone, counts as none."""
         version = self.versions.in_use
         if version is None or not self._store.replays.holds(version.messages):
