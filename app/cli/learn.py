@@ -82,6 +82,8 @@ def history() -> None:
         for version in one:
             gain = f"{version.tau_before:.2f} -> {version.tau_after:.2f}"
             spread = f"{version.low:+.1%} to {version.high:+.1%}"
+            if version.server and not version.answers:
+                gain, spread = "not measured", "-"
             state = f"{version.state}, from {sanitise(version.server)}" if version.server else version.state
             print(name, version.number, version.created[:10], version.answers, gain, spread, state, sep="  ")
 

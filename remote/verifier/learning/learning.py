@@ -81,9 +81,8 @@ def cannot_learn(config: DrafterConfig) -> str | None:
         return "the drafter was made by an older Outrider; make it again"
     if GRAPH_WEIGHTS in config.files:
         return "the drafter is too large"
-    if importlib.util.find_spec("onnx") is None:
-        return f"onnx is missing: {how_to_install('server')}"
-    return None
+    missing = [name for name in ("torch", "onnx") if importlib.util.find_spec(name) is None]
+    return f"{missing[0]} is missing: {how_to_install('server')}" if missing else None
 
 
 class Learning:
@@ -96,8 +95,8 @@ class Learning:
         self, teaching: Teaching, base: Path, config: DrafterConfig, own: OwnDrafter, holders: frozenset[str]
     ) -> None:
         self._teaching, self._base, self._config, self._own = teaching, base, config, own
-        self._answers = Answers()
-        self.recorder = Recorder(self._answers)
+        self.answers = Answers()
+        self.recorder = Recorder(self.answers)
         self.quiet = Quiet(pausing=teaching.pausing)
         self._artefacts = Artefacts(teaching.folder, base, config)
         names = [SHARED] if teaching.shared else sorted(holders)
@@ -124,6 +123,15 @@ class Learning:
         """What was learnt for a holder, oldest first: the newest one, and the one before it."""
         return self._groups[self._group(holder)].artefacts
 
+    def due(self) -> str | None:
+        """The group that has most that is new, if that is enough."""
+        found = [
+            (sum(number > group.tried for number, _ in self._lessons(name)), name)
+            for name, group in self._groups.items()
+        ]
+        fresh, name = max(found)
+        return name if fresh >= ENOUGH and len(self._lessons(name)) >= FEWEST else None
+
     def __enter__(self) -> Self:
         """Take what was learnt before, and begin."""
         self._artefacts.tidy()
@@ -138,7 +146,7 @@ class Learning:
         """End, and forget what it learns from. What was not finished leaves nothing."""
         self._stop.set()
         self._thread.join()
-        self._answers.clear()
+        self.answers.clear()
         self._alone.release()
 
     def _group(self, holder: str) -> str:
@@ -159,7 +167,7 @@ class Learning:
 
     def _look(self) -> None:
         if self._trying is None:
-            name = self._due() if self.quiet.lasted(QUIET_SECONDS) else None
+            name = self.due() if self.quiet.lasted(QUIET_SECONDS) else None
             if name is not None:
                 self._begin(name)
         elif self._trying.process.ended:
@@ -172,23 +180,14 @@ class Learning:
         else:
             self.quiet.let_go_on(QUIET_SECONDS)
 
-    def _due(self) -> str | None:
-        """The group that has most that is new, if that is enough."""
-        found = [
-            (sum(number > group.tried for number, _ in self._lessons(name)), name)
-            for name, group in self._groups.items()
-        ]
-        fresh, name = max(found)
-        return name if fresh >= ENOUGH and len(self._lessons(name)) >= FEWEST else None
-
     def _lessons(self, name: str) -> list[tuple[int, Answer]]:
         """The answers that a group may learn from, oldest first."""
         if not self._teaching.shared:
-            return self._answers.of(name)
-        givers = [holder for holder, count in self._answers.counts().items() if count >= ENOUGH_EACH]
+            return self.answers.of(name)
+        givers = [holder for holder, count in self.answers.counts().items() if count >= ENOUGH_EACH]
         if len(givers) < self._teaching.holders:
             return []
-        return sorted((one for holder in givers for one in self._answers.of(holder)), key=lambda one: one[0])
+        return sorted((one for holder in givers for one in self.answers.of(holder)), key=lambda one: one[0])
 
     def _begin(self, name: str) -> None:
         group, answers = self._groups[name], self._lessons(name)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import numpy as np
-from torch import Tensor
 
 from drafter.learning.distributions import TEXT, Distributions
 from drafter.tree import DraftTree
@@ -14,6 +14,9 @@ from remote.protocol import MOST_REJECTED
 from remote.verifier.learning.answers import Answer, Answers
 from remote.verifier.learning.trail import MOST_TOKENS, Trail
 from remote.verifier.likeliest import likeliest
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Recorder:

@@ -57,7 +57,7 @@ def learn(task: Task, answers: Sequence[tuple[bool, Answer]]) -> Outcome:
 
     def replayed(some: Sequence[tuple[bool, Answer]]) -> list[Replayed]:
         return [
-            Replayed(one.tokens, one.rounds, partial(_unpacked, one, config), Distributions.unpack(one.target))
+            Replayed(one.tokens, one.rounds, partial(unpacked, one, config), Distributions.unpack(one.target))
             for _, one in some
         ]
 
@@ -96,7 +96,7 @@ def _drafted_again(
     replayer, fitting, hits = Replayer(StepGraph(graph, config, states=True), config), [], []
     for known, one in answers:
         try:
-            samples = replayer.samples(one.tokens, one.rounds, _unpacked(one, config))
+            samples = replayer.samples(one.tokens, one.rounds, unpacked(one, config))
         except (MalformedMemory, ValueError):
             continue
         fitting.append((known, one))
@@ -104,7 +104,7 @@ def _drafted_again(
     return fitting, hits
 
 
-def _unpacked(answer: Answer, config: DrafterConfig) -> list[Chunk]:
+def unpacked(answer: Answer, config: DrafterConfig) -> list[Chunk]:
     chunks: list[Chunk] = []
     for piece in answer.memory:
         rows = unpack_memory(piece.data, piece.count, config.memory_layers)
