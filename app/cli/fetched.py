@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.config import Folders, Settings
 from app.exits import FAILED, OK, UNREACHABLE, complain
+from app.remotes.last_seen import LastSeen
 from app.remotes.origins import note_origin
 from app.remotes.source import Source, SourceFailed
 from app.sanitise import sanitise
@@ -44,6 +45,8 @@ async def fetch(source: Source | None, settings: Settings, folders: Folders) -> 
         with shown_progress(size) as progress:
             folder = await fetch_drafter(client, card, folders.fetched, progress=progress)
         note_origin(folder, source.address)
+        if card.memory is not None:  # The first question there is already read with its tokens.
+            LastSeen(folders.servers).note(source.address, card.memory.digest)
     except (RemoteError, SourceFailed) as error:
         complain(sanitise(str(error)))
         return UNREACHABLE if isinstance(error, LinkDown) else FAILED

@@ -44,9 +44,11 @@ def home(tmp_path: Path) -> Path:
 def outrider(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
 ) -> Outrider:
-    """The program of a device whose own small model is another one."""
+    """The program of a device that has the bundled small model and fetches others."""
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "12")
-    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+    program = runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+    monkeypatch.delenv("OUTRIDER_DRAFTER")  # One that is set drafts for every server.
+    return program
 
 
 @pytest.fixture

@@ -41,8 +41,7 @@ def drafter(tiny_pair: Path) -> Drafter:
 class Server:
     """Sessions of two holders, with what learns from them. Nothing learns: its thread is not begun."""
 
-    def __init__(self, engine: Engine, drafter: Drafter, folder: Path, **teaching: object) -> None:
-        base = Path(str(drafter._folder))
+    def __init__(self, engine: Engine, drafter: Drafter, base: Path, folder: Path, **teaching: object) -> None:
         own = OwnDrafter(drafter, engine)
         holders = frozenset({"anna", "bert"})
         self.learning = Learning(Teaching(folder, **teaching), base, drafter.config, own, holders)  # type: ignore[arg-type]
@@ -51,11 +50,9 @@ class Server:
         )
         self._number = 0
 
-    def stream(
-        self, known: list[int], append: list[int], holder: str = "anna", name: str = "s", **more: object
-    ) -> list:
+    def stream(self, known: list[int], append: list[int], holder: str = "anna", **more: object) -> list:
         self._number += 1
-        base = {"session": name, "round": self._number, "base": len(known), "digest": digest_of(known)}
+        base = {"session": "s", "round": self._number, "base": len(known), "digest": digest_of(known)}
         message = Stream(**base, append=pack_tokens(append), **{"most": 24, "memory_from": 0} | more)
         return [frame for frame in self.sessions.stream(message, holder) if frame is not None]
 
@@ -70,8 +67,8 @@ class Server:
 
 
 @pytest.fixture
-def server(engine: Engine, drafter: Drafter, tmp_path: Path) -> Server:
-    return Server(engine, drafter, tmp_path)
+def server(engine: Engine, drafter: Drafter, tiny_pair: Path, tmp_path: Path) -> Server:
+    return Server(engine, drafter, tiny_pair / "drafter", tmp_path)
 
 
 def told(frames: list) -> list[int]:
@@ -148,10 +145,8 @@ def test_a_change_of_the_prompt_forgets_the_memory_behind_it(server: Server, dra
             server.sessions.engine.verify(context, DraftTree.empty())
             count = len(rows[0][0])
             again = server.sessions.engine.memory(context, start, start + count)
-            fresh = unpacked(
-                Answer(answer.tokens, answer.rounds, (Piece(start, count, count, again),), b""), drafter.config
-            )
-            for mine, wanted in zip(rows, fresh[0][1]):
+            made = Answer(answer.tokens, answer.rounds, (Piece(start, count, count, again),), b"")
+            for mine, wanted in zip(rows, unpacked(made, drafter.config)[0][1]):
                 assert np.abs(mine[0].astype(int) - wanted[0].astype(int)).max() <= 1
 
 
@@ -188,8 +183,10 @@ def test_the_budget_holds_and_those_who_have_most_give_first() -> None:
     assert answers.of("anna") == [] and answers.bytes <= 10_000, "one that is too large is not kept"
 
 
-def test_who_shares_has_to_be_joined_by_enough(engine: Engine, drafter: Drafter, tmp_path: Path) -> None:
-    server = Server(engine, drafter, tmp_path, shared=True, holders=2)
+def test_who_shares_has_to_be_joined_by_enough(
+    engine: Engine, drafter: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    server = Server(engine, drafter, tiny_pair / "drafter", tmp_path, shared=True, holders=2)
     for number in range(40):
         server.learning.answers.add("anna", answer_of(number))
     for number in range(9):
@@ -211,7 +208,7 @@ def test_alone_each_learns_from_their_own(server: Server) -> None:
 
 
 def test_two_servers_do_not_learn_in_one_place(
-    server: Server, engine: Engine, drafter: Drafter, tmp_path: Path
+    server: Server, engine: Engine, drafter: Drafter, tiny_pair: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(OSError, match="another server"):
-        Server(engine, drafter, tmp_path)
+        Server(engine, drafter, tiny_pair / "drafter", tmp_path)

@@ -62,7 +62,7 @@ async def card_of(url: str, token: str | None) -> Card:
 
 async def newer_than(first: Card, url: str, token: str | None) -> Card:
     """The card as soon as it offers another drafter."""
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + 3 * PATIENCE_SECONDS
     while (card := await card_of(url, token)).drafter == first.drafter:
         assert time.monotonic() < until, "nothing was published"
         await asyncio.sleep(0.2)
@@ -73,13 +73,10 @@ def learners(of: VerifierProcess) -> Iterator[int]:
     """The processes that learn for this server. Linux only."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            command, parent = (
-                (folder / "cmdline").read_bytes(),
-                (folder / "stat").read_text().rpartition(")")[2].split()[1],
-            )
+            command, about = (folder / "cmdline").read_bytes(), (folder / "stat").read_text()
         except OSError:
             continue
-        if b"remote.verifier.learning.worker" in command and int(parent) == of.id:
+        if b"remote.verifier.learning.worker" in command and int(about.rpartition(")")[2].split()[1]) == of.id:
             yield int(folder.name)
 
 
