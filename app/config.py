@@ -98,8 +98,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Guess the next text from earlier text, also of other conversations; the drafter checks the guesses. It changes
     the speed, never the answer."""
     learn: bool = True
-    """Keep, on this device, what the drafter can learn from, and draft with what `outrider learn` made of it. That is a
-    few bytes an answer. False: neither."""
+    """Keep, on this device, what the drafter can learn from, and draft with what `outrider learn` made of it. That is
+    some kilobytes an answer. False: neither."""
     ahead: bool = True
     """While a round is in flight, draft for its likeliest outcomes, where that saves time. It changes the speed, never
     the answer. Sampled trees are never drafted ahead."""

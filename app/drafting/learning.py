@@ -27,6 +27,7 @@ from drafter.extras import how_to_install
 from drafter.guide.recipe import open_prompt
 from drafter.learning.comparison import Hits, compare, is_better, surely_less
 from drafter.learning.correction import learn
+from drafter.learning.distributions import NOTHING, Distributions, MalformedDistributions
 from drafter.learning.parts import FEWEST, split
 from drafter.learning.samples import Chunk, Replayer, Round, Samples
 from drafter.learning.versions import Version, Versions
@@ -64,6 +65,8 @@ class Lesson:
     rounds: tuple[Round, ...]
     memory: tuple[tuple[int, int, bytes], ...]
     """Chunks as they are stored: first token, number of tokens, packed rows. Unpacked rows take far more room."""
+    target: Distributions
+    """What the target might have said, as far as known."""
     samples: Samples
     graph: Path | None
     """The graph that drafted it again; None: the drafter's own."""
@@ -240,7 +243,7 @@ class Learner:
         """These answers as `adapt` takes them."""
         from drafter.training.adaptation import Replayed
 
-        return [Replayed(one.tokens, one.rounds, partial(self._unpacked, one.memory)) for one in lessons]
+        return [Replayed(one.tokens, one.rounds, partial(self._unpacked, one.memory), one.target) for one in lessons]
 
     def in_use(self) -> tuple[Version | None, Drafts]:
         """The version in use, and what drafts. One that cannot be read, or learnt from what is gone, counts as none."""
@@ -303,11 +306,19 @@ class Learner:
             *thread, answer = self._store.branches.path(replay.message_id)
             tokens = [*self._asked(thread, replay), *answer.tokens]
             rounds = tuple(Round(*one) for one in replay.rounds)
-            memory = self._memory(replay, tokens)
-            samples = replayer.samples(tokens, rounds, self._unpacked(memory))
+            memory, target = self._memory(replay, tokens), self._target(replay, len(tokens))
+            samples = replayer.samples(tokens, rounds, self._unpacked(memory), target)
         except (NotFound, MalformedMemory, ValueError):
             return None  # Changed, evicted or damaged since then: another answer will do.
-        return Lesson(replay.message_id, replay.conversation_id, tuple(tokens), rounds, memory, samples, self._graph)
+        read = tuple(tokens), rounds, memory, target, samples
+        return Lesson(replay.message_id, replay.conversation_id, *read, self._graph)
+
+    def _target(self, replay: Replay, length: int) -> Distributions:
+        """What the target might have said in an answer that ends at `length` tokens."""
+        try:
+            return Distributions.unpack(replay.distributions).within(replay.prompt, length)
+        except MalformedDistributions:
+            return NOTHING  # Not kept, or damaged: its tokens are there.
 
     def _asked(self, thread: Sequence[Message], replay: Replay) -> list[int]:
         """The tokens before the answer. Raises `ValueError` if they are others than when it was drafted."""

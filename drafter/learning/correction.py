@@ -1,8 +1,9 @@
 """Learns a low-rank correction of a drafter's logits from samples, in numpy.
 
-Learnt is the cross-entropy of the target's choice among the drafter's likeliest tokens, the choice itself, and all
-other tokens taken together, which keep their mass. The gradient touches only the columns of these tokens, so a step
-costs a few thousand numbers a row whatever the vocabulary.
+Learnt is the cross-entropy of what the target might have said, as far as that is known, mixed with its choice; its
+choice alone elsewhere. It is taken among the drafter's likeliest tokens, those of the target, and all other tokens
+taken together, which keep their mass. The gradient touches only the columns of these tokens, so a step costs a few
+thousand numbers a row whatever the vocabulary.
 
 The form is that of low-rank adaptation (LoRA, arXiv 2106.09685), at the head; Adam is that of arXiv 1412.6980, with
 moments for each column of its own, which move only when the column is touched. How far to go is not guessed: part of
@@ -27,6 +28,7 @@ FIRST, SECOND, SMALL = 0.9, 0.99, 1e-8
 STRENGTHS = (1.0, 0.7, 0.4, 0.2)
 """Shares of what was learnt that are tried."""
 
+SOFT = 0.5
 ROWS_AT_ONCE = 256
 """Samples that are judged at once: each takes as many columns as it has likeliest tokens."""
 PATIENCE = 2
@@ -46,6 +48,8 @@ class Rates:
     """Step size of both matrices."""
     decay: float = 1e-2
     """How much of a touched column is forgotten in a step, as a share of `rate`."""
+    soft: float = SOFT
+    """Weight of what the target might have said, where that is known; the rest is its choice's."""
 
 
 def learn(
@@ -61,7 +65,7 @@ def learn(
     `vocabulary`: the number of tokens that the head can draft. `halted` is asked before each pass; once it holds,
     what was learnt so far counts.
     """
-    samples, judged = (part.take(part.chosen >= 0) for part in (samples, judged))
+    samples, judged = samples.take((samples.chosen >= 0) | samples.chances.any(axis=1)), judged.take(judged.chosen >= 0)
     if not len(samples) or not len(judged):
         return None
     learner, best, most, in_vain = _Learner(samples, vocabulary, rates, seed), None, agreement(judged, None), 0
@@ -107,11 +111,10 @@ class _Learner:
 
     def _step(self, samples: Samples) -> None:
         states = samples.states * self._scale
-        tokens, base, right, rest = _candidates(samples, len(self._up))
+        tokens, base, wanted, rest = _candidates(samples, len(self._up), self._rates.soft)
         low = states @ self._down  # (B, R)
         columns = self._up[tokens]  # (B, C, R)
-        away = _softmax(base + np.einsum("br,bcr->bc", low, columns), rest)
-        away[np.arange(len(right)), right] -= 1
+        away = _softmax(base + np.einsum("br,bcr->bc", low, columns), rest) - wanted
         away /= np.float32(len(states))
         to_low = np.einsum("bc,bcr->br", away, columns)
         unique, place = np.unique(tokens, return_inverse=True)
@@ -140,22 +143,28 @@ def _direction(first: Floats, second: Floats, steps: NDArray[np.float64] | np.fl
     return direction
 
 
-def _candidates(samples: Samples, vocabulary: int) -> tuple[Ids, Floats, Ids, Floats]:
-    """The tokens that count at each sample: (tokens (N, K+1), log-probabilities, place of the choice, of all others).
+def _candidates(samples: Samples, vocabulary: int, soft: float) -> tuple[Ids, Floats, Floats, Floats]:
+    """The tokens that count at each sample: (tokens (N, C), log-probabilities, wanted shares, log-probability of all
+    others (N,)).
 
-    A choice that is not among the likeliest tokens gets the mean of what these leave. Where it is among them, the last
-    column holds it again with no chance.
+    A token that is not among the drafter's likeliest gets the mean of what these leave. A place without a token, or
+    with one that has another place, has no chance and is not wanted.
     """
     likeliest, log_probs = samples.likeliest, samples.log_probs
     left = np.maximum(1.0 - np.exp(log_probs).sum(axis=1), 1e-6)
-    found = likeliest == samples.chosen[:, None]
-    here = found.any(axis=1)
     mean = np.log(left) - np.log(max(1, vocabulary - likeliest.shape[1]))
-    tokens = np.concatenate((likeliest, samples.chosen[:, None]), axis=1)
-    last = np.where(here, -np.inf, mean).astype(np.float32)
-    base = np.concatenate((log_probs, last[:, None]), axis=1)
-    right = np.where(here, found.argmax(axis=1), likeliest.shape[1])
-    return tokens, base, right, np.log(left).astype(np.float32)
+    weight = np.where(samples.chances.any(axis=1), np.float32(soft), np.float32(0))[:, None]
+    named = np.concatenate((samples.chosen[:, None], samples.said), axis=1)
+    shares = np.concatenate((1 - weight, weight * samples.chances), axis=1)
+    again = (named[:, 1:] == named[:, :1]) & (named[:, :1] >= 0)
+    shares[:, 1:] += again * shares[:, :1]
+    named[again.any(axis=1), 0] = -1
+    found = (named[:, :, None] == likeliest[:, None, :]) & (named >= 0)[:, :, None]  # (N, 9, K)
+    new = (named >= 0) & ~found.any(axis=2)
+    tokens = np.concatenate((likeliest, np.where(new, named, likeliest[:, :1])), axis=1)
+    base = np.concatenate((log_probs, np.where(new, mean[:, None], -np.inf)), axis=1).astype(np.float32)
+    wanted = np.concatenate(((shares[:, :, None] * found).sum(axis=1), shares * new), axis=1).astype(np.float32)
+    return tokens, base, wanted, np.log(left).astype(np.float32)
 
 
 def _softmax(logits: Floats, rest: Floats) -> Floats:

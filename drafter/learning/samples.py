@@ -1,4 +1,4 @@
-"""What a drafter can learn from: its state at each verified token, and the token that the target chose there."""
+"""What a drafter can learn from: its state at each verified token, and what the target chose or may have said there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from drafter.config import DrafterConfig
 from drafter.context import DraftContext
+from drafter.learning.distributions import MOST, NOTHING, Distributions
 from drafter.memory import MemoryRow
 from drafter.step import Correction, Floats, KeysValues, Step, StepGraph
 
@@ -31,13 +32,17 @@ class Samples:
     """(N, K): of these tokens."""
     chosen: Ids
     """(N,): the target's tokens; -1: one that the drafter cannot draft."""
+    said: Ids
+    """(N, 8): tokens that the target might have said; -1: none, or one that the drafter cannot draft."""
+    chances: Floats
+    """(N, 8): the target's own probabilities of these, 0 for none. All are 0 where they are not known."""
 
     def __len__(self) -> int:
         return len(self.chosen)
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Samples:
         """Some of them."""
-        return Samples(self.states[rows], self.likeliest[rows], self.log_probs[rows], self.chosen[rows])
+        return Samples(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     @staticmethod
     def of(parts: Sequence[Samples]) -> Samples:
@@ -77,7 +82,7 @@ class Replayer:
         self._graph = graph
         self._config = config
         order = config.draft_vocabulary or range(config.vocabulary)
-        self._places = np.full(config.vocabulary, -1, np.int64)
+        self._places = np.full(config.vocabulary + 1, -1, np.int64)  # The last one is for what is no token.
         self._places[list(order)] = np.arange(len(order))
 
     def corrected(self, correction: Correction | None) -> Replayer:
@@ -85,11 +90,18 @@ class Replayer:
         self._graph.correction = Correction.none(self._config) if correction is None else correction
         return self
 
-    def samples(self, tokens: Sequence[int], rounds: Sequence[Round], memory: Sequence[Chunk]) -> Samples:
+    def samples(
+        self,
+        tokens: Sequence[int],
+        rounds: Sequence[Round],
+        memory: Sequence[Chunk],
+        target: Distributions = NOTHING,
+    ) -> Samples:
         """One sample for each token from the first round on.
 
         `tokens`: of the conversation, to the end of the answer. `rounds`: of this answer, in their order. `memory`:
-        chunks that cover what the rounds had. Raises `ValueError` for rounds that do not fit the tokens or the memory.
+        chunks that cover what the rounds had. `target`: what the target might have said, as far as known. Raises
+        `ValueError` for rounds that do not fit the tokens or the memory.
         """
         lengths = [one.length for one in rounds]
         if not lengths or lengths[0] < 1 or lengths != sorted(set(lengths)) or lengths[-1] >= len(tokens):
@@ -102,7 +114,11 @@ class Replayer:
                 _remember(context, memory, remembered, min(now.memory, now.length))
                 remembered = now.memory
             parts.append(self._run(context, tokens[now.length : end]))
-        return Samples.of(parts)
+        samples, text = Samples.of(parts), target.within(lengths[0], len(tokens)).text
+        places = self._places[np.where(text.tokens < len(self._places), text.tokens, -1)]
+        samples.said[text.positions - lengths[0]] = places
+        samples.chances[text.positions - lengths[0]] = np.where(places < 0, 0, np.exp(text.log_probs))
+        return samples
 
     def _run(self, context: DraftContext, gained: Sequence[int]) -> Samples:
         """The samples of a round: its text is run as if it had been drafted."""
@@ -111,7 +127,12 @@ class Replayer:
         assert step is not None
         assert step.states is not None
         return Samples(
-            step.states[rows], self._places[step.ids[rows]], step.log_probs[rows], self._places[np.array(gained)]
+            step.states[rows],
+            self._places[step.ids[rows]],
+            step.log_probs[rows],
+            self._places[np.array(gained)],
+            np.full((len(gained), MOST), -1, np.int64),
+            np.zeros((len(gained), MOST), np.float32),
         )
 
 

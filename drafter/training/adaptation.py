@@ -1,9 +1,9 @@
 """Trains the attention layers that are a drafter's own on the checked answers of its user (arXiv 2310.07177).
 
 Learnt are the self-attention and the cross-attention. What is the target's own stays, and so does the memory encoder,
-whose half is with the verifier: stored memory and that which arrives stay valid. The device has no target, so what is
-learnt is the cross-entropy of the token that the target chose. One forward pass trains every draft step of an answer:
-a query sees memory as far as it had arrived when its token was drafted.
+whose half is with the verifier: stored memory and that which arrives stay valid. What is learnt is what the target
+might have said, as far as the verifier told it, and else the token that it chose (`soft_labels.py`). One forward pass
+trains every draft step of an answer: a query sees memory as far as it had arrived when its token was drafted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from torch import Tensor, nn
 
 from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError
 from drafter.learning.comparison import Hits
-from drafter.learning.distributions import NOTHING, Distributions
+from drafter.learning.distributions import MOST, NOTHING, Distributions, Ids
 from drafter.learning.samples import Chunk, Round
 from drafter.memory import dequantise
 from drafter.model import DraftModel
 from drafter.step import draft_threads
 from drafter.training.batches import additive
 from drafter.training.graph_weights import read_weights, write_weights
+from drafter.training.soft_labels import MEASURED, Labels, label_losses
 
 LEARNT = ("self_attention.", "cross_attention.")
 EMPTY_ROWS = ("cross_attention.null_key", "cross_attention.null_value")
@@ -69,6 +70,7 @@ def adapt(
     out: Path,
     pace: Pace = Pace(),
     seed: int = 0,
+    labels: Labels = MEASURED,
     progress: Callable[[int, int], None] = lambda done, of: None,
     halted: Callable[[], bool] = lambda: False,
 ) -> bool:
@@ -94,7 +96,7 @@ def adapt(
                 return False
             for group in learner.param_groups:
                 group["lr"] = pace.rate * min(1.0, (at + 1) / pace.warmup, (total - at) / (total * 2 / 3))
-            loss = model.loss(answers)
+            loss = model.loss(answers, labels)
             if loss is not None:
                 loss.backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(model.learnt, 1.0)
@@ -142,7 +144,7 @@ class _Adapted:
             raise DrafterCorrupt(f"{graph} is not the graph that its config describes ({error}).") from None
         order = list(config.draft_vocabulary) or list(range(config.vocabulary))
         self._head = self._head[:, : config.hidden]
-        self._places = torch.full((config.vocabulary,), -1)
+        self._places = torch.full((config.vocabulary + 1,), -1)  # The last one is for what is no token.
         self._places[order] = torch.arange(len(order))
         self._model.eval().requires_grad_(False)
         self._names = [
@@ -156,11 +158,17 @@ class _Adapted:
         weights = self._model.state_dict()
         return {name: weights[name].numpy().copy() for name in self._names}
 
-    def loss(self, answers: Sequence[Replayed]) -> Tensor | None:
-        """Mean cross-entropy of the tokens that it can draft; None: there are none."""
-        log_probs, chosen = self._run(_Padded.of(answers, self._config))
-        can = chosen >= 0
-        return -log_probs[can].gather(-1, chosen[can][:, None]).mean() if can.any() else None
+    def loss(self, answers: Sequence[Replayed], labels: Labels) -> Tensor | None:
+        """Mean loss of the tokens whose labels are known; None: there are none."""
+        batch = _Padded.of(answers, self._config, branches=labels.branches > 0)
+        log_probs, chosen = self._run(batch)
+        said = self._places[batch.said]
+        known = (chosen >= 0) | (batch.chances * (said >= 0) > 0).any(dim=-1)
+        if not known.any():
+            return None
+        weight = torch.where(batch.branch[batch.asked], labels.branches, 1.0)[known]
+        each = label_losses(log_probs[known], chosen[known], said[known], batch.chances[known], labels.soft)
+        return (weight * each).sum() / weight.sum()
 
     @torch.no_grad()
     def right(self, answers: Sequence[Replayed]) -> float:
@@ -173,9 +181,8 @@ class _Adapted:
 
     def _run(self, batch: _Padded) -> tuple[Tensor, Tensor]:
         """Log-probabilities (n, V) at the answers' tokens, and the target's choices there (n,), -1: not draftable."""
-        draft, positions = self._model, torch.arange(batch.ids.shape[1]).expand_as(batch.ids)
+        draft, positions, causal = self._model, batch.positions, batch.seen
         index = torch.arange(batch.ids.shape[1])
-        causal = (index[:, None] >= index).expand(len(batch.ids), -1, -1)
         remembered = causal & (index <= batch.start[:, :, None])
         x, seen = draft.embedding(batch.ids), additive(causal)
         for layer in (*draft.first_layers, *draft.self_attention):
@@ -192,24 +199,43 @@ class _Adapted:
 
 @dataclass(frozen=True)
 class _Padded:
-    """Answers beside one another: B of them, M tokens each at most."""
+    """Answers beside one another: B of them, M rows each at most. Rejected tokens stand behind the text."""
 
     ids: Tensor
     """(B, M)"""
     next: Tensor
-    """(B, M): the token after each."""
+    """(B, M): the token after each; -1: it was rejected, so nobody chose one."""
+    positions: Tensor
+    """(B, M)"""
+    seen: Tensor
+    """(B, M, M) bool: the text before it, and itself."""
     start: Tensor
     """(B, M): the newest token whose memory this query sees; -1: none."""
     asked: Tensor
-    """(B, M) bool: the next token was the target's choice."""
+    """(B, M) bool: something is known of what the target says next."""
+    branch: Tensor
+    """(B, M) bool: it was rejected."""
+    said: Tensor
+    """(n, 8): at each of the n that are asked, tokens that the target might have said; -1: none."""
+    chances: Tensor
+    """(n, 8): their probabilities."""
     memory: list[tuple[Tensor, Tensor]]
     """Keys and values of each memory layer, (B, heads, M, size)."""
 
     @classmethod
-    def of(cls, answers: Sequence[Replayed], config: DrafterConfig) -> _Padded:
-        rows, width = len(answers), max(len(one.tokens) for one in answers) - 1
-        ids, following = (torch.zeros(rows, width, dtype=torch.long) for _ in range(2))
-        start, asked = torch.full((rows, width), -1), torch.zeros(rows, width, dtype=torch.bool)
+    def of(cls, answers: Sequence[Replayed], config: DrafterConfig, *, branches: bool = False) -> _Padded:
+        """`branches`: run the rejected tokens too of which it is known what the target would have said after them."""
+        text = max(len(one.tokens) for one in answers) - 1
+        targets = [one.target.within(one.rounds[0].length, len(one.tokens)) for one in answers]
+        rejected = [one.branches if branches else NOTHING for one in targets]
+        rows, width = len(answers), text + max(len(one) for one in rejected)
+        ids, following = torch.zeros(rows, width, dtype=torch.long), torch.full((rows, width), -1)
+        start = torch.full((rows, width), -1)
+        asked, branch = (torch.zeros(rows, width, dtype=torch.bool) for _ in range(2))
+        positions, index = torch.arange(width).repeat(rows, 1), torch.arange(width)
+        seen = (index[:, None] >= index).repeat(rows, 1, 1)
+        said = torch.full((rows, width, MOST), -1)
+        chances = torch.zeros(rows, width, MOST)
         memory = [
             (torch.zeros(rows, heads, width, size), torch.zeros(rows, heads, width, size))
             for heads, size in config.memory_layers
@@ -225,10 +251,27 @@ class _Padded:
             for draft, end in zip(one.rounds, ends):
                 start[row, draft.length - 1 : end] = draft.memory - 1
             start[row] = torch.minimum(start[row], torch.arange(width) - 1)
+            known = targets[row].text
+            _put(said[row], chances[row], known.positions - 1, known, config)
+            # A rejected token stands where another one was chosen, and was drafted with what was known before that.
+            known = rejected[row]
+            places, behind = torch.from_numpy(known.positions - 1), torch.arange(text, text + len(known))
+            _put(said[row], chances[row], behind.numpy(), known, config)
+            ids[row, behind], positions[row, behind] = torch.from_numpy(known.instead), places
+            start[row, behind] = start[row, places - 1]
+            asked[row, behind] = branch[row, behind] = True
+            seen[row, behind] = (index < places[:, None]) | (index == behind[:, None])
             for begin, layers in one.read():
                 for (keys, values), stored in zip(memory, layers, strict=True):
                     room = max(0, min(len(stored[0]), count - begin))
                     for whole, numbers, scales in ((keys, *stored[:2]), (values, *stored[2:])):
                         floats = torch.from_numpy(dequantise(numbers[:room], scales[:room]))
                         whole[row, :, begin : begin + room] = floats.transpose(0, 1)
-        return cls(ids, following, start, asked, memory)
+        return cls(ids, following, positions, seen, start, asked, branch, said[asked], chances[asked], memory)
+
+
+def _put(said: Tensor, chances: Tensor, rows: Ids, known: Distributions, config: DrafterConfig) -> None:
+    """Write what the target might have said into these rows."""
+    is_token = (known.tokens >= 0) & (known.tokens < config.vocabulary)
+    said[rows] = torch.from_numpy(np.where(is_token, known.tokens, -1))
+    chances[rows] = torch.from_numpy(np.where(is_token, np.exp(known.log_probs), 0).astype(np.float32))

@@ -51,13 +51,10 @@ class Likeliest(Struct, frozen=True):
 
         `most`: tokens that were asked for. Raises `ProtocolError` for anything that is not a distribution.
         """
-        if (
-            len(self.nodes) % 2
-            or len(self.nodes) > 2 * MOST_REJECTED
-            or len(self.tokens) % 4
-            or len(self.log_probs) % 2
-        ):
-            raise ProtocolError("distributions of a ragged length, or of too many nodes")
+        if len(self.nodes) % 2 or len(self.tokens) % 4 or len(self.log_probs) % 2:
+            raise ProtocolError("distributions of a ragged length")
+        if len(self.nodes) > 2 * MOST_REJECTED:
+            raise ProtocolError(f"distributions of {len(self.nodes) // 2} rejected nodes; {MOST_REJECTED} are read")
         nodes, tokens = [int(node) for node in np.frombuffer(self.nodes, "<u2")], np.frombuffer(self.tokens, "<i4")
         counts, log_probs = np.frombuffer(self.counts, "u1"), np.frombuffer(self.log_probs, "<f2").astype(np.float32)
         if not len(counts) or len(counts) != self.count + len(nodes) or int(counts.max()) > min(most, MOST):

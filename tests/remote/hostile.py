@@ -17,6 +17,7 @@ import msgspec
 from remote.protocol import (
     Card,
     Conflict,
+    Likeliest,
     Memory,
     Progress,
     Round,
@@ -66,6 +67,11 @@ class Asked:
 
     def memory(self, start: int, count: int, size: int, digest: bytes) -> bytes:
         return encode_frame(Memory(digest=digest, start=start, count=count, data=bytes(size)))
+
+    def likeliest(self, start: int, rows: int, token: int = 5) -> bytes:
+        """So many sure distributions of this token."""
+        told = {"counts": bytes([1]) * rows, "tokens": pack_tokens([token] * rows), "log_probs": bytes(2 * rows)}
+        return encode_frame(Likeliest(start=start, count=rows, **told))
 
     def _after(self, tokens: list[int]) -> tuple[int, bytes]:
         digests = RunningDigest()
@@ -233,5 +239,12 @@ def ways(vocabulary: int, memory: bytes) -> dict[str, Way]:
         "memory of nobody": endlessly(lambda asked, number: asked.memory(1 << 30, 1 << 30, 64, memory), pause=0.01),
         "memory of 1 MiB a token": endlessly(lambda asked, number: asked.memory(0, 1, MEGABYTE, memory)),
         "memory byte by byte": endlessly(lambda asked, number: b"\x40\x00\x00\x00"[:1], pause=0.01),
+        "distributions first": sends(lambda asked: asked.likeliest(0, 1), hold=True),
+        "distributions for ever": endlessly(lambda asked, number: asked.likeliest(number, 1), pause=0.001),
+        "distributions of nobody": endlessly(lambda asked, number: asked.likeliest(1 << 30, 1), pause=0.01),
+        "distributions of 4,000 tokens": endlessly(lambda asked, number: asked.likeliest(0, 4_000), pause=0.01),
+        "distributions of unknown tokens": endlessly(
+            lambda asked, number: asked.likeliest(len(asked.session) - 1, 1, vocabulary), pause=0.01
+        ),
         "text byte by byte": endlessly(lambda asked, number: b"\x01", pause=0.01, first=False),
     }

@@ -56,7 +56,9 @@ async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: 
     try:
         async with peer.serving() as url:
             source = AddressSource(url, clock=clock)
-            async with Assistant(drafter, store, source, settings, clock=clock) as opened:
+            # What the target might have said is asked for, because the drafter can learn.
+            learnt = database.parent / "learnt"
+            async with Assistant(drafter, store, source, settings, clock=clock, learnt=learnt) as opened:
                 conversation = store.conversations.create("test").id
                 await opened.settled()
                 clock.hurry(TIMES)

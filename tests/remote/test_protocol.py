@@ -18,12 +18,14 @@ from remote.protocol import (
     DIGEST_BYTES,
     MAX_CANDIDATES,
     MAX_FRAME_BYTES,
+    MAX_LIKELIEST,
     MAX_NODES,
     Card,
     Conflict,
     CutOff,
     Error,
     Frame,
+    Likeliest,
     Limits,
     Memory,
     MemoryFormat,
@@ -46,7 +48,7 @@ from remote.protocol import (
 
 unhurried = settings(deadline=None, max_examples=60)  # A busy machine is no failure.
 
-KINDS: tuple[type[Struct], ...] = (Card, Round, Verdict, Memory, Conflict, Error)
+KINDS: tuple[type[Struct], ...] = (Card, Round, Verdict, Memory, Likeliest, Conflict, Error)
 WIDE = Limits(max_nodes=MAX_NODES, max_depth=MAX_NODES, max_tokens=1, max_body_bytes=1)
 
 token = st.integers(0, 2**31 - 1)
@@ -80,6 +82,7 @@ rounds = st.builds(
     ),
     sampling=samplings,
     memory_from=st.none() | count,
+    likeliest=st.integers(0, MAX_LIKELIEST),
 )
 verdicts = st.builds(
     Verdict,
@@ -92,6 +95,15 @@ verdicts = st.builds(
     server_seconds=seconds,
 )
 memories = st.builds(Memory, digest=digest, start=count, count=positive, data=st.binary(max_size=200))
+likeliest = st.builds(
+    Likeliest,
+    start=count,
+    count=count,
+    counts=st.binary(),
+    tokens=st.binary(),
+    log_probs=st.binary(),
+    nodes=st.binary(),
+)
 limits = st.builds(Limits, max_nodes=positive, max_depth=positive, max_tokens=positive, max_body_bytes=positive)
 cards = st.builds(
     Card,
@@ -107,8 +119,8 @@ cards = st.builds(
 )
 errors = st.builds(Error, code=st.sampled_from(["busy", "internal", "too_long"]), message=text, retry=st.booleans())
 conflicts = st.builds(Conflict, have=st.lists(st.tuples(count, digest)).map(tuple))
-messages = rounds | verdicts | memories | cards | errors | conflicts
-frames = verdicts | memories
+messages = rounds | verdicts | memories | likeliest | cards | errors | conflicts
+frames = verdicts | memories | likeliest
 
 
 @st.composite
@@ -293,6 +305,8 @@ def test_hostile_bytes_are_refused(kind: type[Struct], data: bytes) -> None:
         {"base": -1},
         {"digest": b"short"},
         {"memory_from": -1},
+        {"likeliest": -1},
+        {"likeliest": MAX_LIKELIEST + 1},
         {"sampling": {"temperature": -1.0}},
         {"sampling": {"temperature": math.nan}},
         {"sampling": {"temperature": math.inf}},

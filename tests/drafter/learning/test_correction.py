@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from drafter.learning.correction import Rates, agreement, learn
+from drafter.learning.distributions import MOST
 from drafter.learning.samples import Samples
 
 HIDDEN, VOCABULARY, TOP = 24, 200, 16
+
+
+def unknown(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nothing is known of what the target might have said."""
+    return np.full((count, MOST), -1), np.zeros((count, MOST), np.float32)
 
 
 def drawn(count: int, seed: int, shift: float) -> Samples:
@@ -21,7 +29,8 @@ def drawn(count: int, seed: int, shift: float) -> Samples:
     log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     likeliest = np.argsort(-log_probs, axis=1)[:, :TOP]
     chosen = (logits + shift * states @ away).argmax(axis=1)
-    return Samples(states, likeliest, np.take_along_axis(log_probs, likeliest, axis=1), chosen)
+    best = np.take_along_axis(log_probs, likeliest, axis=1)
+    return Samples(states, likeliest, best, chosen, *unknown(count))
 
 
 def test_a_shift_is_followed() -> None:
@@ -41,8 +50,8 @@ def test_where_there_is_no_shift_nothing_gets_worse(rate: float) -> None:
 
 def test_tokens_that_the_head_cannot_draft_teach_nothing() -> None:
     samples, judged = drawn(50, 1, 1.0), drawn(50, 2, 1.0)
-    unknown = Samples(samples.states, samples.likeliest, samples.log_probs, np.full(50, -1))
-    assert learn(unknown, judged, VOCABULARY) is None
+    unlearnt = replace(samples, chosen=np.full(50, -1))
+    assert learn(unlearnt, judged, VOCABULARY) is None
     assert learn(samples, samples.take(slice(0, 0)), VOCABULARY) is None
 
 

@@ -1,0 +1,148 @@
+"""What the target might have said is what its model says, and comes after everything that somebody waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from drafter.learning.distributions import MOST, NONE
+from drafter.tree import DraftTree
+from remote.protocol import (
+    MOST_REJECTED,
+    Likeliest,
+    Memory,
+    Progress,
+    Sampling,
+    Stream,
+    Verdict,
+    digest_of,
+    encode_frame,
+    pack_tokens,
+    unpack_tokens,
+)
+from remote.verifier.engine import Engine
+from remote.verifier.likeliest import LEAST, likeliest
+from remote.verifier.sessions import Sessions
+from tests.remote.verifier.conftest import LIMITS
+from tests.remote.verifier.test_sessions import PROMPT, Device, table
+from tests.remote.verifier.tiny import VOCABULARY, generated
+
+HOT = Sampling(temperature=2.0, top_k=2, seed=3)
+
+
+def said(target: Engine, tokens: Sequence[int]) -> np.ndarray:
+    """The log-probabilities of the token after these, by one plain pass: (V,)."""
+    with torch.no_grad():
+        logits = target.model(input_ids=torch.tensor([list(tokens)])).logits[0, -1]
+    return logits.log_softmax(-1).numpy()
+
+
+def agrees(wanted: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> bool:
+    """Whether these are the likeliest of it, as float16 has them."""
+    count = int((tokens != NONE).sum())
+    best = np.sort(wanted)[::-1]
+    if count < MOST and best[count] > np.log(LEAST) + 0.01:
+        return False
+    near = np.allclose(wanted[tokens[:count]], best[:count], atol=1e-4)
+    return near and np.allclose(log_probs[:count], best[:count], atol=0.01)
+
+
+def test_they_are_the_models_own() -> None:
+    logits = 3 * torch.randn(40, 300, generator=torch.Generator().manual_seed(1))
+    tokens, log_probs = likeliest(logits, 5)
+    wanted = logits.log_softmax(-1).numpy()
+    assert (tokens[:, 5:] == NONE).all() and (tokens[:, 0] == wanted.argmax(axis=1)).all()
+    for row in range(40):
+        listed = tokens[row][tokens[row] != NONE]
+        assert np.allclose(log_probs[row, : len(listed)], wanted[row][listed], atol=0.01)
+        assert (wanted[row][listed] >= np.log(LEAST)).all()
+
+
+def test_a_sure_target_has_one_token_and_infinite_logits_share_all() -> None:
+    logits = torch.full((3, 20), -torch.inf)
+    logits[0, 7] = 1.0
+    logits[1, [2, 4]] = torch.inf
+    logits[2] = 0.0
+    tokens, log_probs = likeliest(logits, 3)
+    assert tokens[0].tolist() == [7] + 7 * [NONE] and log_probs[0, 0] == 0
+    assert sorted(tokens[1, :2].tolist()) == [2, 4] and tokens[1, 2] == NONE
+    assert np.allclose(log_probs[1, :2], np.log(0.5), atol=1e-3)
+    assert np.allclose(log_probs[2, :3], np.log(1 / 20), atol=2e-3)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), HOT])
+def test_a_round_tells_what_the_target_might_have_said(target: Engine, sampling: Sampling) -> None:
+    device = Device(table(target))
+    expected = generated(target.model, PROMPT, 3)
+    others = [token for token in range(2, 2 + 12) if token not in expected]
+    # A chain of what the target says when it is greedy, with wrong nodes beside each level and below a wrong one.
+    parents = [-1, -1, 0, 0, 1, 2, 2, 2, -1, -1, -1, -1, -1]
+    tokens = [expected[0], others[0], expected[1], others[1], others[2], expected[2], others[3], others[4]]
+    tree = DraftTree(np.array([*tokens, *others[1:6]]), np.array(parents))
+    message = msgspec.structs.replace(device.message(PROMPT, tree, sampling=sampling, memory_from=0), likeliest=8)
+    frames = [frame for frame in device.sessions.round(message) if frame is not None]
+    verdict, *memory, told = frames
+    assert isinstance(verdict, Verdict) and all(isinstance(one, Memory) for one in memory) and len(memory) == 1
+    assert isinstance(told, Likeliest)
+    nodes, listed, log_probs = told.unpack(8)
+    gained = [int(tree.tokens[node]) for node in verdict.accepted] + [verdict.bonus]
+    assert (told.start, told.count) == (len(PROMPT), len(gained))
+    for at in range(told.count):
+        assert agrees(said(target, [*PROMPT, *gained[:at]]), listed[at], log_probs[at])
+    assert nodes == tree.rejected(verdict.accepted, MOST_REJECTED) and nodes
+    for row, node in enumerate(nodes, told.count):
+        path = [int(tree.tokens[each]) for each in tree.path(node)]
+        assert agrees(said(target, [*PROMPT, *path]), listed[row], log_probs[row])
+    if not sampling.temperature:
+        assert len(verdict.accepted) == 3 and 4 not in nodes and len(nodes) == MOST_REJECTED
+    again = [encode_frame(frame) for frame in device.sessions.round(message) if frame is not None]
+    assert again == [encode_frame(frame) for frame in frames], "a repeated round gets the same bytes"
+
+
+def test_nodes_keep_their_numbers_where_the_tree_is_cut_to_the_room_that_is_left(target: Engine) -> None:
+    device = Device(table(target))
+    device.play([5 + at % 40 for at in range(LIMITS.max_tokens - 3)])
+    wrong = DraftTree(np.array([2, 3, 4, 6, 7]), np.array([-1, 0, 1, -1, -1]))
+    message = msgspec.structs.replace(device.message([], wrong), likeliest=4)
+    verdict, told = [frame for frame in device.sessions.round(message) if frame is not None]
+    assert isinstance(verdict, Verdict) and isinstance(told, Likeliest)
+    nodes, listed, log_probs = told.unpack(4)
+    assert nodes == [node for node in wrong.rejected(verdict.accepted, 8) if wrong.depths()[node] <= 1]
+    for row, node in enumerate(nodes, told.count):
+        assert int(wrong.depths()[node]) == 1
+        wanted = said(target, [*device.tokens, int(wrong.tokens[node])])
+        assert listed[row, 0] == wanted.argmax() and np.isclose(log_probs[row, 0], wanted.max(), atol=0.01)
+
+
+def test_who_does_not_ask_is_told_nothing(target: Engine) -> None:
+    device = Device(table(target))
+    asked = [device.message(PROMPT, memory_from=0), device.message(PROMPT)]
+    kinds = [type(frame) for message in asked[:1] for frame in device.sessions.round(message) if frame is not None]
+    assert kinds == [Verdict, Memory]
+
+
+def test_a_stream_tells_it_of_each_new_token(target: Engine) -> None:
+    sessions: Sessions = table(target)
+    stream = Stream(
+        session="s", round=0, base=0, digest=digest_of([]), append=pack_tokens(PROMPT), most=6, likeliest=8,
+        memory_from=0,
+    )  # fmt: skip
+    tokens, told = list(PROMPT), 0
+    kinds = []
+    for frame in sessions.stream(stream):
+        kinds.append(type(frame))
+        if isinstance(frame, Progress):
+            tokens += unpack_tokens(frame.tokens)
+        if isinstance(frame, Likeliest):
+            nodes, listed, log_probs = frame.unpack(8)
+            assert not nodes and frame.start + frame.count == len(tokens)
+            for at in range(frame.count):
+                assert agrees(said(target, tokens[: frame.start + at]), listed[at], log_probs[at])
+            told += frame.count
+    assert told == 6 == len(tokens) - len(PROMPT) and max(tokens) < VOCABULARY
+    first = kinds.index(Likeliest)
+    assert kinds[:first] == [*kinds[: kinds.index(Progress)], Progress, Memory], "after the memory of its round"
