@@ -200,7 +200,7 @@ def fetch_drafter(
 
     A newer version of one that is here is used if it guesses better on the checked answers of this device.
     """
-    from app.cli.fetched import fetch
+    from app.cli.fetch import fetch
     from app.remotes.choice import source_of
 
     settings, folders = settings_with(remote=server, token=token)

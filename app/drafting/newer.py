@@ -27,7 +27,7 @@ from remote.errors import NotDelivered
 from remote.protocol import Card
 
 OFFERED = "offered"
-"""Where one lies until it is judged, in the folder of all that was learnt."""
+"""The folder, in that of all that was learnt, where a version lies until it is judged."""
 
 
 def is_newer(card: Card, learner: Learner) -> bool:

@@ -16,7 +16,7 @@ FIXED = 40
 
 
 class Split(NamedTuple, Generic[T]):
-    """The same answers by what they are for."""
+    """Answers, by what they are for."""
 
     learnt: Sequence[T]
     stopping: Sequence[T]

@@ -20,7 +20,7 @@ SHORTEST_TOKEN = 16
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 """Folders are named by it, and some disks know no capital letters."""
 SCOPE = "outrider.holder"
-"""Where a request has its holder."""
+"""The name under which a request has its holder."""
 
 
 class SecurityError(Exception):

@@ -57,7 +57,7 @@ class OwnDrafter:
 
 
 def _calibrations() -> dict[bool, Calibration]:
-    """By whether the target chooses greedily."""
+    """Fresh ones, by whether the target chooses greedily."""
     return {greedy: Calibration() for greedy in (True, False)}
 
 

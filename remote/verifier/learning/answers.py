@@ -36,7 +36,7 @@ class Answer:
     """One answer of the target, and what the drafter had when it drafted it."""
 
     tokens: tuple[int, ...]
-    """Of the conversation, to the end of the answer."""
+    """The conversation's token ids, to the end of the answer."""
     rounds: tuple[Round, ...]
     memory: tuple[Piece, ...]
     target: bytes

@@ -143,7 +143,7 @@ class Artefacts:
 
 
 def _linked(source: Path, out: Path) -> None:
-    """The same file at another place; a copy where the disk has no links."""
+    """Put a file at another place too; a copy of it where the disk has no links."""
     try:
         os.link(source.resolve(), out)
     except OSError:

@@ -34,7 +34,7 @@ ENOUGH = 20
 ENOUGH_EACH = 10
 """Answers of a holder who counts, where several share a drafter."""
 QUIET_SECONDS = 1.5
-"""So long nobody wants the engine before the process that learns goes on."""
+"""Seconds without a turn of the engine after which the process that learns goes on."""
 LOOK_SECONDS = 0.25
 MOST_LOADED = 8
 """Holders whose own graph the server itself drafts with; for others it drafts with the one that it began with."""
@@ -50,7 +50,7 @@ class Teaching:
     shared: bool = False
     """One drafter for all holders, in place of one for each."""
     holders: int = 5
-    """So many holders are needed to share one."""
+    """Fewest holders who share one."""
     pausing: bool = True
     """Stand back while the engine is wanted. Off only to measure what that is worth."""
 

@@ -40,7 +40,7 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Told(msgspec.Struct, frozen=True, tag=True):
-    """So many of so many steps are done."""
+    """How many steps of how many are done."""
 
     done: int
     of: int
