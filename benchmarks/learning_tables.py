@@ -79,6 +79,31 @@ def _datastore(live: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     return table(["requests before", "tau of trees, no second stage", "with the growing datastore"], rows)
 
 
+def server_learning_table(documents: Documents) -> str:
+    if "server_learning" not in documents:
+        return ""
+    document = documents["server_learning"]
+    rows = [
+        [
+            row["way"],
+            f"{row['p50_ms']:.1f} ms",
+            f"{row['p95_ms']:.1f} ms",
+            f"{row['most_ms']:.0f} ms",
+            str(row["count"]),
+        ]
+        for row in document["rounds"]
+    ]
+    tau, made, change = document["tau"], document["published"], document["change"]
+    said = (
+        f"After {document['requests']} requests, tokens per round on {document['held_out']} others went from "
+        f"{tau['before']:.2f} to {tau['after']:.2f}. On its own held-out answers the server had found "
+        f"{made['before']:.2f} and {made['after']:.2f} ({made['low']:+.1%} to {made['high']:+.1%}). It was published "
+        f"{document['quiet_seconds_until_published']:.0f} s after the last question. The slowest of {change['rounds']} "
+        f"rounds around the change took {change['most_ms']:.0f} ms."
+    )
+    return page([table(["", "p50", "p95", "slowest", "rounds"], rows), said], document)
+
+
 def learning_cost_table(documents: Documents) -> str:
     if "learning_cost" not in documents:
         return ""

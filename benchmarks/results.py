@@ -17,7 +17,13 @@ from benchmarks.answer_tables import answers_table
 from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, shell_table, startup_table
 from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
 from benchmarks.headlines import figures
-from benchmarks.learning_tables import born_table, first_use_table, learning_cost_table, learning_table
+from benchmarks.learning_tables import (
+    born_table,
+    first_use_table,
+    learning_cost_table,
+    learning_table,
+    server_learning_table,
+)
 from benchmarks.markdown import page, picture, table, with_interval
 from benchmarks.network_table import network_table, withdrawn_table
 from benchmarks.pair import FORMER, is_former
@@ -55,6 +61,7 @@ COMMANDS = {
         "execution": "execution",
         "learning": "learning",
         "learning_cost": "learning_cost",
+        "server_learning": "server_learning",
         "born": f"born --target bundled={SHIPPED} --target deep=runs/deep/average {TRAINED_PAIRS}",
         "first_use": "first_use --model runs/deep/average",
         "retrieval": "retrieval",
@@ -301,6 +308,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "second_stage": second_stage_table,
     "learning": learning_table,
     "learning_cost": learning_cost_table,
+    "server_learning": server_learning_table,
     "born": born_table,
     "first_use": first_use_table,
     "draft_step": draft_step_table,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -108,6 +109,13 @@ class Drafter:
             self._graph = graph
         self._step.correction = Correction.none(self.config) if correction is None else correction
         self.version = version
+
+    def twin(self) -> Drafter:
+        """This drafter again, on the same graph until one of the two drafts with another (`correct`)."""
+        twin = copy.copy(self)
+        if isinstance(self._step, StepGraph):
+            twin._step = copy.copy(self._step)
+        return twin
 
     @property
     def _own_graph(self) -> Path:

@@ -274,7 +274,12 @@ def serve(
         Literal["int8", "int4"] | None, typer.Option("--quantize", help="Weights in 8 or 4 bits: less memory.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token that clients must send.")
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="File with the tokens that clients may send: one a line, or NAME TOKEN.",
+        ),
     ] = None,
     tls_cert: Annotated[
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="TLS certificate, for https.")
@@ -305,6 +310,18 @@ def serve(
     max_connections: Annotated[
         int, typer.Option("--max-connections", metavar="N", min=1, help="Maximum number of open connections.")
     ] = 512,
+    learn: Annotated[
+        Literal["own", "shared"] | None,
+        typer.Option(
+            "--learn",
+            help="Let the drafter learn from what is answered: for each token holder alone, or one for all. "
+            "Default: nothing is kept.",
+        ),
+    ] = None,
+    learn_holders: Annotated[
+        int,
+        typer.Option("--learn-holders", metavar="N", min=2, help="Fewest token holders who share what is learnt."),
+    ] = 5,
     watch_stdin: Annotated[bool, typer.Option("--watch-stdin", help="End when stdin ends.")] = False,
 ) -> None:
     """Run a server that answers, and checks drafts. It prints its address when it is ready."""
@@ -315,7 +332,8 @@ def serve(
         fail("--drafter and --no-drafter exclude each other.", USAGE)
     complain("loading PyTorch ...")  # Takes seconds without any other output.
     try:
-        from remote.verifier.security import read_token
+        from remote.verifier.holders import read_tokens
+        from remote.verifier.learning.learning import Teaching
         from remote.verifier.serve import Making
         from remote.verifier.serve import serve as listen
         from remote.verifier.start_errors import START_ERRORS
@@ -331,7 +349,7 @@ def serve(
             host=host,
             port=port,
             quantize=quantize,
-            token=None if token_file is None else read_token(token_file),
+            tokens=None if token_file is None else read_tokens(token_file),
             tls_cert=tls_cert,
             tls_key=tls_key,
             hosts=allow_host or (),
@@ -341,6 +359,7 @@ def serve(
             max_waiting=max_waiting,
             max_connections=max_connections,
             max_cached_bytes=None if cache_mb is None else cache_mb << 20,
+            teaching=None if learn is None else Teaching(folders.made / "learnt", learn == "shared", learn_holders),
         )
     except START_ERRORS as error:
         fail(str(error), FAILED)

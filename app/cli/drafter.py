@@ -196,12 +196,15 @@ def fetch_drafter(
     ] = None,
     token: Token = None,
 ) -> None:
-    """Fetch the small model that a server offers for its model. What was fetched in part is gone on with."""
-    from app.cli.fetched import fetch
+    """Fetch the small model that a server offers for its model. What was fetched in part is gone on with.
+
+    A newer version of one that is here is used if it guesses better on the checked answers of this device.
+    """
+    from app.cli.fetch import fetch
     from app.remotes.choice import source_of
 
     settings, folders = settings_with(remote=server, token=token)
-    raise typer.Exit(run(fetch(source_of(settings, folders), folders)))
+    raise typer.Exit(run(fetch(source_of(settings, folders), settings, folders)))
 
 
 @drafter_commands.command("list")

@@ -1,4 +1,4 @@
-"""The work of `outrider drafter fetch`, `list` and `rm`: the small models that came from servers."""
+"""The small models on this device: those that came from servers, and the others. `outrider drafter list` and `rm`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from app.config import Folders, Settings
-from app.exits import FAILED, OK, UNREACHABLE, complain
-from app.remotes.source import Source, SourceFailed
 from app.sanitise import sanitise
 from drafter.config import CONFIG, DrafterError, read_config
 from drafter.delivery import delivered_bytes
 from drafter.progress import stage
 from drafter.shelf import kept
 from drafter.shelf import remove as delete
-from remote import LinkDown, RemoteError
-from remote.delivery import fetch_drafter
 
 PATIENCE_SECONDS = 15.0
 """Longest wait for a server to say who it is."""
@@ -24,28 +20,8 @@ SHORT = 12
 """Letters of a digest that are shown."""
 
 
-async def fetch(source: Source | None, folders: Folders) -> int:
-    """Fetch the small model that the server at `source` offers, and print its folder. Returns the exit code."""
-    if source is None or source.address is None:
-        complain("No server was named, and the bundled model has its small model already: give a NAME or an address.")
-        return FAILED
-    try:
-        client = await source.client()
-        card = await client.card(PATIENCE_SECONDS)
-        size = 0 if card.drafter is None else card.drafter.size
-        with _shown_progress(size) as progress:
-            folder = await fetch_drafter(client, card, folders.fetched, progress=progress)
-    except (RemoteError, SourceFailed) as error:
-        complain(sanitise(str(error)))
-        return UNREACHABLE if isinstance(error, LinkDown) else FAILED
-    finally:
-        await source.close()
-    print(folder)
-    return OK
-
-
 @contextlib.contextmanager
-def _shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
+def shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
     """Shows how many kilobytes of `total` bytes are here, as the function is told that it yields."""
     with stage("fetching, in KB", max(1, total // 1000)) as shown:
         known = 0
@@ -69,6 +45,11 @@ def show(settings: Settings, folders: Folders) -> None:
         rows.append((folder.name[:SHORT], config.target, _megabytes(size), "fetched"))
     for digest, target, taken, how in rows:
         print(f"{digest:<{SHORT}}  {sanitise(target):<30}  {taken:>8}  {how}")
+
+
+def places(settings: Settings, folders: Folders) -> list[Path]:
+    """The folders of all small models on this device, in the order in which they are looked at."""
+    return [Path(settings.drafter), *made_here(folders), *(folder for folder, _ in kept(folders.fetched))]
 
 
 def made_here(folders: Folders) -> list[Path]:

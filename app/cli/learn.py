@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 60.0
 """Pause between two looks for new answers."""
+ASK_SECONDS = 3600.0
+"""Pause between two looks for newer versions."""
 ENOUGH = 20
 """New answers that are worth another try."""
 NICENESS = 15
@@ -46,7 +48,8 @@ def learn(
 ) -> None:
     """Teach the small models from the checked answers on this device.
 
-    What was learnt is used only where it is surely better. Nothing leaves the device.
+    What was learnt is used only where it is surely better. Nothing of it leaves the device. The servers that a small
+    model was fetched from are asked for a newer version of it.
     """
     from storage import Store
 
@@ -60,21 +63,29 @@ def learn(
             raise typer.Exit(FAILED)
         if hasattr(os, "nice"):
             os.nice(NICENESS)
-        with _alone(folders):
-            _learn_all(store, settings, folders, fewest=ENOUGH if watch else 0, deep=deep)
+        with alone(folders):
+            _learn_all(store, settings, folders, fewest=ENOUGH if watch else 0, deep=deep, ask=True)
+            asked = time.monotonic()
             while watch:
                 time.sleep(LOOK_SECONDS)
                 if not on_battery():
-                    _learn_all(store, settings, folders, fewest=ENOUGH, deep=deep)
+                    ask = time.monotonic() - asked >= ASK_SECONDS
+                    asked = time.monotonic() if ask else asked
+                    _learn_all(store, settings, folders, fewest=ENOUGH, deep=deep, ask=ask)
 
 
 def history() -> None:
     """List what each small model learnt: version, day, answers, tokens a round before and after, state."""
+    from app.sanitise import sanitise
+
     for name, one in _versions():
         for version in one:
             gain = f"{version.tau_before:.2f} -> {version.tau_after:.2f}"
             spread = f"{version.low:+.1%} to {version.high:+.1%}"
-            print(name, version.number, version.created[:10], version.answers, gain, spread, version.state, sep="  ")
+            if version.server and not version.answers:
+                gain, spread = "not measured", "-"
+            state = f"{version.state}, from {sanitise(version.server)}" if version.server else version.state
+            print(name, version.number, version.created[:10], version.answers, gain, spread, state, sep="  ")
 
 
 def rollback() -> None:
@@ -92,22 +103,24 @@ def rollback() -> None:
     raise typer.Exit(FAILED)
 
 
-def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool) -> None:
+def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool, ask: bool) -> None:
     """Teach each drafter on this device that has at least `fewest` new answers.
 
-    0: a person asked for it, who is told why one cannot learn, and it goes on if the mains are unplugged.
+    0: a person asked for it, who is told why one cannot learn, and it goes on if the mains are unplugged. `ask`: the
+    servers for newer versions, before.
     """
-    from app.cli.fetched import made_here
+    from app.cli.fetched import places
+    from app.cli.newer import look_for_newer
     from app.drafting.learning import Learner, NothingLearnt
     from drafter.config import DrafterError
-    from drafter.shelf import kept
 
-    places = [Path(settings.drafter), *made_here(folders), *(folder for folder, _ in kept(folders.fetched))]
-    for place in places:
+    for place in places(settings, folders):
         try:
             learner = Learner(store, place, folders.learnt)
             if (back := learner.check_live()) is not None:
                 complain(f"{learner.target}: version {back.number} gained less than before, and is taken back")
+            if ask:
+                look_for_newer(learner, settings, folders, on_battery if fewest else lambda: False)
             if learner.waiting(deep=deep) >= max(1, fewest):
                 _tell(learner.target, _learn(learner, on_battery if fewest else lambda: False, deep=deep))
         except NothingLearnt as error:
@@ -178,7 +191,7 @@ def _folders(folders: Folders) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _alone(folders: Folders) -> Iterator[None]:
+def alone(folders: Folders) -> Iterator[None]:
     """Lets one process learn at a time."""
     from storage.owner import try_lock
 

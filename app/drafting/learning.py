@@ -28,6 +28,7 @@ from drafter.guide.recipe import open_prompt
 from drafter.learning.comparison import Hits, compare, is_better, surely_less
 from drafter.learning.correction import learn
 from drafter.learning.distributions import NOTHING, Distributions, MalformedDistributions
+from drafter.learning.parts import FEWEST, split
 from drafter.learning.samples import Chunk, Replayer, Round, Samples
 from drafter.learning.versions import Version, Versions
 from drafter.memory import MalformedMemory, unpack_memory
@@ -44,12 +45,6 @@ MOST_ANSWERS = 2_000
 """Newest answers that are learnt from."""
 MOST_BYTES = 256 << 20
 """Bytes of hidden states that are held in memory."""
-FEWEST = 30
-"""Answers to learn from; with fewer, nothing is learnt yet."""
-PARTS = 5
-"""The newest of so many parts judges. One in so many of the others is in the fixed set, and one says when to stop."""
-FIXED = 40
-"""Answers of the fixed set, the oldest ones, at most."""
 FEWEST_LIVE, MOST_LIVE = 20, 200
 """Answers with the version in use, and as many without, that say whether it keeps what it promised."""
 NEARBY = 4
@@ -115,10 +110,17 @@ class Learner:
         """The config of the drafter."""
         return self._config
 
+    @property
+    def answers(self) -> int:
+        """Answers that it may learn from."""
+        return len(self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS))
+
     def waiting(self, *, deep: bool = False) -> int:
         """Answers that are newer than the last try, or than the last one that was `deep`."""
         replays = self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS)
-        versions = [one for one in self.versions.all() if one.deep or not deep]
+        # After a server's version all answers are new; one that was not taken is no try to learn.
+        tries = [one for one in self.versions.all() if not one.offered or one.state == "in use"]
+        versions = [one for one in tries if one.deep or not deep]
         seen = set(versions[-1].messages) if versions else set()
         return next((at for at, replay in enumerate(reversed(replays)) if replay.message_id in seen), len(replays))
 
@@ -139,13 +141,11 @@ class Learner:
         begun = time.monotonic()
         if deep:
             self._check_deep()
-        in_use, now = self._in_use()
+        in_use, now = self.in_use()
         lessons = self.lessons(progress, halted, graph=now.graph)
         if len(lessons) < FEWEST:
             raise NothingLearnt(f"{len(lessons)} checked answers to learn from; {FEWEST} are enough")
-        older, judging = lessons[: -(len(lessons) // PARTS)], lessons[-(len(lessons) // PARTS) :]
-        fixed, stopping = older[::PARTS][:FIXED], older[1::PARTS]
-        learnt = [one for at, one in enumerate(older) if at % PARTS > 1]
+        learnt, stopping, judging, fixed = split(lessons)
         # What its graph has learnt from, the next version has too.
         taught = () if in_use is None or not in_use.graph else in_use.messages
         made = self.versions.scratch()
@@ -245,7 +245,7 @@ class Learner:
 
         return [Replayed(one.tokens, one.rounds, partial(self._unpacked, one.memory), one.target) for one in lessons]
 
-    def _in_use(self) -> tuple[Version | None, Drafts]:
+    def in_use(self) -> tuple[Version | None, Drafts]:
         """The version in use, and what drafts. One that cannot be read, or learnt from what is gone, counts as none."""
         version = self.versions.in_use
         if version is None or not self._store.replays.holds(version.messages):

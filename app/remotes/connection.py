@@ -21,6 +21,7 @@ from app.events import Mode, ModeChanged
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, ModeMeter, Verifying
 from app.remotes.offers import Offer
+from app.remotes.origins import note_origin
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model
 from app.remotes.source import Source, SourceFailed, stays_here
 from app.sanitise import sanitise
@@ -276,7 +277,8 @@ class Connection:
         """
         if (offer := self.offer) is None:
             return
-        await fetch_drafter(await self._source.client(), offer.card, shelf, progress=progress)
+        folder = await fetch_drafter(await self._source.client(), offer.card, shelf, progress=progress)
+        await asyncio.to_thread(note_origin, folder, self._source.address)
         self.offer = None
         self._become(None, SourceFailed("the small model has come; connecting again"))
         self._lost.set()

@@ -62,6 +62,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """Checksum of that graph, hex; empty: it is the drafter's own, or it is not kept."""
     messages: tuple[str, ...] = ()
     """Ids of the answers that it learnt from or was judged on."""
+    server: str = ""
+    """Name of the server that taught it; empty: this device did."""
+    offered: str = ""
+    """Digest by which that server offered it, hex."""
 
     @property
     def kept(self) -> bool:
@@ -101,6 +105,11 @@ class Versions:
         """The version that drafts now; None: the drafter as it came."""
         return next((one for one in self.all() if one.state == "in use"), None)
 
+    @property
+    def offered(self) -> set[str]:
+        """Digests of the versions that servers offered and that were judged here, hex."""
+        return {one.offered for one in self.all() if one.offered}
+
     def graph(self, version: Version) -> Path | None:
         """The graph that a version drafts with; None: the drafter's own. Raises `DrafterCorrupt` for a damaged one."""
         if not version.graph_sha256:
@@ -139,7 +148,7 @@ class Versions:
     def publish(self, version: Version, correction: Correction | None, graph: Path | None = None) -> Version:
         """Add a version, and put it in use if it has weights. Its number is given here. Raises `OSError`.
 
-        `graph`: a file in this folder, which becomes the version's own graph. Without one, it drafts with the graph
+        `graph`: a file on this disk, which becomes the version's own graph. Without one, it drafts with the graph
         that `version` names.
         """
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -50,6 +50,7 @@ from remote.protocol import (
 )
 from remote.verifier.detokenizer import Detokenizer
 from remote.verifier.engine import EngineError
+from remote.verifier.holders import EVERYONE
 from remote.verifier.refusals import Overloaded, RoundRefused
 from remote.verifier.sessions import Answer, Sessions
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
@@ -119,15 +120,15 @@ class Completions:
         self._check_model(name)
         return _json(self._model)
 
-    async def answer(self, body: bytes, gone: Callable[[], Awaitable[bool]]) -> Response:
-        """Answer a request. `gone`: true if the client has hung up.
+    async def answer(self, body: bytes, gone: Callable[[], Awaitable[bool]], holder: str = EVERYONE) -> Response:
+        """Answer a request of a holder. `gone`: true if the client has hung up.
 
         Raises `RoundRefused`, and what the turns and the engine raise.
         """
         asked = await to_thread.run_sync(self._asked, body)  # A long prompt takes time to be cut into tokens.
         if self._running >= self._most:
             raise Overloaded(f"{self._running} answers are being written. Try again in a moment.")
-        pieces = self._written(asked, gone)
+        pieces = self._written(asked, gone, holder)
         if asked.request.stream:
             first = await anext(pieces, "")
             events = self._events(asked, first, pieces)
@@ -159,7 +160,9 @@ class Completions:
             yield asked.usage_chunk()
         yield event(DONE.encode())
 
-    async def _written(self, asked: ChatCall, gone: Callable[[], Awaitable[bool]]) -> AsyncGenerator[str, None]:
+    async def _written(
+        self, asked: ChatCall, gone: Callable[[], Awaitable[bool]], holder: str
+    ) -> AsyncGenerator[str, None]:
         """The answer's text, one piece for each of the verifier's rounds. Afterwards `asked` tells how it ended."""
         request, name = asked.request, secrets.token_urlsafe(16)
         frames = self._sessions.stream(
@@ -171,7 +174,8 @@ class Completions:
                 append=pack_tokens(asked.prompt),
                 most=request.max_completion_tokens or request.max_tokens or self._card.limits.max_tokens,
                 sampling=_sampling(request),
-            )
+            ),
+            holder,
         )
         self._running += 1
         try:

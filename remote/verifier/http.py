@@ -41,9 +41,11 @@ from remote.protocol import (
 from remote.verifier.completions import Completions
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import BrokenTarget, Engine, EngineError
+from remote.verifier.holders import EVERYONE, Tokens, holder_of
+from remote.verifier.learning.learning import Learning
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import RoundRefused, UnknownPrefix
-from remote.verifier.security import BearerAuth, check_token
+from remote.verifier.security import BearerAuth
 from remote.verifier.sessions import Answer, Sessions
 from remote.verifier.stream_response import STREAM_HEADERS, Cut, Streamed
 from remote.verifier.turns import Turns
@@ -75,7 +77,7 @@ def create_app(
     engine: Engine,
     card: Card,
     *,
-    token: str | None = None,
+    tokens: Tokens | None = None,
     hosts: Collection[str] = (),
     max_sessions: int = MAX_SESSIONS,
     max_cached_bytes: int = MAX_CACHED_BYTES,
@@ -83,16 +85,15 @@ def create_app(
     own: OwnDrafter | None = None,
     text: ChatText | None = None,
     deliveries: Deliveries | None = None,
+    learning: Learning | None = None,
 ) -> Starlette:
     """The service as an ASGI app.
 
     `hosts`: names that it answers to besides localhost, if there is no token. `max_sessions`, `max_cached_bytes`: most
     sessions, and most bytes of keys and values in all of them. `max_waiting`: most answers that wait for their first
     frame; others get `busy`. `own` drafts in streams; without it each round of a stream yields one token. `text` serves
-    chat completions to other clients. `deliveries`: the drafter that devices may fetch.
+    chat completions to other clients. `deliveries`: the drafters that devices may fetch. `learning`: from the answers.
     """
-    if token is not None:
-        check_token(token)
     card = msgspec.structs.replace(card, drafts=own is not None)
     sessions = Sessions(
         engine,
@@ -101,8 +102,9 @@ def create_app(
         max_sessions=max_sessions,
         max_bytes=max_cached_bytes,
         own=own,
+        learning=learning,
     )
-    service = Service(sessions, card, max_waiting)
+    service = Service(sessions, card, max_waiting, deliveries)
     spoken = [] if text is None else _chat_routes(Completions(sessions, card, text, service.turns))
     return Starlette(
         routes=[
@@ -115,7 +117,7 @@ def create_app(
             Route("/healthz", service.health),
             Route("/metrics", service.metrics),
         ],
-        middleware=[Middleware(BearerAuth, token=token, hosts=hosts)],
+        middleware=[Middleware(BearerAuth, tokens=tokens, hosts=hosts)],
         exception_handlers={
             HTTPException: _http_error,
             RoundRefused: service.refuse,
@@ -130,7 +132,8 @@ def create_app(
 
 def _chat_routes(completions: Completions) -> list[Route]:
     async def chat(request: Request) -> Response:
-        return await completions.answer(await _read(request, completions.max_body_bytes), request.is_disconnected)
+        body = await _read(request, completions.max_body_bytes)
+        return await completions.answer(body, request.is_disconnected, holder_of(request))
 
     async def models(request: Request) -> Response:
         return completions.models()
@@ -148,26 +151,32 @@ def _chat_routes(completions: Completions) -> list[Route]:
 class Service:
     """The endpoints. Only the engine's thread touches `sessions`, except for its counters."""
 
-    def __init__(self, sessions: Sessions, card: Card, max_waiting: int) -> None:
-        self.sessions, self._card = sessions, card
-        self.turns = Turns(max_waiting)
+    def __init__(self, sessions: Sessions, card: Card, max_waiting: int, deliveries: Deliveries | None = None) -> None:
+        self.sessions, self._card, self._deliveries = sessions, card, deliveries
+        self.turns = Turns(max_waiting, None if sessions.learning is None else sessions.learning.quiet)
         self.refused = 0
         """Number of 503 answers."""
 
     async def card(self, request: Request) -> Response:
-        return _message(self._card)
+        card = self._card
+        if self._deliveries is not None and card.drafter is not None:
+            offer = self._deliveries.offer(holder_of(request), card.drafter)
+            card = msgspec.structs.replace(card, drafter=offer)
+        return _message(card)
 
     async def rounds(self, request: Request) -> Response:
         body = await _read(request, self._card.limits.max_body_bytes)
         arrived = time.monotonic()
-        message = decode(body, Round)
-        return await self._answer(request, message.session, self.sessions.round(message), arrived)
+        message, holder = decode(body, Round), holder_of(request)
+        message = msgspec.structs.replace(message, session=_name(holder, message.session))
+        return await self._answer(request, message.session, self.sessions.round(message, holder), arrived)
 
     async def streams(self, request: Request) -> Response:
         body = await _read(request, self._card.limits.max_body_bytes)
         arrived = time.monotonic()
-        message = decode(body, Stream)
-        return await self._answer(request, message.session, self.sessions.stream(message), arrived)
+        message, holder = decode(body, Stream), holder_of(request)
+        message = msgspec.structs.replace(message, session=_name(holder, message.session))
+        return await self._answer(request, message.session, self.sessions.stream(message, holder), arrived)
 
     async def _answer(self, request: Request, name: str, frames: Answer, arrived: float) -> Response:
         first = await self.turns.first(name, frames, request.is_disconnected)
@@ -183,7 +192,7 @@ class Service:
         return Streamed(body(), lambda: self.turns.close(name, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
     async def drop(self, request: Request) -> Response:
-        name = request.path_params["name"]
+        name = _name(holder_of(request), request.path_params["name"])
         if await self.turns.take(name, lambda: self.sessions.drop(name)):
             return Response(status_code=204)
         return _error(request, "not_found", "There is no such session; it may have been dropped before.")
@@ -221,6 +230,11 @@ class Service:
             return _message(error.conflict, 409)
         self.refused += STATUS[error.code] == 503
         return _error(request, error.code, str(error), retry=error.retry)
+
+
+def _name(holder: str, session: str) -> str:
+    """The name of a holder's session: nobody goes on with that of another."""
+    return session if holder == EVERYONE else f"{holder}/{session}"
 
 
 def _timed(frame: Frame | None, seconds: float) -> Frame | None:

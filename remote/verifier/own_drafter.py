@@ -5,9 +5,11 @@ This drafter gets the target's memory as a device would, so both draft in the sa
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from drafter.calibration import Calibration
 from drafter.cost import CostMeter
@@ -33,11 +35,30 @@ class OwnDrafter:
             raise UnfitDrafter(f"The drafter knows {sizes}. Serve its own target, or leave the drafter out.")
         self.drafter = drafter
         self.costs = CostMeter()
-        self.calibrations = {greedy: Calibration() for greedy in (True, False)}
+        self.calibrations = _calibrations()
+
+    def twin(self) -> OwnDrafter:
+        """One more, which drafts with the same graph until it becomes another (`become`)."""
+        twin = copy.copy(self)
+        twin.drafter, twin.calibrations = self.drafter.twin(), _calibrations()
+        return twin
+
+    def become(self, graph: Path | None, number: int) -> None:
+        """Draft with a graph that learnt from the next step on, in all sessions; None: with the drafter's own.
+
+        It is loaded first, which takes a moment, and then changed at once. Raises `DrafterCorrupt`.
+        """
+        self.drafter.correct(None, number, graph)
+        self.calibrations = _calibrations()
 
     def drafts(self) -> OwnDrafts:
         """A drafter state for one session."""
         return OwnDrafts(self)
+
+
+def _calibrations() -> dict[bool, Calibration]:
+    """Fresh ones, by whether the target chooses greedily."""
+    return {greedy: Calibration() for greedy in (True, False)}
 
 
 class OwnDrafts:

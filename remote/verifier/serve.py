@@ -31,7 +31,9 @@ from remote.verifier.connections import BURST, MAX_CONNECTIONS, Listener, Server
 from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import Engine
+from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
+from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.security import check_binding, is_loopback
 from remote.verifier.start_errors import BadCertificate, CannotBind, NoMemory
@@ -94,7 +96,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     quantize: Literal["int8", "int4"] | None = None,
-    token: str | None = None,
+    tokens: Tokens | None = None,
     hosts: Collection[str] = (),
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
@@ -104,6 +106,7 @@ def serve(
     max_waiting: int = MAX_WAITING,
     max_connections: int = MAX_CONNECTIONS,
     max_cached_bytes: int | None = None,
+    teaching: Teaching | None = None,
 ) -> None:
     """Serve a target until SIGINT or SIGTERM. Port 0 takes a free one.
 
@@ -111,13 +114,14 @@ def serve(
     found again later; None: it is served without a drafter.
     `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: most answers that
     wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
-    that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. Raises what `START_ERRORS` names.
+    that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`: how
+    the drafter learns from what is answered; None: nothing is kept. Raises what `START_ERRORS` names.
     """
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
-    check_binding(host, token)
+    check_binding(host, tokens)
     _check_certificate(tls_cert, tls_key)
-    if token is not None and tls_cert is None and not is_loopback(host):
+    if tokens is not None and tls_cert is None and not is_loopback(host):
         _say(
             f"warning: on {host} the token and all text cross the network unencrypted. Add --tls-cert and --tls-key, "
             "or listen on 127.0.0.1 behind a proxy that speaks TLS."
@@ -140,17 +144,18 @@ def serve(
                 own = OwnDrafter(Drafter.load(drafter), engine)
         budget = cache_bytes(engine.device) if max_cached_bytes is None else max_cached_bytes
         served = _fitting(target, engine, own, max_tokens, budget)
+        learning = None if teaching is None else _learning(teaching, drafter, own, tokens)
         deliveries = None
         if own is not None and drafter is not None and own.drafter.prompt is None:
             # A prompt recipe reads a database, and devices open none that a server sends.
             offered = delivery(drafter)
             offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence_of(model))
-            served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered)
+            served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered, learning)
             _say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
         app = create_app(
             engine,
             served,
-            token=token,
+            tokens=tokens,
             hosts=hosts,
             max_sessions=max_sessions,
             max_cached_bytes=budget,
@@ -158,6 +163,7 @@ def serve(
             own=own,
             text=target.text,
             deliveries=deliveries,
+            learning=learning,
         )
         config = connection_config(
             app,
@@ -170,7 +176,7 @@ def serve(
         config.load()
         name = f"[{host}]" if ":" in host else host
         url = f"{'https' if config.is_ssl else 'http'}://{name}:{listener.getsockname()[1]}"
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt), contextlib.nullcontext() if learning is None else learning:
             Server(config, lambda: print(f"outrider server ready at {url}", flush=True)).run(sockets=[listener])
 
 
@@ -204,6 +210,29 @@ def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None
         return None, target
     _say(f"the drafter: {made}")
     return folder, target
+
+
+def _learning(
+    teaching: Teaching, drafter: Path | None, own: OwnDrafter | None, tokens: Tokens | None
+) -> Learning | None:
+    """What learns, or None where nobody can learn; it is said which, and why."""
+    holders = frozenset({EVERYONE}) if tokens is None else tokens.holders
+    if own is None or drafter is None:
+        _say("nothing is learnt: there is no drafter")
+    elif (why := cannot_learn(own.drafter.config)) is not None:
+        _say(f"nothing is learnt: {why}")
+    elif teaching.shared and len(holders) < teaching.holders:
+        known = "there is no token file" if tokens is None else f"the token file knows {len(holders)}"
+        _say(f"nothing is learnt: a shared drafter needs {teaching.holders} token holders, and {known}")
+    else:
+        try:
+            learning = Learning(teaching, drafter, own.drafter.config, own, holders)
+        except OSError as error:
+            _say(f"nothing is learnt: {error}")
+            return None
+        _say(f"it learns from what is answered, {learning}. The answers stay in memory, and go when the server stops")
+        return learning
+    return None
 
 
 def _say(sentence: str) -> None:

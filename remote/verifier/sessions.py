@@ -33,6 +33,8 @@ from remote.protocol import (
 )
 from remote.verifier.acceptance import at_most, chooser, walk
 from remote.verifier.engine import Engine, TargetContext, UnknownToken
+from remote.verifier.holders import EVERYONE
+from remote.verifier.learning.learning import Learning
 from remote.verifier.likeliest import likeliest
 from remote.verifier.own_drafter import BOUNDS, OwnDrafter, OwnDrafts
 from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
@@ -88,19 +90,21 @@ class Sessions:
         max_sessions: int,
         max_bytes: int,
         own: OwnDrafter | None = None,
+        learning: Learning | None = None,
     ) -> None:
         """`own` makes the drafts of streams, with the drafter that the engine's memory is for.
 
-        Without it they have none.
+        Without it they have none. `learning`: the drafter learns from what is answered here.
         """
         self.engine, self.limits, self.stop_tokens, self.own = engine, limits, stop_tokens, own
+        self.learning = learning
         self.table = Table(engine.bytes_per_token, max_sessions=max_sessions, max_bytes=max_bytes)
         self.counters = Counters()
 
-    def round(self, message: Round) -> Answer:
+    def round(self, message: Round, holder: str = EVERYONE) -> Answer:
         """Append, verify and commit, then send memory. The memory ends early if its tokens are gone.
 
-        Raises `RoundRefused`, or `EngineError` if the target itself fails.
+        `holder`: whose round it is. Raises `RoundRefused`, or `EngineError` if the target itself fails.
         """
         session = self.table.get(message.session)
         if session is not None and session.last is not None and message.round == session.number:
@@ -110,7 +114,7 @@ class Sessions:
             tree = self._tree(message)
             session, append, room = self._opened(message, len(tree))
             with session.held():
-                epoch = self._append(session, message, append)
+                epoch = self._append(session, message, append, holder)
                 yield from self._read(session, message.session, epoch)
                 session.last = self._judged(session, message, tree, room)
                 session.number = message.round
@@ -121,23 +125,23 @@ class Sessions:
             for start, end in reply.spans:
                 if session.context.rewinds != reply.rewinds:
                     return
-                frame = self._frame(session.context, start, end)
+                frame = self._frame(session, start, end)
                 self.counters.memory_tokens += frame.count
                 yield frame
             if reply.likeliest is not None:
                 yield reply.likeliest
 
-    def stream(self, message: Stream) -> Answer:
+    def stream(self, message: Stream, holder: str = EVERYONE) -> Answer:
         """Append, then draft, verify and commit round by round until the answer is complete.
 
         It ends early, and silently, if a newer round or stream has changed the session. Raises `RoundRefused` before
         the first frame, and `Dropped` after it if the session was dropped or memory is full. Raises any `EngineError`.
         """
-        own = self.own if message.draft else None
+        own = self._drafter(holder) if message.draft else None
         nodes = BOUNDS.nodes if own is not None else 0
-        session, append, room = self._opened(message, nodes + min(message.most, STREAM_ROWS), drafting=own is not None)
+        session, append, room = self._opened(message, nodes + min(message.most, STREAM_ROWS), own)
         with session.held():
-            epoch = self._append(session, message, append)
+            epoch = self._append(session, message, append, holder)
             session.number, session.last = message.round, None
             self.counters.streams += 1
             yield from self._read(session, message.session, epoch)
@@ -160,7 +164,8 @@ class Sessions:
             if drafts is not None:
                 drafts.follow(context.tokens)
                 tree = drafts.draft(greedy)
-            verified = self._verify(session, tree, message, end - len(context.tokens), rejected=0)
+            remembered = None if drafts is None else drafts.remembered
+            verified = self._verify(session, tree, message, end - len(context.tokens), remembered, rejected=0)
             if drafts is not None:
                 drafts.judged(tree, verified.accepted, verified.bonus, greedy, pending)
                 drafts.follow(context.tokens)
@@ -176,7 +181,7 @@ class Sessions:
             for start, stop, sent in self._stream_spans(context, memory_from, drafts):
                 if not self._stands(session, message.session, epoch):
                     return
-                frame = self._frame(context, start, stop)
+                frame = self._frame(session, start, stop)
                 if drafts is not None:
                     drafts.remember(start, frame.count, frame.data)
                 self.counters.memory_tokens += frame.count if sent else 0
@@ -187,6 +192,7 @@ class Sessions:
             if verified.likeliest is not None:
                 yield verified.likeliest
             if finished or length >= end:
+                self._ended(session)
                 yield from owed
                 return
             if owed:
@@ -235,10 +241,12 @@ class Sessions:
             raise Dropped("the session was dropped while it ran; ask again, and it begins anew")
         return session.epoch == epoch
 
-    def _opened(self, message: Round | Stream, more: int, *, drafting: bool = False) -> tuple[Session, list[int], int]:
+    def _opened(
+        self, message: Round | Stream, more: int, own: OwnDrafter | None = None
+    ) -> tuple[Session, list[int], int]:
         """The session that a message continues, the tokens to append, and how many more it may hold after them.
 
-        `more`: rows to reserve beside these tokens. `drafting`: the verifier drafts by itself.
+        `more`: rows to reserve beside these tokens. `own`: what the verifier drafts with.
         """
         session = self.table.get(message.session)
         if session is not None and message.round <= session.number:
@@ -254,14 +262,14 @@ class Sessions:
             raise BadRound("a round needs at least one committed token to go on from")
         if room < 1:
             raise TooLong(f"{length} tokens leave no room for an answer; a session holds {self.limits.max_tokens}")
-        if drafting and self.own is not None:
-            known.drafts = known.drafts or self.own.drafts()
+        if own is not None:
+            known.drafts = known.drafts or own.drafts()
         self.table.admit(message.session, known, length + min(more, room + BOUNDS.nodes))
         return known, append, room
 
     def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> RoundResult:
         context = session.context
-        verified = self._verify(session, tree, message, room, rejected=MOST_REJECTED)
+        verified = self._verify(session, tree, message, room, message.memory_from, rejected=MOST_REJECTED)
         verdict = Verdict(
             round=message.round,
             accepted=verified.accepted,
@@ -271,12 +279,17 @@ class Sessions:
             finished=self._finished(context),
             server_seconds=0.0,
         )
+        if verdict.finished:
+            self._ended(session)
         spans = _spans(message.memory_from, context.computed) if self.engine.encoder is not None else ()
         self.counters.rounds += 1
         return RoundResult(verdict, spans, verified.likeliest, context.rewinds)
 
-    def _append(self, session: Session, message: Round | Stream, append: list[int]) -> int:
+    def _append(self, session: Session, message: Round | Stream, append: list[int], holder: str) -> int:
         """Append the tokens and return the session's new epoch."""
+        if self.learning is not None:
+            session.trail = session.trail or self.learning.recorder.began(holder)
+            self.learning.recorder.went_on(session.trail, session.context.tokens, message.base, append)
         session.epoch += 1
         self.counters.prompt_tokens += len(append)
         session.context.assign(message.base, append)
@@ -288,9 +301,19 @@ class Sessions:
         return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens
 
     def _verify(
-        self, session: Session, tree: DraftTree, message: Round | Stream, room: int, *, rejected: int
+        self,
+        session: Session,
+        tree: DraftTree,
+        message: Round | Stream,
+        room: int,
+        remembered: int | None,
+        *,
+        rejected: int,
     ) -> Verified:
-        """Verify and commit at most `room` tokens. `rejected`: nodes whose distributions may be told, at most."""
+        """Verify and commit at most `room` tokens. `rejected`: nodes whose distributions may be told, at most.
+
+        `remembered`: the first so many tokens had their memory where the tree was drafted; None: nobody drafts.
+        """
         context, before = session.context, len(session.context.tokens)
         shallow, nodes = at_most(tree, room - 1)
         logits = self.engine.verify(context, shallow)
@@ -302,6 +325,8 @@ class Sessions:
         self.counters.drafted_nodes += len(tree)
         self.counters.accepted_nodes += len(result.accepted)
         self.counters.new_tokens += len(new)
+        if session.trail is not None and self.learning is not None and remembered is not None:
+            self.learning.recorder.gained(session.trail, before, remembered, logits, shallow, result.accepted, len(new))
         said = None
         if message.likeliest:
             # At once: logits that wait for another turn would be memory that nobody counts.
@@ -311,13 +336,25 @@ class Sessions:
             said = Likeliest.pack(before, len(new), nodes[others].tolist(), *told)
         return Verified(tuple(int(nodes[node]) for node in result.accepted), result.bonus, new, said)
 
-    def _frame(self, context: TargetContext, start: int, end: int) -> Memory:
+    def _frame(self, session: Session, start: int, end: int) -> Memory:
         assert self.engine.encoder is not None
-        data = self.engine.memory(context, start, end)
+        data = self.engine.memory(session.context, start, end)
+        if session.trail is not None and self.learning is not None:
+            self.learning.recorder.remembered(session.trail, start, end - start, data)
         return Memory(digest=self.engine.encoder.digest, start=start, count=end - start, data=data)
+
+    def _drafter(self, holder: str) -> OwnDrafter | None:
+        """What drafts in the streams of a holder."""
+        return self.own if self.learning is None else self.learning.drafter(holder)
+
+    def _ended(self, session: Session) -> None:
+        if session.trail is not None and self.learning is not None:
+            self.learning.recorder.ended(session.trail, session.context.tokens)
 
     def drop(self, name: str) -> bool:
         """Forget a session. Returns False if there is none of that name."""
+        if (session := self.table.get(name)) is not None:
+            self._ended(session)
         return self.table.drop(name)
 
     def _tokens(self, message: Round | Stream) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drafter.config import DrafterError
 from remote.verifier.engine import EngineError
-from remote.verifier.security import SecurityError
+from remote.verifier.holders import SecurityError
 
 
 class ServeError(Exception):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from remote.protocol import Conflict, Likeliest, RunningDigest, Verdict
 from remote.verifier.engine import TargetContext, slab_rows
+from remote.verifier.learning.trail import Trail
 from remote.verifier.own_drafter import OwnDrafts
 from remote.verifier.refusals import Overloaded, TooLong
 
@@ -44,6 +45,8 @@ class Session:
     """The result of the last round. None after a stream."""
     drafts: OwnDrafts | None = None
     """The verifier's own drafts. None if it has made none here."""
+    trail: Trail | None = None
+    """What it leaves to learn from. None: nobody learns."""
     running: int = 0
     """Rounds and streams that are running."""
     reserved: int = 0

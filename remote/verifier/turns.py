@@ -10,6 +10,7 @@ import inspect
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import nullcontext
 from typing import TypeVar
 
 import anyio
@@ -17,6 +18,7 @@ from anyio import to_thread
 from starlette.requests import ClientDisconnect
 
 from remote.protocol import Frame
+from remote.verifier.learning.quiet import Quiet
 from remote.verifier.refusals import Overloaded
 from remote.verifier.sessions import Answer
 
@@ -27,8 +29,10 @@ END = object()
 class Turns:
     """Belongs to the event loop. At most `max_waiting` answers wait for their first frame; others are refused."""
 
-    def __init__(self, max_waiting: int) -> None:
+    def __init__(self, max_waiting: int, quiet: Quiet | None = None) -> None:
+        """`quiet`: is told when the engine is wanted."""
         self.max_waiting = max_waiting
+        self._quiet = quiet
         self.waiting = 0
         """Answers without a first frame."""
         self.seconds = 0.0
@@ -42,11 +46,12 @@ class Turns:
 
         A call that has begun runs to its end, even if nobody waits for it any more.
         """
-        await self._wait(name)
-        try:
-            return await to_thread.run_sync(self._timed, call, limiter=self._thread)
-        finally:
-            self._pass_on()
+        with nullcontext() if self._quiet is None else self._quiet.kept_waiting():
+            await self._wait(name)
+            try:
+                return await to_thread.run_sync(self._timed, call, limiter=self._thread)
+            finally:
+                self._pass_on()
 
     async def first(self, name: str, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> Frame | None:
         """The first frame, after as many turns as it takes. None if there is none.

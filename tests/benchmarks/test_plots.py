@@ -204,6 +204,16 @@ DOCUMENTS = {
         "start": {"nobody learns": SPREAD},
         "change": {"another graph": {"p50": 9.5, "p95": 10.0, "most": 12.5}},
     },
+    "server_learning": {
+        "machine": MACHINE,
+        "requests": 96,
+        "held_out": 16,
+        "rounds": [{"way": "nobody learns", "count": 9, "p50_ms": 4.5, "p95_ms": 9.25, "most_ms": 12.0}],
+        "tau": {"before": 3.0, "after": 3.5},
+        "published": {"before": 2.0, "after": 2.5, "low": 0.125, "high": 0.25},
+        "quiet_seconds_until_published": 60.0,
+        "change": {"rounds": 90, "most_ms": 31.0},
+    },
     "born": {
         "machine": MACHINE,
         "rows": [
@@ -466,6 +476,10 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
                 "| nobody learns | 0.25 s (95 %: 0.50) | 0.25 s (95 %: 0.50) | 0.25 s (95 %: 0.50) |",
                 "another graph 9.5 ms (most 12.5)",
             ],
+        ),
+        (
+            "server_learning",
+            ["| nobody learns | 4.5 ms | 9.2 ms | 12 ms | 9 |", "of 90 rounds around the change took 31 ms"],
         ),
         ("born", ["| deep, 24 layers | born | 6.2 MB | 4, nbits4 | 50 s | 3.25 | 75.0% | 50.0% |", "| trained |"]),
         ("first_use", ["| `outrider drafter fetch mine` | 2.5 s | 6.25 MB |"]),

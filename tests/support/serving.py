@@ -19,18 +19,36 @@ class VerifierProcess:
     """`outrider serve` with a tiny pair. The port stays the same after a restart.
 
     `prefix`: a command that runs it, for instance in another network namespace. `token_file`: the token that clients
-    must send if `host` is not loopback.
+    must send if `host` is not loopback. `options`: more of them. `home`: the program's own folders. `said`: a file for
+    what it says on stderr.
     """
 
     def __init__(
-        self, pair: Path, *, host: str = "127.0.0.1", prefix: Sequence[str] = (), token_file: Path | None = None
+        self,
+        pair: Path,
+        *,
+        host: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
+        token_file: Path | None = None,
+        options: Sequence[str] = (),
+        home: Path | None = None,
+        said: Path | None = None,
     ) -> None:
         self._pair = pair
         self._host = host
         self._prefix = prefix
         self._token_file = token_file
+        self._options = options
+        self._environment = os.environ | ({} if home is None else {"OUTRIDER_HOME": str(home)})
+        self._said = said
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def id(self) -> int:
+        """Its process id."""
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def url(self) -> str:
@@ -42,10 +60,12 @@ class VerifierProcess:
         command += ["--host", self._host, "--port", str(self.port), "--allow-host", "verifier.example"]
         command += ["--model", str(self._pair / "target"), "--drafter", str(self._pair / "drafter")]
         command += [] if self._token_file is None else ["--token-file", str(self._token_file)]
+        command += self._options
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, cwd=REPOSITORY
-        )
+        with open(self._said or os.devnull, "ab") as said:
+            self._process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=said, text=True, cwd=REPOSITORY, env=self._environment
+            )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         found = re.search(r":(\d+)$", line.strip())

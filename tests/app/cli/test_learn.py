@@ -14,17 +14,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 
 from app.cli.learn import on_battery
-from drafter.config import FLOAT, GRAPH, read_config, write_config
+from drafter.config import GRAPH, read_config
 from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from drafter.training.pipeline import requantise
 from storage import Store
 from storage.owner import try_lock
 from tests.support.commands import Outrider, runner
+from tests.support.learnable import distinct_norms
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY, VerifierProcess
 
@@ -111,17 +110,6 @@ def test_the_layers_of_a_drafter_learn_too(
     newest = versions.all()[-1]
     assert not newest.deep and set(used.messages) < set(newest.messages), "its graph has learnt from these too"
     assert newest.state == "not better" or newest.graph == used.number
-
-
-def distinct_norms(drafter: Path) -> None:
-    """Give each norm of a drafter other numbers: the exporter keeps equal weights once."""
-    weights = load_file(drafter / FLOAT)
-    torch.manual_seed(5)
-    for name, weight in weights.items():
-        if "norm" in name:
-            weights[name] = weight + 0.1 * torch.randn(weight.shape).to(weight.dtype)
-    save_file(weights, drafter / FLOAT)
-    write_config(drafter, read_config(drafter))
 
 
 def test_a_version_is_taken_back(outrider: Outrider, home: Path, tiny_pair: Path) -> None:

@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from remote import VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from remote.verifier.engine import Engine
+from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.serve import card
 from remote.verifier.target import Target, load_target
@@ -219,7 +220,7 @@ async def test_errors_have_openais_shape(client: httpx.AsyncClient, name: str) -
 
 
 async def test_paths_methods_and_tokens_too(target: Target, engine: Engine) -> None:
-    async with connected(app(target, engine, token=TOKEN)) as client:
+    async with connected(app(target, engine, tokens=Tokens.one(TOKEN))) as client:
         for call in (client.get("/v1/models"), client.post(CHAT, json=body())):
             refused = await call
             assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")

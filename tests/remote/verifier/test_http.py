@@ -33,6 +33,7 @@ from remote.protocol import (
 )
 from remote.verifier.connections import Server, config
 from remote.verifier.engine import Engine
+from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from tests.remote.verifier.tiny import VOCABULARY, generated
 
@@ -185,7 +186,7 @@ async def test_sessions_can_be_dropped(target: Engine, card: Card) -> None:
 
 
 async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> None:
-    app = create_app(target, card, token=TOKEN)
+    app = create_app(target, card, tokens=Tokens.one(TOKEN))
     for shown in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": f"Basic {TOKEN}"}):
         async with connected(app, **shown) as client:
             for method, path in (

@@ -8,10 +8,9 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from remote.protocol import Card, Error, decode
-from remote.verifier.engine import Engine
-from remote.verifier.http import create_app
-from remote.verifier.security import BadToken, BearerAuth, Unprotected, check_binding, is_loopback, read_token
+from remote.protocol import Error, decode
+from remote.verifier.holders import EVERYONE, BadToken, Tokens, holder_of, read_tokens
+from remote.verifier.security import BearerAuth, Unprotected, check_binding, is_loopback
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "[::1]", "localhost"])
@@ -24,13 +23,13 @@ def test_loopback_needs_no_token(host: str) -> None:
 def test_other_addresses_need_one(host: str) -> None:
     with pytest.raises(Unprotected, match="--token-file"):
         check_binding(host, None)
-    check_binding(host, "a" * 16)
+    check_binding(host, Tokens.one("a" * 16))
 
 
 def test_a_token_is_read_without_its_newline(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("0123456789abcdef\n")
-    assert read_token(file) == "0123456789abcdef"
+    assert read_tokens(file).holder("0123456789abcdef") == EVERYONE
 
 
 @pytest.mark.parametrize("text", ["", "short", "sixteen but with spaces", "ünïcödé-in-a-token"])
@@ -38,9 +37,9 @@ def test_weak_tokens_are_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "token"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(BadToken, match="token"):
-        read_token(file)
+        read_tokens(file)
     with pytest.raises(BadToken, match="cannot be read"):
-        read_token(tmp_path / "none")
+        read_tokens(tmp_path / "none")
 
 
 TOKEN = "0123456789abcdef-XYZ"
@@ -48,7 +47,7 @@ TOKEN = "0123456789abcdef-XYZ"
 
 async def status(token: str | None, **headers: str) -> tuple[int, bytes]:
     inner = Starlette(routes=[Route("/v1/card", lambda request: PlainTextResponse("the card"))])
-    transport = httpx.ASGITransport(BearerAuth(inner, token, ["Verifier.example"]))
+    transport = httpx.ASGITransport(BearerAuth(inner, token and Tokens.one(token), ["Verifier.example"]))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         reply = await client.get("/v1/card", headers=headers)
         return reply.status_code, reply.content
@@ -85,12 +84,41 @@ async def test_the_whole_token_opens() -> None:
 
 
 @pytest.mark.parametrize("token", ["", " ", "short", "0123456789abcde", "0123456789 abcdef", "\n" * 20])
-def test_no_service_is_made_with_a_token_that_guards_nothing(target: Engine, card: Card, token: str) -> None:
+def test_a_token_that_guards_nothing_is_refused(token: str) -> None:
     with pytest.raises(BadToken):
-        create_app(target, card, token=token)
-    for host in ("127.0.0.1", "0.0.0.0"):
-        with pytest.raises(BadToken):
-            check_binding(host, token)
+        Tokens.one(token)
+    with pytest.raises(BadToken):
+        Tokens([("anna", TOKEN), ("bert", token)])
+
+
+def test_each_holder_is_known_by_each_of_their_tokens(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    lines = [f"anna {TOKEN}-a", "", f"  bert\t{TOKEN}-b ", f"anna {TOKEN}-new", f"{TOKEN}-c", f"{TOKEN}-d"]
+    file.write_text("\n".join(lines) + "\n")
+    tokens = read_tokens(file)
+    found = [tokens.holder(f"{TOKEN}-{ending}") for ending in ("a", "b", "new", "c", "d", "e")]
+    assert found[:3] == ["anna", "bert", "anna"] and found[-1] is None
+    assert tokens.holders == {"anna", "bert", found[3], found[4]} and len(tokens.holders) == 4
+    assert TOKEN not in repr(vars(tokens)), "only hashes are kept"
+    assert read_tokens(file).holder(f"{TOKEN}-c") == found[3], "the same after a restart"
+
+
+@pytest.mark.parametrize(
+    "line", [f"anna bert {TOKEN}", f"../anna {TOKEN}", f"anna/b {TOKEN}", f".anna {TOKEN}", "anna"]
+)
+def test_a_line_that_is_no_token_with_a_name_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "tokens").write_text(f"{TOKEN}\n{line}\n")
+    with pytest.raises(BadToken, match="token"):
+        read_tokens(tmp_path / "tokens")
+
+
+async def test_a_request_bears_the_name_of_its_holder() -> None:
+    inner = Starlette(routes=[Route("/v1/card", lambda request: PlainTextResponse(holder_of(request)))])
+    transport = httpx.ASGITransport(BearerAuth(inner, Tokens([("anna", TOKEN), ("bert", TOKEN[::-1])])))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        for holder, token in (("anna", TOKEN), ("bert", TOKEN[::-1])):
+            reply = await client.get("/v1/card", headers={"Authorization": f"Bearer {token}"})
+            assert reply.text == holder
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from drafter.model import save_weights
 from drafter.tree import DraftTree
 from remote.protocol import Card, Limits, decode
 from remote.verifier.engine import Engine, UnfitDrafter
+from remote.verifier.holders import Tokens
 from remote.verifier.security import Unprotected
 from remote.verifier.serve import _bind, card, serve
 from remote.verifier.start_errors import BadCertificate, CannotBind, CorruptWeights, MissingTokenizer, UnknownModel
@@ -144,7 +145,7 @@ def test_what_cannot_be_served_is_told_before_loading(saved: Path, tmp_path: Pat
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(CannotBind, match="Choose another"):
         serve(str(saved), port=taken.getsockname()[1])
     with pytest.raises(CannotBind):
-        serve(str(saved), host="no.such.host.invalid", token="0123456789abcdef")
+        serve(str(saved), host="no.such.host.invalid", tokens=Tokens.one("0123456789abcdef"))
     (tmp_path / "cert.pem").write_text("no certificate")
     with pytest.raises(BadCertificate, match=r"cert\.pem"):
         serve(str(saved), tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem")

@@ -1,0 +1,90 @@
+"""`outrider drafter fetch`: the small model of a server, or a newer version of it."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from app.cli.fetched import PATIENCE_SECONDS, places, shown_progress
+from app.cli.learn import alone
+from app.cli.newer import take, tell
+from app.config import Folders, Settings
+from app.drafting.learning import Learner, NothingLearnt
+from app.exits import FAILED, OK, UNREACHABLE, complain
+from app.remotes.last_seen import LastSeen
+from app.remotes.origins import note_origin
+from app.remotes.source import Source, SourceFailed
+from app.sanitise import sanitise
+from drafter.config import DrafterError, read_config
+from drafter.delivery import delivery
+from remote import LinkDown, RemoteError, VerifierClient
+from remote.delivery import fetch_drafter
+from remote.protocol import Card
+from storage import Store
+
+
+async def fetch(source: Source | None, settings: Settings, folders: Folders) -> int:
+    """Fetch the small model that the server at `source` offers, and print its folder. Returns the exit code.
+
+    Where an older version of it is here, the newer one is judged on this device's answers, and used if it is better.
+    """
+    if source is None or source.address is None:
+        complain("No server was named, and the bundled model has its small model already: give a NAME or an address.")
+        return FAILED
+    try:
+        client = await source.client()
+        card = await client.card(PATIENCE_SECONDS)
+        here = _here(card, settings, folders)
+        if here is not None:
+            return await _newer(client, card, here, settings, folders, source)
+        size = 0 if card.drafter is None else card.drafter.size
+        with shown_progress(size) as progress:
+            folder = await fetch_drafter(client, card, folders.fetched, progress=progress)
+        note_origin(folder, source.address)
+        if card.memory is not None:  # The first question there is already read with its tokens.
+            LastSeen(folders.servers).note(source.address, card.memory.digest)
+    except (RemoteError, SourceFailed) as error:
+        complain(sanitise(str(error)))
+        return UNREACHABLE if isinstance(error, LinkDown) else FAILED
+    finally:
+        await source.close()
+    print(folder)
+    return OK
+
+
+def _here(card: Card, settings: Settings, folders: Folders) -> Path | None:
+    """The small model on this device of which `card` offers a version; None: there is none."""
+    memory = None if card.memory is None or card.drafter is None else card.memory.digest.hex()
+    for place in places(settings, folders):
+        with contextlib.suppress(DrafterError):
+            if read_config(place).memory == memory:
+                return place
+    return None
+
+
+async def _newer(
+    client: VerifierClient, card: Card, here: Path, settings: Settings, folders: Folders, source: Source
+) -> int:
+    """Take the version that `card` offers, if it is another one than `here` and better. Returns the exit code."""
+    assert card.drafter is not None
+    if here.parent == folders.fetched:
+        note_origin(here, source.address)
+    if delivery(here).digest == card.drafter.digest:
+        print(here)
+        return OK
+    if not settings.learn:
+        complain("It is a newer version of what is here. With `learn = false` in the settings, none is used.")
+        return FAILED
+    with Store.open(folders.database) as store, alone(folders):
+        try:
+            learner = Learner(store, here, folders.learnt)
+            version = await take(client, card, learner, folders, source.name or client.host)
+        except NothingLearnt as error:
+            complain(str(error))
+            return FAILED
+        if version is None:
+            complain("That version was judged before: outrider drafter history")
+        else:
+            tell(learner.target, version)
+    print(here)
+    return OK

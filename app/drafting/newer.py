@@ -1,0 +1,119 @@
+"""A newer version of a small model, which its server has taught: is it better here than what this device has?
+
+Such a version reads the same memory and has the same shape; only its graph is another. It is judged on this device's
+own answers, against what drafts now, which may be what this device has learnt itself. If it is better, it becomes a
+version like any other: it can be taken back, and what the device learns later begins with it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from app.drafting.learning import Learner, NothingLearnt
+from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, read_config
+from drafter.delivery import delivery
+from drafter.learning.comparison import Judged, compare, is_better
+from drafter.learning.parts import FEWEST, split
+from drafter.learning.versions import Version
+from remote import VerifierClient
+from remote.delivery import fetch_drafter
+from remote.errors import NotDelivered
+from remote.protocol import Card
+
+OFFERED = "offered"
+"""The folder, in that of all that was learnt, where a version lies until it is judged."""
+
+
+def is_newer(card: Card, learner: Learner) -> bool:
+    """Whether a server offers a version of this drafter that is neither the drafter itself nor known already.
+
+    Reads files. Raises `DrafterError`.
+    """
+    if card.drafter is None or card.memory is None or card.memory.digest.hex() != learner.config.memory:
+        return False
+    wanted = card.drafter.digest
+    return wanted != delivery(learner.folder).digest and wanted.hex() not in learner.versions.offered
+
+
+async def fetch_newer(
+    client: VerifierClient, card: Card, learner: Learner, learnt: Path, progress: Callable[[int, int], None]
+) -> Path:
+    """Fetch that version, except for the files that are here. Returns its folder, which is to be deleted when judged.
+
+    `learnt`: the folder of all that was learnt. Raises what `fetch_drafter` raises.
+    """
+    folder = await fetch_drafter(client, card, learnt / OFFERED, progress=progress, known=learner.folder)
+    config = read_config(folder, verify=(GRAPH,))
+    if GRAPH_WEIGHTS in config.files or _shape(config) != _shape(learner.config):
+        shutil.rmtree(folder)
+        raise NotDelivered(f"the newer small model of {client.host} is of another shape; to change: drafter rm, fetch")
+    return folder
+
+
+def check_judgeable(learner: Learner, server: str) -> None:
+    """Raise `NothingLearnt` where what this device has learnt itself cannot be compared: then it keeps that."""
+    own, _ = learner.in_use()
+    if own is not None and learner.answers < FEWEST:
+        raise _too_few(learner.answers, server)
+
+
+def judge(
+    learner: Learner,
+    folder: Path,
+    server: str,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    halted: Callable[[], bool] = lambda: False,
+) -> Version:
+    """Put the version in `folder` in use if it is better here, and note it in any case.
+
+    With too few answers to judge it by, it is used where this device has learnt nothing itself. Raises `NothingLearnt`
+    where it has: then it keeps its own, and the version is judged when there are enough. Raises `DrafterError`,
+    `StorageError`, `OSError`.
+    """
+    begun, (own, now), graph = time.monotonic(), learner.in_use(), folder / GRAPH
+    lessons = learner.lessons(progress, halted, graph=now.graph)
+    newest = oldest = Judged(0.0, 0.0, 0.0, 0.0, 0)
+    if len(lessons) >= FEWEST:
+        _, _, judging, fixed = split(lessons)
+        newest = compare(learner.hits(judging, *now), learner.hits(judging, None, graph))
+        oldest = compare(learner.hits(fixed, *now), learner.hits(fixed, None, graph))
+        better = is_better(newest, oldest)
+    elif own is None:
+        better = True
+    else:
+        raise _too_few(len(lessons), server)
+    version = Version(
+        number=0,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        state="not better",
+        answers=newest.answers,
+        tokens=0,
+        tau_before=newest.before,
+        tau_after=newest.after,
+        low=newest.low,
+        high=newest.high,
+        fixed=oldest.gain,
+        seconds=time.monotonic() - begun,
+        deep=True,
+        server=server,
+        offered=folder.name,
+    )
+    return learner.versions.publish(version, None, graph if better else None)
+
+
+def _too_few(answers: int, server: str) -> NothingLearnt:
+    return NothingLearnt(
+        f"{answers} checked answers to judge the newer version of {server} by; {FEWEST} are enough. "
+        "What was learnt here stays in use"
+    )
+
+
+def _shape(config: DrafterConfig) -> DrafterConfig:
+    """All of a config but the checksums of files and how long it was trained."""
+    return msgspec.structs.replace(config, files={}, steps=0, seconds=0.0)

@@ -1,0 +1,114 @@
+"""Who holds a token of the verifier: one name for each token, of which only hashes are kept.
+
+A token file has one token a line, with a name before it or without one. Two tokens of one name are one holder, so a
+token can be replaced. Where there is one token, or none, everybody is the same holder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from starlette.requests import Request
+
+EVERYONE = "everyone"
+"""The holder where nobody can be told from another."""
+SHORTEST_TOKEN = 16
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+"""Folders are named by it, and some disks know no capital letters."""
+SCOPE = "outrider.holder"
+"""The name under which a request has its holder."""
+
+
+class SecurityError(Exception):
+    """The verifier would not be safe as asked. The message says what to change.
+
+    SecurityError
+    ├── Unprotected     no token, but other machines can reach it
+    └── BadToken        the token file is missing, empty or wrong, or a token is too short
+    """
+
+
+class BadToken(SecurityError):
+    """The token file is missing, empty or wrong, or a token is too short."""
+
+
+def check_token(token: str) -> None:
+    """Raise `BadToken` for a token that is empty, could be guessed, or cannot be sent."""
+    if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
+        raise BadToken(f"A token needs {SHORTEST_TOKEN} or more characters of ASCII, without spaces.")
+
+
+class Tokens:
+    """The tokens that open a verifier."""
+
+    def __init__(self, tokens: Iterable[tuple[str | None, str]]) -> None:
+        """`tokens`: each with the name of its holder, or without one. Raises `BadToken`."""
+        told = list(tokens)
+        for name, token in told:
+            check_token(token)
+            if name is not None and (not NAME.fullmatch(name) or name == EVERYONE):
+                raise BadToken(
+                    "The name of a token has up to 40 small letters, digits, dots, dashes and underscores, and is not "
+                    f"{EVERYONE!r}."
+                )
+        self._holders = {_hash(token): EVERYONE if len(told) == 1 else name or _nameless(token) for name, token in told}
+        if not self._holders:
+            raise BadToken("There is no token.")
+
+    @classmethod
+    def one(cls, token: str) -> Tokens:
+        """A single token. Raises `BadToken`."""
+        return cls([(None, token)])
+
+    @property
+    def holders(self) -> frozenset[str]:
+        """The names of all holders."""
+        return frozenset(self._holders.values())
+
+    def holder(self, shown: str) -> str | None:
+        """The holder of a token that somebody shows; None: it is none of these."""
+        hashed, found = _hash(shown), None
+        # Each is compared, and `compare_digest` takes the same time for any wrong one, so none can be guessed in parts.
+        for known, holder in self._holders.items():
+            if hmac.compare_digest(hashed, known):
+                found = holder
+        return found
+
+
+def read_tokens(path: Path) -> Tokens:
+    """The tokens in a file: one a line, with the name of its holder before it or without one. Raises `BadToken`."""
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadToken(f"The token file {path} cannot be read: {error}") from None
+    found: list[tuple[str | None, str]] = []
+    for words in filter(None, map(str.split, lines)):
+        if len(words) > 2:
+            raise BadToken(f"{path} has a line that is neither TOKEN nor NAME TOKEN.")
+        found.append((words[0] if len(words) == 2 else None, words[-1]))
+    try:
+        return Tokens(found)
+    except BadToken as error:
+        raise BadToken(
+            f"{path} must hold tokens of {SHORTEST_TOKEN} or more characters, as `openssl rand -hex 32` makes, one a "
+            f"line, with a name before it or without one. {error}"
+        ) from None
+
+
+def holder_of(request: Request) -> str:
+    """The holder whose token a request has shown."""
+    holder: str = request.scope.get(SCOPE, EVERYONE)
+    return holder
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _nameless(token: str) -> str:
+    """A name for who has none, from which the token cannot be guessed quickly: folders are named by it."""
+    return "token-" + hashlib.scrypt(token.encode(), salt=b"outrider holder", n=1 << 14, r=8, p=1, dklen=8).hex()

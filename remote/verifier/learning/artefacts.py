@@ -1,0 +1,150 @@
+"""What was learnt, on the disk: a folder for each drafter, the newest ones of each holder.
+
+A folder has the files that a device gets, of which all but the graph and the config are those of the drafter that it
+began as. It appears whole or not at all, and is named by its digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from filelock import BaseFileLock, FileLock, Timeout
+
+from drafter.config import CONFIG, GRAPH, DrafterConfig, DrafterError, read_config, write_config
+from drafter.delivery import Delivery, delivery, file_names
+
+ABOUT = "learnt.json"
+KEPT = 2
+"""The newest, and the one before it: a device that is fetching that can finish."""
+UNDER_WAY = ".part"
+
+
+class Learnt(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a drafter that learnt; no text, and nothing that tells who asked."""
+
+    number: int
+    """Counts up."""
+    created: str
+    """UTC, ISO 8601."""
+    answers: int
+    """Answers that it learnt from or was judged on."""
+    before: float
+    after: float
+    """Tokens a round on answers that it did not learn from, with the one before and with this one."""
+    low: float
+    high: float
+    """The 95 % interval of the gain, as a share."""
+    fixed: float
+    """The gain on older answers, as a share."""
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A drafter that learnt, as it lies on the disk."""
+
+    folder: Path
+    about: Learnt
+    delivery: Delivery
+
+    @property
+    def graph(self) -> Path:
+        """Its step graph."""
+        return self.folder / GRAPH
+
+
+class Artefacts:
+    """Those that began as the drafter in `base`. `folder`: of all that was learnt on this machine's servers."""
+
+    def __init__(self, folder: Path, base: Path, config: DrafterConfig) -> None:
+        self.folder = folder / config.memory[:32] / config.files.get(GRAPH, "")[:32]
+        self._base, self._config = base, config
+
+    def scratch(self, holder: str) -> Path:
+        """A file for a graph that is being learnt, which nobody has. Raises `OSError`."""
+        path = self.folder / holder / f"{GRAPH}{UNDER_WAY}"
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.unlink(missing_ok=True)
+        return path
+
+    def publish(self, holder: str, graph: Path, about: Learnt) -> Artefact:
+        """Make a drafter of a graph that learnt, which is moved, and forget older ones. Its number is given here.
+
+        Raises `OSError`, `DrafterError`.
+        """
+        before = self.all(holder)
+        about = msgspec.structs.replace(about, number=1 + max((one.about.number for one in before), default=0))
+        part = self.folder / holder / f"drafter{UNDER_WAY}"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(mode=0o700)
+        for name in file_names(self._config):
+            if name != GRAPH:
+                _linked(self._base / name, part / name)
+        os.replace(graph, part / GRAPH)
+        write_config(part, self._config)
+        (part / ABOUT).write_bytes(msgspec.json.encode(about))
+        for name in (GRAPH, CONFIG, ABOUT):
+            with (part / name).open("rb") as file:
+                os.fsync(file.fileno())
+        made = delivery(part)
+        folder = part.with_name(made.digest.hex())
+        if folder.exists():  # It learnt the same again, to the bit.
+            shutil.rmtree(folder)
+        os.replace(part, folder)
+        self._forget([one for one in before if one.folder != folder][: 1 - KEPT])
+        return Artefact(folder, about, made)
+
+    def all(self, holder: str) -> list[Artefact]:
+        """Those of a holder, oldest first. One that is damaged counts as none. Reads files."""
+        found = []
+        for folder in self._folders(holder):
+            try:
+                about = msgspec.json.decode((folder / ABOUT).read_bytes(), type=Learnt)
+                config = read_config(folder, verify=(GRAPH,))
+                if msgspec.structs.replace(config, files={}) == msgspec.structs.replace(self._config, files={}):
+                    found.append(Artefact(folder, about, delivery(folder)))
+            except (OSError, DrafterError, msgspec.DecodeError):
+                continue
+        return sorted(found, key=lambda one: one.about.number)
+
+    def lock(self) -> BaseFileLock:
+        """Keep other servers from learning for the same drafter. Raises `OSError`."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = FileLock(self.folder / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise OSError("another server on this machine learns for the same drafter") from None
+        return lock
+
+    def tidy(self) -> None:
+        """Remove what somebody who was killed left unfinished."""
+        for path in self.folder.glob(f"*/*{UNDER_WAY}"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def _folders(self, holder: str) -> list[Path]:
+        try:
+            return [path for path in (self.folder / holder).iterdir() if path.is_dir() and path.suffix != UNDER_WAY]
+        except OSError:
+            return []
+
+    def _forget(self, older: Sequence[Artefact]) -> None:
+        for one in older:
+            shutil.rmtree(one.folder, ignore_errors=True)
+
+
+def _linked(source: Path, out: Path) -> None:
+    """Put a file at another place too; a copy of it where the disk has no links."""
+    try:
+        os.link(source.resolve(), out)
+    except OSError:
+        shutil.copyfile(source, out)

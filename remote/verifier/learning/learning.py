@@ -1,0 +1,264 @@
+"""Learning on the server: from whose answers, when, and which drafter each holder is offered.
+
+A thread looks now and then. Where there is enough that is new and nobody wants the engine, it has a process learn,
+which stands back whenever a turn is wanted. What is surely better is published; the answers themselves never are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError
+from drafter.extras import how_to_install
+from drafter.learning.parts import FEWEST
+from drafter.progress import stage
+from remote.verifier.learning.answers import Answer, Answers
+from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts, Learnt
+from remote.verifier.learning.process import LearningProcess
+from remote.verifier.learning.quiet import Quiet
+from remote.verifier.learning.recorder import Recorder
+from remote.verifier.learning.task import Outcome, Task
+from remote.verifier.own_drafter import OwnDrafter
+
+ENOUGH = 20
+"""New answers that are worth another try."""
+ENOUGH_EACH = 10
+"""Answers of a holder who counts, where several share a drafter."""
+QUIET_SECONDS = 1.5
+"""Seconds without a turn of the engine after which the process that learns goes on."""
+LOOK_SECONDS = 0.25
+MOST_LOADED = 8
+"""Holders whose own graph the server itself drafts with; for others it drafts with the one that it began with."""
+SHARED = "_shared"
+"""The folder of what all holders share. No holder has such a name."""
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """How a server learns. `folder`: where what was learnt is kept."""
+
+    folder: Path
+    shared: bool = False
+    """One drafter for all holders, in place of one for each."""
+    holders: int = 5
+    """Fewest holders who share one."""
+    pausing: bool = True
+    """Stand back while the engine is wanted. Off only to measure what that is worth."""
+
+
+@dataclass
+class _Group:
+    """Those who share a drafter."""
+
+    artefacts: list[Artefact]
+    tried: int = -1
+    """The newest answer that was there at the last try."""
+    taught: frozenset[int] = frozenset()
+    """The answers that the graph in use has learnt from."""
+
+
+@dataclass(frozen=True)
+class _Try:
+    group: str
+    process: LearningProcess
+    graph: Path
+    answers: list[tuple[int, Answer]]
+    stages: contextlib.ExitStack
+
+
+def cannot_learn(config: DrafterConfig) -> str | None:
+    """Why a drafter cannot learn on a server; None: it can."""
+    if not config.correctable:
+        return "the drafter was made by an older Outrider; make it again"
+    if GRAPH_WEIGHTS in config.files:
+        return "the drafter is too large"
+    missing = [name for name in ("torch", "onnx") if importlib.util.find_spec(name) is None]
+    return f"{missing[0]} is missing: {how_to_install('server')}" if missing else None
+
+
+class Learning:
+    """Learns for the drafter in `base`, which `own` drafts with, while its block runs.
+
+    `recorder` belongs to the engine's thread. Raises `OSError` if another server learns for the same drafter.
+    """
+
+    def __init__(
+        self, teaching: Teaching, base: Path, config: DrafterConfig, own: OwnDrafter, holders: frozenset[str]
+    ) -> None:
+        self._teaching, self._base, self._config, self._own = teaching, base, config, own
+        self.answers = Answers()
+        self.recorder = Recorder(self.answers)
+        self.quiet = Quiet(pausing=teaching.pausing)
+        self._artefacts = Artefacts(teaching.folder, base, config)
+        names = [SHARED] if teaching.shared else sorted(holders)
+        self._groups = {name: _Group([]) for name in names}
+        self._drafters = {name: own.twin() for name in names}
+        self._loaded: OrderedDict[str, None] = OrderedDict()
+        self._trying: _Try | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="learning", daemon=True)
+        self._alone = self._artefacts.lock()
+
+    def __str__(self) -> str:
+        if self._teaching.shared:
+            each = f"once {self._teaching.holders} token holders have had {ENOUGH_EACH} answers each"
+            return f"one drafter for all, {each}"
+        count = len(self._groups)
+        return "for all who ask" if count == 1 else f"for each of {count} token holders alone"
+
+    def drafter(self, holder: str) -> OwnDrafter:
+        """What the server drafts with for a holder."""
+        return self._drafters[self._group(holder)]
+
+    def offers(self, holder: str) -> list[Artefact]:
+        """What was learnt for a holder, oldest first: the newest one, and the one before it."""
+        return self._groups[self._group(holder)].artefacts
+
+    def due(self) -> str | None:
+        """The group that has most that is new, if that is enough."""
+        found = [
+            (sum(number > group.tried for number, _ in self._lessons(name)), name)
+            for name, group in self._groups.items()
+        ]
+        fresh, name = max(found)
+        return name if fresh >= ENOUGH and len(self._lessons(name)) >= FEWEST else None
+
+    def __enter__(self) -> Self:
+        """Take what was learnt before, and begin."""
+        self._artefacts.tidy()
+        for name, group in self._groups.items():
+            group.artefacts = self._artefacts.all(name)[-KEPT:]
+            if group.artefacts and len(self._loaded) < MOST_LOADED:
+                self._use(name, group.artefacts[-1])
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End, and forget what it learns from. What was not finished leaves nothing."""
+        self._stop.set()
+        self._thread.join()
+        self.answers.clear()
+        self._alone.release()
+
+    def _group(self, holder: str) -> str:
+        return SHARED if self._teaching.shared else holder
+
+    # ---- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.wait(LOOK_SECONDS):
+                try:
+                    self._look()
+                except (OSError, DrafterError) as error:
+                    self._abandon()
+                    _say(f"learning failed: {error}")
+        finally:
+            self._abandon()
+
+    def _look(self) -> None:
+        if self._trying is None:
+            name = self.due() if self.quiet.lasted(QUIET_SECONDS) else None
+            if name is not None:
+                self._begin(name)
+        elif self._trying.process.ended:
+            trying, outcome = self._trying, self._trying.process.outcome
+            self._put_away()
+            try:
+                self._finish(trying, outcome)
+            finally:
+                trying.graph.unlink(missing_ok=True)
+        else:
+            self.quiet.let_go_on(QUIET_SECONDS)
+
+    def _lessons(self, name: str) -> list[tuple[int, Answer]]:
+        """The answers that a group may learn from, oldest first."""
+        if not self._teaching.shared:
+            return self.answers.of(name)
+        givers = [holder for holder, count in self.answers.counts().items() if count >= ENOUGH_EACH]
+        if len(givers) < self._teaching.holders:
+            return []
+        return sorted((one for holder in givers for one in self.answers.of(holder)), key=lambda one: one[0])
+
+    def _begin(self, name: str) -> None:
+        group, answers = self._groups[name], self._lessons(name)
+        group.tried = max(number for number, _ in answers)
+        now = group.artefacts[-1].graph if group.artefacts else self._base / GRAPH
+        graph, stages = self._artefacts.scratch(name), contextlib.ExitStack()
+        shown: list[Iterator[None]] = []
+        known = 0
+
+        def told(done: int, of: int) -> None:
+            nonlocal known
+            if not shown:
+                shown.append(stages.enter_context(stage(f"learning from {len(answers)} answers", of)))  # type: ignore[arg-type]
+            shown[0].advance(done - known)  # type: ignore[attr-defined]
+            known = done
+
+        task = Task(graph=str(now), config=self._config, out=str(graph), answers=len(answers))
+        sent = [(number in group.taught, answer) for number, answer in answers]
+        process = LearningProcess(task, sent, told)
+        self._trying = _Try(name, process, graph, answers, stages)
+        self.quiet.hold(process)
+
+    def _finish(self, trying: _Try, outcome: Outcome | None) -> None:
+        group, whose = self._groups[trying.group], "all" if self._teaching.shared else trying.group
+        if outcome is None or outcome.failed:
+            _say(f"learning for {whose} failed: {outcome.failed if outcome else 'its process ended early'}")
+            return
+        gain = f"{outcome.before:.2f} -> {outcome.after:.2f} tokens a round ({outcome.low:+.1%} to {outcome.high:+.1%})"
+        told = f"{gain} after {outcome.answers} answers"
+        if not outcome.better:
+            _say(f"learnt for {whose}: {told}. That is not surely better, so nothing changes.")
+            return
+        about = Learnt(
+            number=0,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            answers=outcome.answers,
+            before=outcome.before,
+            after=outcome.after,
+            low=outcome.low,
+            high=outcome.high,
+            fixed=outcome.fixed,
+        )
+        made = self._artefacts.publish(trying.group, trying.graph, about)
+        group.taught |= {number for number, _ in trying.answers}
+        group.artefacts = [*group.artefacts, made][-KEPT:]
+        self._use(trying.group, made)
+        _say(f"learnt for {whose}: {told}. It drafts with that from now on, and devices may fetch it.")
+
+    def _use(self, name: str, artefact: Artefact) -> None:
+        """Draft with what was learnt. The one that was taken longest ago makes room."""
+        self._drafters[name].become(artefact.graph, artefact.about.number)
+        self._loaded[name] = None
+        self._loaded.move_to_end(name)
+        if len(self._loaded) > MOST_LOADED:
+            longest, _ = self._loaded.popitem(last=False)
+            self._drafters[longest].become(None, 0)
+
+    def _put_away(self) -> None:
+        if self._trying is not None:
+            self.quiet.hold(None)
+            self._trying.stages.close()
+            self._trying = None
+
+    def _abandon(self) -> None:
+        """End a try that runs; nothing is left of it."""
+        if (trying := self._trying) is not None:
+            trying.process.kill()
+            self._put_away()
+            with contextlib.suppress(OSError):
+                trying.graph.unlink(missing_ok=True)
+
+
+def _say(sentence: str) -> None:
+    print(f"outrider: {sentence}", file=sys.stderr, flush=True)

@@ -1,0 +1,73 @@
+"""Notes what the sessions leave to learn from. It belongs to the engine's thread, and costs a round next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+import numpy as np
+
+from drafter.learning.distributions import TEXT, Distributions
+from drafter.tree import DraftTree
+from remote.protocol import MOST_REJECTED
+from remote.verifier.learning.answers import Answer, Answers
+from remote.verifier.learning.trail import MOST_TOKENS, Trail
+from remote.verifier.likeliest import likeliest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Recorder:
+    """Follows the sessions, and puts each answer that has ended into `answers`."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._trails: WeakSet[Trail] = WeakSet()
+
+    def began(self, holder: str) -> Trail:
+        """The trail of a new session."""
+        trail = Trail(holder)
+        self._trails.add(trail)
+        return trail
+
+    def went_on(self, trail: Trail, tokens: Sequence[int], base: int, append: Sequence[int]) -> None:
+        """The session's tokens become the first `base` ones and `append`."""
+        self._keep(trail, trail.go_on(tokens, base, append))
+
+    def gained(
+        self,
+        trail: Trail,
+        length: int,
+        memory: int,
+        logits: Tensor,
+        tree: DraftTree,
+        accepted: Sequence[int],
+        count: int,
+    ) -> None:
+        """A round after `length` tokens brought `count` more: the `accepted` nodes of the `tree`, and the bonus.
+
+        `memory`: the first so many tokens had theirs where the tree was drafted. `logits`: see `Engine.verify`.
+        """
+        if length + count > MOST_TOKENS:
+            return
+        others = tree.rejected(accepted, MOST_REJECTED)
+        rows = [0, *(1 + node for node in accepted)][:count] + [1 + node for node in others]
+        positions = [*range(length, length + count), *(length + int(depth) for depth in tree.depths()[others])]
+        instead = [TEXT] * count + [int(token) for token in tree.tokens[others]]
+        target = Distributions(np.array(positions, np.int64), np.array(instead, np.int64), *likeliest(logits[rows]))
+        trail.gain(length, memory, count, target)
+
+    def remembered(self, trail: Trail, start: int, count: int, data: bytes) -> None:
+        """Memory of tokens was made."""
+        if self._answers.fits(len(data) + sum(one.bytes for one in self._trails)):
+            trail.remember(start, count, data)
+
+    def ended(self, trail: Trail, tokens: Sequence[int]) -> None:
+        """The answer is complete: the target ended it, or nobody goes on with it."""
+        self._keep(trail, trail.end(tokens))
+
+    def _keep(self, trail: Trail, answer: Answer | None) -> None:
+        if answer is not None:
+            self._answers.add(trail.holder, answer)

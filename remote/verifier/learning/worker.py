@@ -1,0 +1,132 @@
+"""`python -m remote.verifier.learning.worker`: the process that learns. It reads a task from stdin; see `task.py`.
+
+It has a low priority, ends with the server, and writes one file: the graph that it has learnt.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from drafter.config import DrafterConfig, DrafterError
+from drafter.learning.comparison import Hits, compare, is_better
+from drafter.learning.distributions import Distributions
+from drafter.learning.parts import FEWEST, split
+from drafter.learning.samples import Chunk, Replayer
+from drafter.memory import MalformedMemory, unpack_memory
+from drafter.step import StepGraph
+from drafter.telemetry import switch_off
+from remote.verifier.learning.answers import Answer
+from remote.verifier.learning.task import Outcome, Task, Told, receive
+
+NICENESS = 15
+"""How far it stands back behind the server."""
+DIES_WITH_PARENT = 1
+"""`PR_SET_PDEATHSIG` of Linux."""
+
+
+def main() -> int:
+    """Learn once."""
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
+    switch_off()
+    try:
+        task, answers = receive(sys.stdin.buffer)
+    except EOFError:
+        return 1
+    threading.Thread(target=_end_with_server, daemon=True).start()
+    _tell(learn(task, answers))
+    return 0
+
+
+def learn(task: Task, answers: Sequence[tuple[bool, Answer]]) -> Outcome:
+    """Do the task. Where nothing better is found, there is no file."""
+    from drafter.training.adaptation import Replayed, adapt  # It takes seconds to import.
+
+    graph, out, config = Path(task.graph), Path(task.out), task.config
+
+    def replayed(some: Sequence[tuple[bool, Answer]]) -> list[Replayed]:
+        return [
+            Replayed(one.tokens, one.rounds, partial(unpacked, one, config), Distributions.unpack(one.target))
+            for _, one in some
+        ]
+
+    try:
+        fitting, before = _drafted_again(graph, config, answers)
+        if len(fitting) < FEWEST:
+            return _failed(f"only {len(fitting)} of {len(answers)} answers can be drafted again")
+        numbers = split(range(len(fitting)))
+        learnt, stopping, judging, fixed = ([fitting[at] for at in part] for part in numbers)
+        fresh, known = [one for one in learnt if not one[0]], [one for one in learnt if one[0]]
+        newer, older = (fresh, known) if fresh else (known, [])
+        parts = replayed(newer), replayed(older), replayed(stopping)
+        if not adapt(graph, config, *parts, out, seed=task.seed, progress=lambda done, of: _tell(Told(done, of))):
+            out.unlink(missing_ok=True)
+            newest = compare([before[at] for at in numbers.judging], [before[at] for at in numbers.judging])
+            return Outcome(False, len(fitting), newest.before, newest.after, newest.low, newest.high, 0.0)
+        _, after = _drafted_again(out, config, [*judging, *fixed])
+        newest = compare([before[at] for at in numbers.judging], after[: len(judging)])
+        oldest = compare([before[at] for at in numbers.fixed], after[len(judging) :])
+        better = is_better(newest, oldest)
+        if not better:
+            out.unlink()
+        return Outcome(better, len(fitting), newest.before, newest.after, newest.low, newest.high, oldest.gain)
+    except (DrafterError, OSError, ImportError, MemoryError) as error:
+        out.unlink(missing_ok=True)
+        return _failed(str(error) or type(error).__name__)
+    except Exception as error:  # Whatever it is, its text may hold what was learnt from.
+        out.unlink(missing_ok=True)
+        return _failed(f"it failed ({type(error).__name__})")
+
+
+def _drafted_again(
+    graph: Path, config: DrafterConfig, answers: Sequence[tuple[bool, Answer]]
+) -> tuple[list[tuple[bool, Answer]], list[Hits]]:
+    """The answers that fit their memory, and where in each the graph guesses right, as it will run."""
+    replayer, fitting, hits = Replayer(StepGraph(graph, config, states=True), config), [], []
+    for known, one in answers:
+        try:
+            samples = replayer.samples(one.tokens, one.rounds, unpacked(one, config))
+        except (MalformedMemory, ValueError):
+            continue
+        fitting.append((known, one))
+        hits.append(samples.hits)
+    return fitting, hits
+
+
+def unpacked(answer: Answer, config: DrafterConfig) -> list[Chunk]:
+    chunks: list[Chunk] = []
+    for piece in answer.memory:
+        rows = unpack_memory(piece.data, piece.count, config.memory_layers)
+        valid = slice(piece.valid)
+        chunks.append((piece.start, [(row[0][valid], row[1][valid], row[2][valid], row[3][valid]) for row in rows]))
+    return chunks
+
+
+def _failed(why: str) -> Outcome:
+    return Outcome(False, 0, 0.0, 0.0, 0.0, 0.0, 0.0, why)
+
+
+def _tell(message: Told | Outcome) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _end_with_server() -> None:
+    while sys.stdin.buffer.read(1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

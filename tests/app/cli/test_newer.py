@@ -1,0 +1,178 @@
+"""A newer version of a fetched small model: taken where it is better here, never without consent, and told of."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.remotes.origins import NAME, note_origin, origins
+from drafter.config import GRAPH, read_config, write_config
+from drafter.learning.parts import FEWEST
+from drafter.learning.versions import Version, Versions
+from drafter.step import Correction
+from remote.verifier.learning.artefacts import Artefacts, Learnt
+from tests.support.commands import Outrider, runner
+from tests.support.learnable import bewilder, build_learnable
+from tests.support.made_once import made_once
+from tests.support.serving import VerifierProcess
+
+ABOUT = Learnt(number=0, created="2030", answers=1, before=1.0, after=2.0, low=0.1, high=0.2, fixed=0.0)
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`good` and `bad`: the same pair of its own, with a drafter that guesses well, and one that guesses wrong."""
+
+    def make(folder: Path) -> None:
+        build_learnable(folder / "good", seed=7)
+        shutil.copytree(folder / "good", folder / "bad")
+        bewilder(folder / "good/drafter", folder / "bad/drafter" / GRAPH)
+        write_config(folder / "bad/drafter", read_config(folder / "bad/drafter"))
+
+    return made_once(tmp_path_factory, "good-and-bad", make)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
+) -> Outrider:
+    """The program of a device that has the bundled small model and fetches others."""
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "12")
+    program = runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+    monkeypatch.delenv("OUTRIDER_DRAFTER")  # One that is set drafts for every server.
+    return program
+
+
+@pytest.fixture
+def taught(tmp_path: Path) -> Iterator[list[VerifierProcess]]:
+    serving: list[VerifierProcess] = []
+    yield serving
+    for one in serving:
+        one.stop()
+
+
+def serve(pair: Path, taught: Path | None, tmp_path: Path, before: VerifierProcess | None = None) -> VerifierProcess:
+    """A server whose drafter came as in `pair`, and has learnt to guess as that in `taught`."""
+    home, base = tmp_path / "server", pair / "drafter"
+    if taught is not None:
+        artefacts = Artefacts(home / "data/drafters/made/learnt", base, read_config(base))
+        graph = artefacts.scratch("everyone")
+        shutil.copyfile(taught / "drafter" / GRAPH, graph)
+        artefacts.publish("everyone", graph, ABOUT)
+    one = VerifierProcess(pair, options=("--learn", "own"), home=home)
+    one.port = before.port if before is not None else 0
+    return one.start()
+
+
+def answered(outrider: Outrider, url: str, count: int) -> None:
+    for number in range(count):
+        assert outrider("ask", f"what is {number}", "--remote", url).code == 0
+
+
+def versions_of(home: Path) -> list[Version]:
+    ((_, fetched),) = [(path, path) for path in (home / "data/drafters/fetched").iterdir()]
+    return Versions.of(home / "data/drafters/learnt", read_config(fetched)).all()
+
+
+def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
+    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    taught.append(serve(pairs / "bad", None, tmp_path))
+    url = taught[0].url
+    assert outrider("drafter", "fetch", url).code == 0
+    (folder,) = (home / "data/drafters/fetched").iterdir()
+    assert origins(folder) == [url]
+    answered(outrider, url, FEWEST)
+    taught[0].stop()
+    taught.append(serve(pairs / "bad", pairs / "good", tmp_path, taught[0]))
+
+    # Nobody has named that server here, so nobody is asked; then it is named.
+    monkeypatch.setattr("os.nice", lambda by: by)
+    assert "newer version" not in outrider("learn").out and all(not one.offered for one in versions_of(home))
+    (folder / NAME).rename(folder / "aside")
+    monkeypatch.setenv("OUTRIDER_REMOTE", url)
+    assert "newer version" not in outrider("learn").out, "it was not fetched from there, as far as anybody knows"
+    (folder / "aside").rename(folder / NAME)
+
+    looked = outrider("learn")
+    assert looked.code == 0 and "has taught its small model; the newer version comes: 1 MB" in looked.err
+    assert "the newer version of 127.0.0.1" in looked.out and "from now on" in looked.out
+    newest = next(one for one in versions_of(home) if one.offered)
+    assert newest.state == "in use" and newest.tau_after > newest.tau_before and newest.low > 0
+    assert not list((home / "data/drafters/learnt/offered").iterdir()), "what was judged is not kept twice"
+    before = outrider("ask", "what is it").out
+    assert "has taught" not in outrider("learn").err, "it is known now"
+    history = outrider("drafter", "history").out
+    assert "in use, from 127.0.0.1" in history
+    assert outrider("drafter", "rollback").code == 0
+    assert "judged before" in outrider("drafter", "fetch", url).err
+    assert outrider("ask", "what is it").out == before, "a drafter changes no text"
+
+
+def test_a_worse_one_is_not_taken_and_what_was_learnt_here_stays(
+    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess]
+) -> None:
+    taught.append(serve(pairs / "good", None, tmp_path))
+    url = taught[0].url
+    assert outrider("drafter", "fetch", url).code == 0
+    answered(outrider, url, FEWEST - 1)
+    (folder,) = (home / "data/drafters/fetched").iterdir()
+    config = read_config(folder)
+    own = Versions.of(home / "data/drafters/learnt", config)
+    about = Version(
+        number=0, created="2030-01-02T00:00:00+00:00", state="not better", answers=31, tokens=900, tau_before=3.0,
+        tau_after=3.5, low=0.1, high=0.2, fixed=0.0, seconds=1.0,
+    )  # fmt: skip
+    own.publish(about, Correction.none(config))
+    taught[0].stop()
+    taught.append(serve(pairs / "good", pairs / "bad", tmp_path, taught[0]))
+
+    few = outrider("drafter", "fetch", url)
+    assert few.code == 1 and "29 checked answers to judge the newer version" in few.err
+    assert own.in_use is not None and own.in_use.number == 1 and not own.offered
+    answered(outrider, url, 2)
+    judged = outrider("drafter", "fetch", url)
+    assert judged.code == 0 and "What drafts here stays in use." in judged.out
+    assert [one.state for one in own.all()] == ["in use", "not better"] and len(own.offered) == 1
+    assert not list(own.folder.glob("*.onnx")), "its graph is not kept"
+
+
+def test_without_answers_it_is_taken_where_nothing_was_learnt(
+    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    taught.append(serve(pairs / "good", None, tmp_path))
+    url = taught[0].url
+    assert outrider("drafter", "fetch", url).code == 0
+    taught[0].stop()
+    taught.append(serve(pairs / "good", pairs / "bad", tmp_path, taught[0]))
+    monkeypatch.setenv("OUTRIDER_LEARN", "false")
+    refused = outrider("drafter", "fetch", url)
+    assert refused.code == 1 and "`learn = false`" in refused.err and versions_of(home) == []
+    monkeypatch.delenv("OUTRIDER_LEARN")
+    taken = outrider("drafter", "fetch", url)
+    assert taken.code == 0 and "too few checked answers to judge it by" in taken.out
+    assert [one.state for one in versions_of(home)] == ["in use"]
+    assert "not measured" in outrider("drafter", "history").out
+    assert outrider("ask", "what is it", "--remote", url).code == 0
+    assert outrider("learn", "--forget").code == 0 and versions_of(home) == []
+
+
+def test_an_origin_is_noted_once_and_goes_with_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    assert origins(folder) == []
+    for address in ("http://127.0.0.1:9", "http://127.0.0.1:9/", None, "https://office.example"):
+        note_origin(folder, address)
+    assert origins(folder) == ["http://127.0.0.1:9", "https://office.example"]
+    (folder / NAME).write_text("{}")
+    assert origins(folder) == []
