@@ -12,8 +12,9 @@ same answers are drafted again, with the memory that had arrived, for each seed 
 - `layers`: its attention layers trained on the same requests, as `outrider learn --deep` does
 - `oracle`: its attention layers trained on all requests, also on those of the block
 
-The last three learn from what the target might have said, where drafts were rejected too. Beside them stand `tokens`,
-which learn from the tokens that the target chose alone, and `layers, text`, which leave out what was rejected.
+The last three learn from what the target might have said, where drafts were rejected too. `labels` tells what that is
+worth, on the last block of the first seed: `tokens` learn from the tokens that the target chose alone, and `layers,
+text` leave out what was rejected.
 
 Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone.
 `wire` is what it costs: bytes of a round, and of these the bytes of what the target might have said.
@@ -35,94 +36,36 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, Settings
+from app.config import BUNDLED_TARGET
 from app.drafting.learning import Learner, Lesson
-from app.remotes.source import AddressSource
-from app.reply.assistant import Assistant
-from benchmarks.emulator import Emulator, read_profiles
 from benchmarks.pair import machine_and_pair
-from benchmarks.served import OWN, Served
+from benchmarks.requests import BUDGET, Rows, answer_all, born, on_lines, requests
 from drafter.config import GRAPH
-from drafter.guide.pages import FILE, Pages
 from drafter.learning.comparison import Hits, compare, tau
 from drafter.learning.correction import Rates, learn
 from drafter.learning.distributions import TEXT
 from drafter.learning.samples import Round, Samples
-from drafter.runtime import Drafter
 from drafter.step import Correction
 from drafter.training.adaptation import adapt
 from drafter.training.soft_labels import MEASURED, Labels
 from remote.protocol import Likeliest, encode_frame
 from storage import Store
 
-Rows = dict[str, Any]
-
-WAYS = ("as it came", "correction, tokens", "correction", "layers, tokens", "layers, text", "layers", "oracle")
+WAYS = ("as it came", "correction", "layers", "oracle")
 LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers, text": Labels(branches=0.0), "layers": MEASURED,
           "oracle": MEASURED}  # fmt: skip
 """What layers learn from."""
-LINES = ("4g", "3g")
 LINE_QUESTIONS = 20
 OTHERS = 100
 """Requests of the other traffic."""
 STOPPING = 5
 """One answer in so many says when to stop."""
-MOST_TOKENS = 64
-BUDGET = 6_000_000
-"""Bytes of a born drafter, which is as small as the bundled target allows."""
-
-
-def born(target: str, drafter: Path, budget: int = BUDGET) -> None:
-    """Make a drafter of a target's own layers."""
-    from drafter.questions import usual_questions
-    from remote.verifier.birth import make_drafter
-    from remote.verifier.target import load_target
-
-    print(make_drafter(load_target(target), target, drafter, usual_questions(), budget), file=sys.stderr)
-
-
-def requests(platform: str, count: int, seed: int) -> list[str]:
-    """Tasks of a platform's pages as questions, in a random order."""
-    pages = Pages.open(BUNDLED_DRAFTER / FILE)
-    try:
-        rows = pages.rows(
-            "SELECT examples.task FROM examples JOIN pages ON pages.id = examples.page WHERE pages.platform = ?",
-            (platform,),
-        )
-    finally:
-        pages.close()
-    asked = sorted({f"How do I {task[0].lower()}{task[1:]}?" for (task,) in rows if task})
-    return [asked[at] for at in np.random.default_rng(seed).permutation(len(asked))[:count]]
-
-
-async def answer_all(
-    target: str, drafter: Path, database: Path, questions: Sequence[str], *, second_stage: bool = True
-) -> None:
-    """Ask each question in a conversation of its own, as the app does."""
-    settings, opened = Settings(mode="edge", max_tokens=MOST_TOKENS, second_stage=second_stage), Drafter.load(drafter)
-    with Store.open(database) as store:
-        async with Served(target, drafter, None, 0.0) as served:
-            source = AddressSource(served.url + OWN)
-            async with Assistant(opened, store, source, settings, modes=("edge",), learnt=database.parent) as assistant:
-                for number, question in enumerate(questions):
-                    await _ask(assistant, store, question)
-                    if number % 50 == 49:
-                        print(f"{number + 1} of {len(questions)} answered", file=sys.stderr, flush=True)
-
-
-async def _ask(assistant: Assistant, store: Store, question: str) -> str:
-    """Ask in a new conversation. Returns its id."""
-    conversation = store.conversations.create("stream").id
-    async for _ in assistant.reply(conversation, question):
-        pass
-    return conversation
 
 
 @dataclass(frozen=True)
@@ -166,14 +109,11 @@ class Stream:
             block = ordered[begin:end]
             drafts: dict[str, tuple[Correction | None, Path | None]] = {"as it came": (None, None)}
             seconds: dict[str, float] = {}
-            for name, rates in {"correction, tokens": Rates(soft=0.0), "correction": Rates()}.items():
-                started = time.process_time()
-                drafts[name] = self.correction(ordered[:begin], seed, rates), None
-                seconds[name] = time.process_time() - started
-            for name in ("layers, tokens", "layers, text", "layers"):
-                graph, seconds[name] = self.layers(ordered[:begin], seed, name)
-                drafts[name] = None, graph
-            drafts["oracle"] = None, oracle
+            started = time.process_time()
+            drafts["correction"] = self.correction(ordered[:begin], seed, Rates()), None
+            seconds["correction"] = time.process_time() - started
+            graph, seconds["layers"] = self.layers(ordered[:begin], seed)
+            drafts |= {"layers": (None, graph), "oracle": (None, oracle)}
             hits = {name: self.learner.hits(block, *one) for name, one in drafts.items()}
             judged = compare(hits["as it came"], hits["layers"])
             row = {
@@ -184,6 +124,21 @@ class Stream:
             }  # fmt: skip
             print(_line(row), flush=True)
             yield row
+
+    def labels(self, learnt: Sequence[Lesson], block: Sequence[Lesson]) -> Rows:
+        """For each kind of labels: figures on the block, the gain of all labels over it, CPU seconds."""
+        rows: Rows = {}
+        corrections = {"correction, tokens": Rates(soft=0.0), "correction": Rates()}
+        hits = {name: self.learner.hits(block, self.correction(learnt, 0, one)) for name, one in corrections.items()}
+        seconds = dict.fromkeys(hits, 0.0)
+        for name in ("layers, tokens", "layers, text", "layers"):
+            graph, seconds[name] = self.layers(learnt, 0, name)
+            hits[name] = self.learner.hits(block, None, graph)
+        for name, each in hits.items():
+            judged = compare(each, hits[name.partition(",")[0]])
+            rows[name] = {**figures(each), "behind": [judged.gain, judged.low, judged.high], "seconds": seconds[name]}
+        print(rows, flush=True)
+        return rows
 
     def besides(self, ways: Mapping[str, Path | None], new: Sequence[Lesson], other: Sequence[Lesson]) -> Rows:
         """For each graph: guesses of other traffic, and guesses of new requests without any memory."""
@@ -237,39 +192,6 @@ def live_tau(store: Store, blocks: Sequence[int]) -> list[dict[str, float]]:
         {"requests": begin, "tau": float(part[:, 0].sum() / part[:, 1].sum())}
         for begin, part in zip([0, *blocks], np.split(counted, blocks))
     ]
-
-
-async def on_lines(target: str, drafter: Path, ways: Mapping[str, Path | None], questions: Sequence[str]) -> Rows:
-    """Seconds of an answer on emulated lines, for each graph. The graphs take turns with each question."""
-    profiles, rows = read_profiles(), {}
-    with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "lines.db") as store:
-        async with Served(target, drafter, None, 0.0) as served:
-            for line in LINES:
-                seconds: dict[str, list[float]] = {name: [] for name in ways}
-                tokens = {name: 0 for name in ways}
-                async with Emulator(profiles[line], "127.0.0.1", served.port) as emulator, AsyncExitStack() as open_:
-                    drafting = {}
-                    for name, graph in ways.items():
-                        opened = Drafter.load(drafter)
-                        opened.correct(None, 0, graph)
-                        source = AddressSource(emulator.url + OWN)
-                        settings = Settings(mode="edge", max_tokens=MOST_TOKENS)
-                        drafting[name] = await open_.enter_async_context(
-                            Assistant(opened, store, source, settings, modes=("edge",))
-                        )
-                    for number, question in enumerate([questions[-1], *questions]):
-                        for name in list(ways) if number % 2 else list(ways)[::-1]:
-                            begun = time.monotonic()
-                            conversation = await _ask(drafting[name], store, question)
-                            if number:  # The first one opens the connection.
-                                seconds[name].append(time.monotonic() - begun)
-                                tokens[name] += len(store.branches.thread(conversation)[-1].tokens)
-                rows[line] = {
-                    name: {"p50": float(np.median(each)), "tokens_per_second": tokens[name] / sum(each)}
-                    for name, each in seconds.items()
-                }
-                print(line, rows[line], flush=True)
-    return rows
 
 
 def figures(hits: Sequence[Hits]) -> dict[str, float]:
@@ -330,6 +252,7 @@ def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
         ordered = in_order(lessons, 0)
         new = ordered[blocks[-1] :]
         ways = {"as it came": None, "layers": stream.layers(ordered[: blocks[-1]], 0)[0]}
+        labels = stream.labels(ordered[: blocks[-1]], new)
         besides = stream.besides(ways, new, Learner(other, drafter, work / "learnt").lessons())
         questions = [store.branches.thread(one.conversation_id)[0].text for one in new[:LINE_QUESTIONS]]
         round_bytes = wire(store, lessons)
@@ -338,7 +261,7 @@ def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
     lines = asyncio.run(on_lines(arguments.target, drafter, ways, questions))
     return {"machine": machine_and_pair(), "budget": arguments.budget, "platform": arguments.platform,
             "requests": len(lessons), "reading_cpu_seconds": reading, "tokens": seen, "rows": rows,
-            "wire": round_bytes, "besides": besides, "datastore": live, "lines": lines}  # fmt: skip
+            "labels": labels, "wire": round_bytes, "besides": besides, "datastore": live, "lines": lines}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ from app.events import Done
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.learnt import Learnt
-from benchmarks.learning import answer_all, born, requests
 from benchmarks.pair import machine_and_pair
+from benchmarks.requests import answer_all, born, requests
 from benchmarks.served import OWN, Served
 from benchmarks.startup import Program, measure
 from drafter.config import GRAPH

@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks.markdown import page, picture, table
 
 Documents = Mapping[str, Mapping[str, Any]]
-WAYS = ("as it came", "correction, tokens", "correction", "layers, tokens", "layers, text", "layers", "oracle")
-"""What drafts, in `benchmarks.learning`. Runs before there were labels other than tokens have four of them."""
+WAYS = ("as it came", "correction", "layers", "oracle")
+"""What drafts, in `benchmarks.learning`."""
 FIGURES = (("tau", "{:.2f}"), ("first", "{:.1%}"))
 """Figures of a row of `benchmarks.learning`, and how they are written."""
 
@@ -18,34 +18,41 @@ def learning_table(documents: Documents) -> str:
     if "learning" not in documents:
         return ""
     document = documents["learning"]
-    ways = [way for way in WAYS if all(way in row for row in document["rows"])]
-    learnt = [way for way in ways if way in document["rows"][0]["cpu_seconds"]]
     lines = []
     for after in sorted({row["requests"] for row in document["rows"]}):
         rows = [row for row in document["rows"] if row["requests"] == after]
-        seconds = [[row["cpu_seconds"][way] for row in rows] for way in learnt]
+        seconds = [[row["cpu_seconds"][way] for row in rows] for way in ("correction", "layers")]
         lines.append(
             [
                 str(after),
-                *(_over_seeds([row[way][figure] for row in rows], form) for figure, form in FIGURES for way in ways),
+                *(_over_seeds([row[way][figure] for row in rows], form) for figure, form in FIGURES for way in WAYS),
                 " and ".join(f"{sum(one) / len(one):.0f} s" for one in seconds),
             ]
         )
-    head = [f"{figure}, {way}" for figure in ("tau", "first guess") for way in ways]
+    head = [f"{figure}, {way}" for figure in ("tau", "first guess") for way in WAYS]
     parts = [
         picture("learning", "Tokens per round after so many requests"),
-        table(["requests before", *head, f"CPU of {'; '.join(learnt)}"], lines),
-        _wire(document),
+        table(["requests before", *head, "CPU of the two"], lines),
+        _labels(document["labels"]),
+        _wire(document["wire"]),
         _besides(document),
         _datastore(document["datastore"]),
     ]
     return page(parts, document)
 
 
-def _wire(document: Mapping[str, Any]) -> str:
-    """What the labels cost on the line; nothing for a run without them."""
-    if (wire := document.get("wire")) is None:
-        return ""
+def _labels(labels: Mapping[str, Any]) -> str:
+    """What each kind of labels teaches, on the last block of the first order."""
+    rows = []
+    for name, one in labels.items():
+        gain, low, high = one["behind"]
+        ahead = f"{gain:+.1%} ({low:+.1%} to {high:+.1%})" if "," in name else ""
+        rows.append([name, f"{one['tau']:.2f}", f"{one['first']:.1%}", ahead])
+    return table(["learnt from", "tau", "first guess", "gain of all labels over it"], rows)
+
+
+def _wire(wire: Mapping[str, float]) -> str:
+    """What the labels cost on the line."""
     without = wire["bytes_down"] - wire["text"] - wire["rejected"]
     return (
         f"A round brings {without:.0f} bytes, with what the target might have said {wire['bytes_down']:.0f}: "
@@ -102,6 +109,18 @@ def server_learning_table(documents: Documents) -> str:
         f"rounds around the change took {change['most_ms']:.0f} ms."
     )
     return page([table(["", "p50", "p95", "slowest", "rounds"], rows), said], document)
+
+
+def topics_table(documents: Documents) -> str:
+    if "topics" not in documents:
+        return ""
+    document, lines = documents["topics"], []
+    for row in document["rows"]:
+        gain, low, high = row["own_over_one"]
+        ways = (f"{row[way]['tau']:.2f} ({row[way]['first']:.1%})" for way in ("as it came", "one", "own", "other"))
+        lines.append([row["topic"], *ways, f"{gain:+.1%} ({low:+.1%} to {high:+.1%})"])
+    head = ["topic", "as it came", "learnt from both", "from this one", "from the other one"]
+    return page([table([*head, "from this one over both"], lines)], document)
 
 
 def learning_cost_table(documents: Documents) -> str:

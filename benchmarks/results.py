@@ -23,6 +23,7 @@ from benchmarks.learning_tables import (
     learning_cost_table,
     learning_table,
     server_learning_table,
+    topics_table,
 )
 from benchmarks.markdown import page, picture, table, with_interval
 from benchmarks.network_table import network_table, withdrawn_table
@@ -62,6 +63,7 @@ COMMANDS = {
         "learning": "learning",
         "learning_cost": "learning_cost",
         "server_learning": "server_learning",
+        "topics": "topics",
         "born": f"born --target bundled={SHIPPED} --target deep=runs/deep/average {TRAINED_PAIRS}",
         "first_use": "first_use --model runs/deep/average",
         "retrieval": "retrieval",
@@ -309,6 +311,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "learning": learning_table,
     "learning_cost": learning_cost_table,
     "server_learning": server_learning_table,
+    "topics": topics_table,
     "born": born_table,
     "first_use": first_use_table,
     "draft_step": draft_step_table,

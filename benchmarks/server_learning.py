@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from app.config import BUNDLED_TARGET
-from benchmarks.learning import born, requests
 from benchmarks.pair import machine_and_pair
+from benchmarks.requests import born, requests
 from drafter.runtime import Drafter
 from drafter.tree import DraftTree
 from remote import VerifierClient

@@ -26,8 +26,9 @@ from pathlib import Path
 
 from app.config import BUNDLED_TARGET
 from app.drafting.learning import Learner, Lesson
-from benchmarks.learning import BUDGET, Rows, Stream, answer_all, born, figures, in_order, requests
+from benchmarks.learning import Stream, figures, in_order
 from benchmarks.pair import machine_and_pair
+from benchmarks.requests import BUDGET, Rows, answer_all, born, requests
 from drafter.learning.comparison import compare
 from storage import Store
 

@@ -184,6 +184,11 @@ DOCUMENTS = {
             for after in (100, 200)
             for seed in (0, 1)
         ],
+        "labels": {
+            name: {"tau": 2.5, "first": 0.5, "behind": [0.125, 0.0625, 0.25], "seconds": 9.0}
+            for name in ("layers, tokens", "layers")
+        },
+        "wire": {"bytes_down": 700.0, "text": 150.0, "rejected": 250.0},
         "besides": {
             "ways": {
                 way: {"other": {"tau": tau, "first": 0.5}, "alone": {"tau": 1.5, "first": 0.25}, "alone_whole": 0.125}
@@ -213,6 +218,16 @@ DOCUMENTS = {
         "published": {"before": 2.0, "after": 2.5, "low": 0.125, "high": 0.25},
         "quiet_seconds_until_published": 60.0,
         "change": {"rounds": 90, "most_ms": 31.0},
+    },
+    "topics": {
+        "machine": MACHINE,
+        "rows": [
+            {
+                "topic": "windows",
+                **{way: {"tau": 2.5, "first": 0.5} for way in ("as it came", "one", "own", "other")},
+                "own_over_one": [-0.125, -0.25, -0.0625],
+            }
+        ],
     },
     "born": {
         "machine": MACHINE,
@@ -465,10 +480,13 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
                 "| 100 | 2.50 (2.00 to 3.00) | 2.75 (2.25 to 3.25) | 3.25 (2.75 to 3.75) | 7.50 (7.00 to 8.00) |",
                 "| 1 s and 20 s |",
                 "| layers | 2.50 (50.0%) | 25.0% | 12.5% | 1.25 s, 20/s |",
+                "| layers, tokens | 2.50 | 50.0% | +12.5% (+6.2% to +25.0%) |",
+                "A round brings 300 bytes, with what the target might have said 700",
                 "gain +25.0% (95 %: +12.5% to +50.0%)",
                 "| 0 | 3.25 | 3.50 |",
             ],
         ),
+        ("topics", ["| windows | 2.50 (50.0%) |", "| -12.5% (-25.0% to -6.2%) |"]),
         (
             "learning_cost",
             [
