@@ -12,7 +12,11 @@ same answers are drafted again, with the memory that had arrived, for each seed 
 - `layers`: its attention layers trained on the same requests, as `outrider learn --deep` does
 - `oracle`: its attention layers trained on all requests, also on those of the block
 
+The last three learn from what the target might have said, where drafts were rejected too. Beside them stand `tokens`,
+which learn from the tokens that the target chose alone, and `layers, text`, which leave out what was rejected.
+
 Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone.
+`wire` is what it costs: bytes of a round, and of these the bytes of what the target might have said.
 A version goes live only where it is surely better (`app/drafting/learning.py`); here each one is shown.
 
 Then, with what the first seed has learnt before its last block: other traffic (tasks of `--other` pages), guesses
@@ -48,16 +52,22 @@ from benchmarks.served import OWN, Served
 from drafter.config import GRAPH
 from drafter.guide.pages import FILE, Pages
 from drafter.learning.comparison import Hits, compare, tau
-from drafter.learning.correction import learn
+from drafter.learning.correction import Rates, learn
+from drafter.learning.distributions import TEXT
 from drafter.learning.samples import Round, Samples
 from drafter.runtime import Drafter
 from drafter.step import Correction
 from drafter.training.adaptation import adapt
+from drafter.training.soft_labels import MEASURED, Labels
+from remote.protocol import Likeliest, encode_frame
 from storage import Store
 
 Rows = dict[str, Any]
 
-WAYS = ("as it came", "correction", "layers", "oracle")
+WAYS = ("as it came", "correction, tokens", "correction", "layers, tokens", "layers, text", "layers", "oracle")
+LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers, text": Labels(branches=0.0), "layers": MEASURED,
+          "oracle": MEASURED}  # fmt: skip
+"""What layers learn from."""
 LINES = ("4g", "3g")
 LINE_QUESTIONS = 20
 OTHERS = 100
@@ -122,26 +132,28 @@ class Stream:
     learner: Learner
     work: Path
 
-    def correction(self, lessons: Sequence[Lesson], seed: int) -> Correction | None:
+    def correction(self, lessons: Sequence[Lesson], seed: int, rates: Rates) -> Correction | None:
         """The correction that these answers teach."""
         config = self.learner.config
         learnt, stopping = _parts(lessons)
         samples, judged = (Samples.of([one.samples for one in part]) for part in (learnt, stopping))
-        return learn(samples, judged, len(config.draft_vocabulary) or config.vocabulary, seed=seed)
+        return learn(samples, judged, len(config.draft_vocabulary) or config.vocabulary, rates, seed)
 
-    def layers(self, lessons: Sequence[Lesson], seed: int, *, judged: Sequence[Lesson] = ()) -> tuple[Path, float]:
+    def layers(
+        self, lessons: Sequence[Lesson], seed: int, way: str = "layers", *, judged: Sequence[Lesson] = ()
+    ) -> tuple[Path, float]:
         """The graph that these answers train, and the CPU seconds of it. An earlier run may have trained it.
 
-        `judged`: what says when to stop, in place of a part of the answers.
+        `way`: what they learn from, see `LABELS`. `judged`: what says when to stop, in place of a part of the answers.
         """
-        graph = self.work / f"layers-{seed}-{len(lessons)}.onnx"
+        graph = self.work / f"{way.replace(', ', '-')}-{seed}-{len(lessons)}.onnx"
         told = graph.with_suffix(".json")
         if not told.exists():
             learnt, stopping = (lessons, judged) if judged else _parts(lessons)
             started = time.process_time()
             parts = self.learner.replayed(learnt), (), self.learner.replayed(stopping)
             own = self.learner.folder / GRAPH
-            if not adapt(own, self.learner.config, *parts, graph, seed=seed):
+            if not adapt(own, self.learner.config, *parts, graph, seed=seed, labels=LABELS[way]):
                 graph.write_bytes(own.read_bytes())
             told.write_text(json.dumps(time.process_time() - started))
         return graph, json.loads(told.read_text())
@@ -149,22 +161,24 @@ class Stream:
     def rows(self, lessons: Sequence[Lesson], blocks: Sequence[int], seed: int) -> Iterator[dict[str, Any]]:
         """A row for each block of requests after the first."""
         ordered = in_order(lessons, seed)
-        oracle, _ = self.layers(ordered, seed, judged=ordered[::STOPPING])
+        oracle, _ = self.layers(ordered, seed, "oracle", judged=ordered[::STOPPING])
         for begin, end in zip(blocks, [*blocks[1:], len(ordered)]):
             block = ordered[begin:end]
-            started = time.process_time()
-            correction = self.correction(ordered[:begin], seed)
-            seconds = time.process_time() - started
-            graph, longer = self.layers(ordered[:begin], seed)
-            drafts: dict[str, tuple[Correction | None, Path | None]] = {
-                "as it came": (None, None), "correction": (correction, None), "layers": (None, graph),
-                "oracle": (None, oracle),
-            }  # fmt: skip
+            drafts: dict[str, tuple[Correction | None, Path | None]] = {"as it came": (None, None)}
+            seconds: dict[str, float] = {}
+            for name, rates in {"correction, tokens": Rates(soft=0.0), "correction": Rates()}.items():
+                started = time.process_time()
+                drafts[name] = self.correction(ordered[:begin], seed, rates), None
+                seconds[name] = time.process_time() - started
+            for name in ("layers, tokens", "layers, text", "layers"):
+                graph, seconds[name] = self.layers(ordered[:begin], seed, name)
+                drafts[name] = None, graph
+            drafts["oracle"] = None, oracle
             hits = {name: self.learner.hits(block, *one) for name, one in drafts.items()}
             judged = compare(hits["as it came"], hits["layers"])
             row = {
                 "seed": seed, "requests": begin, "tokens": sum(len(one.samples) for one in ordered[:begin]),
-                "cpu_seconds": {"correction": seconds, "layers": longer},
+                "cpu_seconds": seconds,
                 "gain": judged.gain, "low": judged.low, "high": judged.high,
                 **{name: figures(each) for name, each in hits.items()},
             }  # fmt: skip
@@ -183,6 +197,22 @@ class Stream:
         before, after = (self.learner.hits(other, None, graph) for graph in ways.values())
         judged = compare(before, after)
         return {"ways": rows, "other_gain": [judged.gain, judged.low, judged.high]}
+
+
+def wire(store: Store, lessons: Sequence[Lesson]) -> dict[str, float]:
+    """Bytes of a round that come down: all of them, and those of what the target might have said."""
+    rounds, down, text, rejected = 0, 0, 0, 0
+    for lesson in lessons:
+        stats = store.messages.get(lesson.message_id).stats
+        rounds, down = rounds + len(lesson.rounds), down + int(stats["bytes_down"])
+        for begin, end in zip(starts := [one.length for one in lesson.rounds], [*starts[1:], len(lesson.tokens)]):
+            told, here = lesson.target.within(begin, end), []
+            for part, nodes in ((told.text, 0), (told, len(told.branches))):
+                parts = part.take(np.argsort(part.instead != TEXT, kind="stable"))
+                frame = Likeliest.pack(begin, len(told.text), [0] * nodes, parts.tokens, parts.log_probs)
+                here.append(len(encode_frame(frame)))
+            text, rejected = text + here[0], rejected + here[1] - here[0]
+    return {"bytes_down": down / rounds, "text": text / rounds, "rejected": rejected / rounds}
 
 
 def _parts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
@@ -302,12 +332,13 @@ def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
         ways = {"as it came": None, "layers": stream.layers(ordered[: blocks[-1]], 0)[0]}
         besides = stream.besides(ways, new, Learner(other, drafter, work / "learnt").lessons())
         questions = [store.branches.thread(one.conversation_id)[0].text for one in new[:LINE_QUESTIONS]]
+        round_bytes = wire(store, lessons)
         with Store.open(work / "plain.db") as plain:
             live = {"on": live_tau(store, blocks), "off": live_tau(plain, blocks)}
     lines = asyncio.run(on_lines(arguments.target, drafter, ways, questions))
     return {"machine": machine_and_pair(), "budget": arguments.budget, "platform": arguments.platform,
             "requests": len(lessons), "reading_cpu_seconds": reading, "tokens": seen, "rows": rows,
-            "besides": besides, "datastore": live, "lines": lines}  # fmt: skip
+            "wire": round_bytes, "besides": besides, "datastore": live, "lines": lines}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks.markdown import page, picture, table
 
 Documents = Mapping[str, Mapping[str, Any]]
-WAYS = ("as it came", "correction", "layers", "oracle")
-"""What drafts, in `benchmarks.learning`."""
+WAYS = ("as it came", "correction, tokens", "correction", "layers, tokens", "layers, text", "layers", "oracle")
+"""What drafts, in `benchmarks.learning`. Runs before there were labels other than tokens have four of them."""
 FIGURES = (("tau", "{:.2f}"), ("first", "{:.1%}"))
 """Figures of a row of `benchmarks.learning`, and how they are written."""
 
@@ -18,25 +18,39 @@ def learning_table(documents: Documents) -> str:
     if "learning" not in documents:
         return ""
     document = documents["learning"]
+    ways = [way for way in WAYS if all(way in row for row in document["rows"])]
+    learnt = [way for way in ways if way in document["rows"][0]["cpu_seconds"]]
     lines = []
     for after in sorted({row["requests"] for row in document["rows"]}):
         rows = [row for row in document["rows"] if row["requests"] == after]
-        seconds = [[row["cpu_seconds"][way] for row in rows] for way in ("correction", "layers")]
+        seconds = [[row["cpu_seconds"][way] for row in rows] for way in learnt]
         lines.append(
             [
                 str(after),
-                *(_over_seeds([row[way][figure] for row in rows], form) for figure, form in FIGURES for way in WAYS),
+                *(_over_seeds([row[way][figure] for row in rows], form) for figure, form in FIGURES for way in ways),
                 " and ".join(f"{sum(one) / len(one):.0f} s" for one in seconds),
             ]
         )
-    head = [f"{figure}, {way}" for figure in ("tau", "first guess") for way in WAYS]
+    head = [f"{figure}, {way}" for figure in ("tau", "first guess") for way in ways]
     parts = [
         picture("learning", "Tokens per round after so many requests"),
-        table(["requests before", *head, "CPU of the two"], lines),
+        table(["requests before", *head, f"CPU of {'; '.join(learnt)}"], lines),
+        _wire(document),
         _besides(document),
         _datastore(document["datastore"]),
     ]
     return page(parts, document)
+
+
+def _wire(document: Mapping[str, Any]) -> str:
+    """What the labels cost on the line; nothing for a run without them."""
+    if (wire := document.get("wire")) is None:
+        return ""
+    without = wire["bytes_down"] - wire["text"] - wire["rejected"]
+    return (
+        f"A round brings {without:.0f} bytes, with what the target might have said {wire['bytes_down']:.0f}: "
+        f"{wire['text']:.0f} for its text and {wire['rejected']:.0f} for rejected tokens."
+    )
 
 
 def _besides(document: Mapping[str, Any]) -> str:

@@ -50,6 +50,8 @@ class Database:
                 self._sql.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
                 self._check_ours()  # Before the first thing that writes to the file.
                 self._sql.execute("PRAGMA foreign_keys = ON")
+                # Whether what is erased stays in the file depends on how SQLite was built.
+                self._sql.execute("PRAGMA secure_delete = ON")
                 self._enter_wal()
                 self._sql.execute("PRAGMA synchronous = NORMAL")
             self._migrate()

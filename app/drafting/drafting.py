@@ -65,6 +65,8 @@ class Drafting:
         self._shared = shared_prefix(drafter.text, drafter.prompt)
         self._listening: dict[asyncio.Task[None], int] = {}
         """Each task that reads a stream of memory, and the position that the stream ends before."""
+        self._memory_in: dict[asyncio.Task[None], asyncio.Event] = {}
+        """For each of these tasks: the memory that it waits for is here. More than memory may be on its way."""
         self._ahead: asyncio.Task[None] | None = None
         self._halted = asyncio.Event()
         self._restored = False
@@ -207,7 +209,10 @@ class Drafting:
         """Take the memory of a round in the background. Its tokens are followed already."""
         # The last token is the root of the next round: there is no memory of it yet.
         self._listening = {task: end for task, end in self._listening.items() if not task.done()}
-        self._listening[asyncio.create_task(self._take(memory))] = len(self._context.tokens) - 1
+        end, memory_in = len(self._context.tokens) - 1, asyncio.Event()
+        task = asyncio.create_task(self._take(memory, end, memory_in))
+        self._listening[task], self._memory_in[task] = end, memory_in
+        task.add_done_callback(lambda task: self._memory_in.pop(task).set())
 
     def hear_of(self, told: Distributions) -> None:
         """Take what the target might have said."""
@@ -224,18 +229,25 @@ class Drafting:
         keep(Distributions.of(self._heard))
 
     async def hear(self, seconds: float) -> bool:
-        """Wait for the memory of all rounds, at most so long. Returns whether all of it is in."""
-        if self._listening:
-            await asyncio.wait(self._listening, timeout=seconds)
-        return all(task.done() for task in self._listening)
+        """Wait for the memory of all rounds, at most so long. Returns whether all of it is in.
+
+        What the target might have said comes after it, and no draft waits for that.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for memory_in in list(self._memory_in.values()):
+                    await memory_in.wait()
+        return all(memory_in.is_set() for memory_in in self._memory_in.values())
 
     async def hear_out(self, seconds: float) -> None:
-        """Wait for memory, at most so long, then stop listening and do without the rest.
+        """Wait for all that is on its way, at most so long, then stop listening and do without the rest.
 
         The newest memory counts most and comes first. A line that is too slow for the rest must not carry it again and
         again.
         """
-        if not await self.hear(seconds):
+        if self._listening:
+            await asyncio.wait(self._listening, timeout=seconds)
+        if not all(memory_in.is_set() for memory_in in self._memory_in.values()):
             self._given_up = len(self._context.tokens)
         await self.quiet()
 
@@ -248,13 +260,16 @@ class Drafting:
                 task.cancel()
             await asyncio.wait(listening)
 
-    async def _take(self, memory: MemoryStream | HostedStream) -> None:
+    async def _take(self, memory: MemoryStream | HostedStream, end: int, memory_in: asyncio.Event) -> None:
+        """Take what comes. `memory_in` is set as soon as the memory of all tokens before `end` is here."""
         try:
             async for frame in memory:
                 if isinstance(frame, Distributions):
                     self.hear_of(frame)
                 elif isinstance(frame, Memory) and frame.digest == self._drafter.memory_digest:
                     await self._run(lambda frame=frame: self._remember(frame.start, frame.count, frame.data))  # type: ignore[misc]
+                    if self._context.memory_length >= end:
+                        memory_in.set()
         except (RemoteError, MalformedMemory):
             pass  # The next round asks for what is missing; if that fails too, the reply handles it.
         finally:

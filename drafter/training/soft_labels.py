@@ -20,10 +20,10 @@ LEAST = 1e-6
 class Labels:
     """How much what the target might have said counts."""
 
-    soft: float = 0.5
+    soft: float = 1.0
     """Its weight at tokens of the text; the rest is that of the target's choice. Where it is not known, the choice has
     all."""
-    branches: float = 0.0
+    branches: float = 1.0
     """The weight of what it might have said after a rejected token. 0: such tokens are not run."""
 
 

@@ -10,7 +10,7 @@ from remote.protocol.fields import Count, ProtocolError, Struct
 MOST_REJECTED = 8
 """Rejected nodes of a round whose distributions are sent, at most: those that the tree has first."""
 SURPLUS = 0.01
-"""By how much probabilities may add up to more than 1. Eight of them in float16 are off by 0.001 at most."""
+"""Probabilities may add up to so much more than 1. Eight of them in float16 are off by 0.001 at most."""
 
 
 class Likeliest(Struct, frozen=True):
@@ -25,11 +25,11 @@ class Likeliest(Struct, frozen=True):
     start: Count
     count: Count
     counts: bytes
-    """uint8 for each distribution: its tokens, at least one"""
+    """uint8 for each distribution: its tokens, at least one."""
     tokens: bytes
-    """int32 token ids"""
+    """int32 token ids."""
     log_probs: bytes
-    """float16 natural logarithms, in the order of the tokens"""
+    """float16 natural logarithms, in the order of the tokens."""
     nodes: bytes = b""
     """uint16 indices of nodes, rising; at most `MOST_REJECTED`. A stream has none, because its trees are not known."""
 

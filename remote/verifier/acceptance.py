@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
@@ -60,6 +61,22 @@ def walk(tree: DraftTree, choose: Chooser, *, position: int, room: int, stop_tok
         if token in stop_tokens:
             return Walk(tuple(accepted), None)
         at = child
+
+
+def at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, np.ndarray]:
+    """The nodes of a tree down to `depth`, and the index of each in the whole tree.
+
+    Deeper ones could not be accepted any more, and their positions may lie beyond those that the target was made for.
+    """
+    nodes = np.flatnonzero(tree.depths() <= depth)
+    if len(nodes) == len(tree):
+        return tree, nodes
+    place = np.full(len(tree) + 1, -1)
+    place[nodes] = np.arange(len(nodes))
+    parents, candidates = tree.parents[nodes], tree.candidates
+    if candidates is not None:
+        candidates = {int(place[parent]): candidates[parent] for parent in np.unique(parents).tolist()}
+    return DraftTree(tree.tokens[nodes], place[parents], candidates=candidates), nodes
 
 
 def chooser(logits: Tensor, sampling: Sampling, tree: DraftTree | None = None) -> Chooser:

@@ -17,8 +17,6 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from drafter.tree import DraftTree
 from remote.protocol import (
     MOST_REJECTED,
@@ -33,7 +31,7 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.verifier.acceptance import chooser, walk
+from remote.verifier.acceptance import at_most, chooser, walk
 from remote.verifier.engine import Engine, TargetContext, UnknownToken
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.learning import Learning
@@ -317,7 +315,7 @@ class Sessions:
         `remembered`: the first so many tokens had their memory where the tree was drafted; None: nobody drafts.
         """
         context, before = session.context, len(session.context.tokens)
-        shallow, nodes = _at_most(tree, room - 1)
+        shallow, nodes = at_most(tree, room - 1)
         logits = self.engine.verify(context, shallow)
         self.counters.forwards += 1
         choose = chooser(logits, message.sampling, shallow)
@@ -335,7 +333,7 @@ class Sessions:
             others = shallow.rejected(result.accepted, rejected)
             rows = [0, *(node + 1 for node in result.accepted)][: len(new)] + [node + 1 for node in others]
             told = likeliest(logits[rows], message.likeliest)
-            said = Likeliest.pack(before, len(new), [int(nodes[node]) for node in others], *told)
+            said = Likeliest.pack(before, len(new), nodes[others].tolist(), *told)
         return Verified(tuple(int(nodes[node]) for node in result.accepted), result.bonus, new, said)
 
     def _frame(self, session: Session, start: int, end: int) -> Memory:
@@ -376,22 +374,6 @@ class Sessions:
         except (ProtocolError, UnknownToken) as error:
             raise BadRound(str(error)) from error
         return tree
-
-
-def _at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, np.ndarray]:
-    """The nodes of a tree down to `depth`, and the index of each in the whole tree.
-
-    Deeper ones could not be accepted any more, and their positions may lie beyond those that the target was made for.
-    """
-    nodes = np.flatnonzero(tree.depths() <= depth)
-    if len(nodes) == len(tree):
-        return tree, nodes
-    place = np.full(len(tree) + 1, -1)
-    place[nodes] = np.arange(len(nodes))
-    parents, candidates = tree.parents[nodes], tree.candidates
-    if candidates is not None:
-        candidates = {int(place[parent]): candidates[parent] for parent in np.unique(parents).tolist()}
-    return DraftTree(tree.tokens[nodes], place[parents], candidates=candidates), nodes
 
 
 def _spans(start: int | None, end: int) -> tuple[tuple[int, int], ...]:

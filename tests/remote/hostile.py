@@ -69,7 +69,7 @@ class Asked:
         return encode_frame(Memory(digest=digest, start=start, count=count, data=bytes(size)))
 
     def likeliest(self, start: int, rows: int, token: int = 5) -> bytes:
-        """So many sure distributions of this token."""
+        """A frame with this many distributions that are sure of one token."""
         told = {"counts": bytes([1]) * rows, "tokens": pack_tokens([token] * rows), "log_probs": bytes(2 * rows)}
         return encode_frame(Likeliest(start=start, count=rows, **told))
 

@@ -17,7 +17,7 @@ from remote.protocol import MOST_REJECTED, Likeliest, ProtocolError, pack_tokens
 from remote.reply_limits import LikeliestBudget, ReplyLimits
 
 TREE = DraftTree(np.array([3, 4, 5, 6, 7]), np.array([-1, -1, 0, 0, 1]))
-"""Where node 0 is accepted, the nodes 1, 2 and 3 are rejected next to the path, and 4 is out of reach."""
+"""Node 0 is accepted. The nodes 1, 2 and 3 are rejected next to the path, and 4 is out of reach."""
 LIMITS = ReplyLimits(vocabulary=50, token_bytes=0)
 
 

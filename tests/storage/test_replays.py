@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from storage import NotFound, Store
+from storage import NotFound, Store, replays
 
 DIGEST = b"d" * 16
 ROUNDS = [(12, 0), (15, 11), (21, 14)]
@@ -57,3 +60,36 @@ def test_an_answer_that_is_not_there_is_named(store: Store) -> None:
     with pytest.raises(NotFound):
         store.replays.save("nobody", DIGEST, 12, ROUNDS)
     assert not store.replays.holds(["nobody"]) and store.replays.holds([])
+
+
+def test_what_the_target_might_have_said_comes_back_and_is_erased_with_its_answer(tmp_path: Path) -> None:
+    path, told = tmp_path / "outrider.db", {}
+
+    def found(answer: str) -> bool:
+        return any(told[answer] in each.read_bytes() for each in tmp_path.iterdir())
+
+    with Store.open(path) as store:
+        (conversation, first), (_, second) = answered(store), answered(store, "two")
+        for answer in (first, second):
+            told[answer] = os.urandom(200)
+            # More than a page of the database holds.
+            store.replays.save(answer, DIGEST, 12, ROUNDS, told[answer] + bytes(9000))
+        assert [one.distributions[:200] for one in store.replays.all(DIGEST, 9)] == list(told.values())
+        assert found(first) and found(second)
+        store.bin.erase(conversation)
+    assert not found(first) and found(second)
+    with Store.open(path) as store:
+        store.replays.clear()
+    assert not found(second)
+
+
+def test_older_answers_lose_it_when_all_takes_too_much(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replays, "MOST_BYTES", 1000)
+    for number in range(5):
+        _, answer = answered(store, f"{number}")
+        store.replays.save(answer, DIGEST, 12, ROUNDS, bytes([number]) * 300)
+    kept = store.replays.all(DIGEST, 9)
+    assert [len(one.distributions) for one in kept] == [0, 0, 300, 300, 300]
+    assert all(list(one.rounds) == ROUNDS for one in kept), "how they were drafted stays"
+    store.replays.save(answer, DIGEST, 12, ROUNDS, bytes(2000))
+    assert not any(one.distributions for one in store.replays.all(DIGEST, 9))

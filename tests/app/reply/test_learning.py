@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,15 +13,18 @@ import pytest
 from app.config import Settings
 from app.drafting import learning
 from app.drafting.learning import Learner, NothingLearnt
+from app.remotes.mode_meter import Verifying
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.learning.comparison import rounds_of
+from drafter.learning.distributions import Distributions
 from drafter.learning.samples import Replayer, Round
 from drafter.learning.versions import Version, Versions
 from drafter.runtime import Drafter
 from drafter.step import Correction
 from storage import Store
 from tests.support.conversing import ask, until_connected, until_mode
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 SETTINGS = Settings(max_tokens=24, ahead=False)
@@ -200,3 +204,67 @@ async def test_what_the_server_drafted_is_learnt_from_too(
                 assert heard.done is not None and len(heard.done.token_ids) == 24
         lessons = Learner(store, tiny_pair / "drafter", tmp_path / "learnt").lessons()
     assert len(lessons) == 2 and all(len(one.samples) > 8 for one in lessons)
+
+
+@pytest.mark.parametrize("mode", ["edge", "hosted"])
+async def test_what_the_target_might_have_said_is_kept_of_each_token(
+    mode: Verifying, verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    """The last part of it comes when the answer is complete already."""
+    settings = SETTINGS.replaced({"mode": mode}, "the test")
+    with Store.open(tmp_path / "outrider.db") as store:
+        source = AddressSource(verifier.url)
+        async with Assistant(own, store, source, settings, modes=(mode,), learnt=tmp_path / "learnt") as opened:
+            await until_connected(opened)
+            for text in ("hello there", "what is it"):
+                heard = await ask(opened, text, store.conversations.create("one").id)
+                assert heard.done is not None and len(heard.done.token_ids) == 24
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    while len(told(store, own)[-1].text) < 24:
+                        await asyncio.sleep(0.01)
+        lessons = Learner(store, tiny_pair / "drafter", tmp_path / "learnt").lessons()
+    assert len(lessons) == 2
+    for lesson in lessons:
+        text = lesson.target.text
+        assert text.positions.tolist() == list(range(len(lesson.tokens) - 24, len(lesson.tokens)))
+        # At temperature 0, the target says its likeliest token.
+        assert text.tokens[:, 0].tolist() == list(lesson.tokens[-24:])
+        known = lesson.samples.chances.sum(axis=1)
+        assert ((known >= 0) & (known < 1.01)).all() and known.max() > 0.1
+        rejected = lesson.target.branches
+        assert len(rejected) == 0 if mode == "hosted" else len(rejected) > 10
+        for position, instead in zip(rejected.positions.tolist(), rejected.instead.tolist()):
+            assert lesson.tokens[position - 1] != instead, "it stood in the place of what was chosen"
+
+
+def told(store: Store, drafter: Drafter) -> list[Distributions]:
+    """What is kept of each answer."""
+    return [Distributions.unpack(one.distributions) for one in store.replays.all(drafter.memory_digest, 9)]
+
+
+async def test_nobody_is_asked_for_it_where_nothing_is_learnt(
+    verifier: VerifierProcess, own: Drafter, tmp_path: Path
+) -> None:
+    sizes = []
+    for learn in (True, False):
+        settings = Settings(max_tokens=24, ahead=False, learn=learn)
+        with Store.open(tmp_path / f"{learn}.db") as store:
+            async with on(store, verifier.url, own, tmp_path / "learnt", settings) as opened:
+                heard = await ask(opened, "hello there")
+                assert heard.done is not None
+                await opened._pool.quiet()
+                sizes.append(heard.done.stats.bytes_down)
+    assert sizes[1] < sizes[0]
+
+
+async def test_distributions_that_are_damaged_on_the_disk_leave_the_tokens_to_learn_from(
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "outrider.db") as store:
+        async with on(store, verifier.url, own, tmp_path / "learnt", SETTINGS) as opened:
+            await ask(opened, "hello there")
+        (replay,) = store.replays.all(own.memory_digest, 9)
+        for data in (b"junk", replay.distributions[:-1], b""):
+            store.replays.save(replay.message_id, own.memory_digest, replay.prompt, replay.rounds, data)
+            (lesson,) = Learner(store, tiny_pair / "drafter", tmp_path / "learnt").lessons()
+            assert len(lesson.target) == 0 and len(lesson.samples) == 24 and not lesson.samples.chances.any()

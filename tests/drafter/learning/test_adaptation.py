@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,13 +12,15 @@ import pytest
 import torch
 
 from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError, Scheme
+from drafter.learning.distributions import MOST, NONE, TEXT, Distributions
 from drafter.learning.samples import Replayer, Round
 from drafter.model import DraftModel
 from drafter.step import StepGraph
-from drafter.training.adaptation import Pace, Replayed, adapt
+from drafter.training.adaptation import Pace, Replayed, _Adapted, _Padded, adapt
 from drafter.training.export import export_graph
 from drafter.training.graph_weights import read_weights, write_weights
 from drafter.training.quantise import quantise_graph
+from drafter.training.soft_labels import Labels, label_losses
 from tests.drafter.conftest import Tiny, draft_model
 
 SCHEMES: tuple[Scheme, ...] = ("int8", "nbits8", "nbits4")
@@ -135,3 +138,65 @@ def test_where_nothing_is_gained_or_it_is_halted_nothing_is_written(tiny: Tiny, 
     assert not adapt(graph, tiny.config, [], answers, answers, out)
     assert not adapt(graph, tiny.config, answers, [], answers, out, Pace(rate=0.0, epochs=1, steps=0))
     assert not out.exists()
+
+
+# ---- what the target might have said ---------------------------------------------------------------------------------
+
+
+def told(answer: Replayed, *branches: tuple[int, int]) -> Distributions:
+    """That the target says each token of an answer with a chance of 0.9, and token 4 after these rejected ones.
+
+    `branches`: position of the token after it, and the rejected token.
+    """
+    first, end = answer.rounds[0].length, len(answer.tokens)
+    count = end - first + len(branches)
+    tokens, log_probs = np.full((count, MOST), NONE), np.full((count, MOST), -np.inf, np.float32)
+    tokens[: end - first, 0] = answer.tokens[first:]
+    tokens[end - first :, 0], log_probs[:, 0] = 4, np.log(0.9)
+    positions, instead = zip(*((at, TEXT) for at in range(first, end)), *branches)
+    return Distributions(np.array(positions), np.array(instead), tokens, log_probs)
+
+
+def test_a_rejected_token_is_run_as_if_it_stood_in_the_text(tiny: Tiny, graph: Path) -> None:
+    """It sees what stands before its place, and neither the text nor another rejected token sees it."""
+    (answer,) = replayed(tiny, 1)
+    answer = replace(answer, rounds=[Round(8, 5)])
+    branches = [(10, 44), (17, 6), (17, 8), (32, 10)]
+    model = _Adapted(graph, tiny.config)
+    (plain, chosen), (whole, labels) = (
+        model._run(_Padded.of([replace(answer, target=told(answer, *branches))], tiny.config, branches=each))
+        for each in (False, True)
+    )
+    assert len(plain) == 24 and len(whole) == 24 + len(branches)
+    assert torch.allclose(whole[:24], plain, atol=1e-5)
+    assert torch.equal(labels[:24], chosen) and (labels[24:] == -1).all()
+    for row, (position, instead) in enumerate(branches, 24):
+        other = [*answer.tokens[: position - 1], instead, 2]
+        alone, _ = model._run(_Padded.of([replace(answer, tokens=other)], tiny.config))
+        assert torch.allclose(whole[row], alone[-1], atol=1e-5)
+
+
+def test_soft_labels_and_branches_are_learnt(tiny: Tiny, graph: Path, tmp_path: Path) -> None:
+    """With all the weight on what the target might have said, its choices teach nothing by themselves."""
+    learnt, judged = replayed(tiny, 16), replayed(tiny, 4)
+    soft = [replace(one, target=told(one, (12, 2), (20, 4))) for one in learnt]
+    pace, out = Pace(rate=1e-2, steps=60), tmp_path / "learnt.onnx"
+    assert adapt(graph, tiny.config, soft, [], judged, out, pace, labels=Labels(soft=1.0, branches=0.5))
+    assert hits(tiny, out, judged).mean() > hits(tiny, graph, judged).mean() + 0.1
+
+
+def test_a_label_is_what_was_chosen_where_nothing_else_is_known() -> None:
+    log_probs = torch.randn(4, 12, generator=torch.Generator().manual_seed(0)).log_softmax(dim=-1)
+    chosen = torch.tensor([3, -1, 5, -1])
+    said, chances = torch.full((4, MOST), -1), torch.zeros(4, MOST)
+    said[2, :3], said[3, :2] = torch.tensor([5, -1, 7]), torch.tensor([2, 4])
+    chances[2, :3], chances[3, :2] = torch.tensor([0.5, 0.25, 0.125]), torch.tensor([0.75, 0.25])
+    for soft in (0.0, 0.5, 1.0):
+        losses = label_losses(log_probs, chosen, said, chances, soft)
+        q = log_probs.exp()
+        assert torch.isclose(losses[0], -log_probs[0, 3]) and losses[1] == 0
+        # What cannot be drafted (0.25) is among all others, whose chance is what the two that can be leave.
+        others = (1 - q[2, 5] - q[2, 7]).log()
+        spread = -0.5 * log_probs[2, 5] - 0.125 * log_probs[2, 7] - 0.375 * others
+        assert torch.isclose(losses[2], soft * spread - (1 - soft) * log_probs[2, 5], atol=1e-5)
+        assert torch.isclose(losses[3], -0.75 * log_probs[3, 2] - 0.25 * log_probs[3, 4], atol=1e-5)

@@ -19,8 +19,11 @@ def unknown(count: int) -> tuple[np.ndarray, np.ndarray]:
     return np.full((count, MOST), -1), np.zeros((count, MOST), np.float32)
 
 
-def drawn(count: int, seed: int, shift: float) -> Samples:
-    """Samples of a drafter whose target differs from it by a low-rank map of its states, times `shift`."""
+def drawn(count: int, seed: int, shift: float, *, told: bool = False) -> Samples:
+    """Samples of a drafter whose target differs from it by a low-rank map of its states, times `shift`.
+
+    The target says its likeliest token. `told`: it draws one, and tells its likeliest tokens.
+    """
     fixed, random = np.random.default_rng(7), np.random.default_rng(seed)
     head = fixed.normal(size=(HIDDEN, VOCABULARY)).astype(np.float32)
     away = (fixed.normal(size=(HIDDEN, 3)) @ fixed.normal(size=(3, VOCABULARY))).astype(np.float32)
@@ -28,9 +31,15 @@ def drawn(count: int, seed: int, shift: float) -> Samples:
     logits = states @ head
     log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     likeliest = np.argsort(-log_probs, axis=1)[:, :TOP]
-    chosen = (logits + shift * states @ away).argmax(axis=1)
     best = np.take_along_axis(log_probs, likeliest, axis=1)
-    return Samples(states, likeliest, best, chosen, *unknown(count))
+    target = logits + shift * states @ away
+    if not told:
+        return Samples(states, likeliest, best, target.argmax(axis=1), *unknown(count))
+    chances = np.exp(target - target.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    said = np.argsort(-chances, axis=1)[:, :MOST]
+    chosen = np.array([random.choice(VOCABULARY, p=row / row.sum()) for row in chances.astype(np.float64)])
+    return Samples(states, likeliest, best, chosen, said, np.take_along_axis(chances, said, axis=1))
 
 
 def test_a_shift_is_followed() -> None:
@@ -46,6 +55,22 @@ def test_where_there_is_no_shift_nothing_gets_worse(rate: float) -> None:
     learnt = learn(drawn(600, 1, 0.0), drawn(300, 2, 0.0), VOCABULARY, Rates(rate=rate))
     unseen = drawn(1000, 3, 0.0)
     assert agreement(unseen, learnt) > agreement(unseen, None) - 0.01
+
+
+def test_what_the_target_might_have_said_teaches_more_than_what_it_said() -> None:
+    """Its choices are drawn, so each says little; its likeliest tokens with their chances say nearly all."""
+    learnt, unseen = drawn(1500, 1, 1.0, told=True), drawn(1000, 3, 1.0)
+    stopping = drawn(400, 2, 1.0)
+    by_choice = learn(learnt, stopping, VOCABULARY, Rates(rate=1e-2, soft=0.0))
+    by_chances = learn(learnt, stopping, VOCABULARY, Rates(rate=1e-2, soft=1.0))
+    assert agreement(unseen, by_chances) > agreement(unseen, by_choice) + 0.02
+
+
+def test_it_is_learnt_from_where_the_choice_cannot_be_drafted() -> None:
+    learnt = replace(drawn(1500, 1, 1.0, told=True), chosen=np.full(1500, -1))
+    better = learn(learnt, drawn(400, 2, 1.0), VOCABULARY, Rates(rate=1e-2))
+    unseen = drawn(1000, 3, 1.0)
+    assert better is not None and agreement(unseen, better) > agreement(unseen, None) + 0.05
 
 
 def test_tokens_that_the_head_cannot_draft_teach_nothing() -> None:
