@@ -90,7 +90,8 @@ def train(
         from drafter.training.processes import NoDevice, choose_device, processes
         from drafter.training.recipe import Recipe
         from drafter.training.target import UnsupportedTarget
-        from remote.verifier.engine import Engine, EngineError
+        from remote.verifier.engine import EngineError
+        from remote.verifier.engines.torch_engine import TorchEngine
         from remote.verifier.start_errors import ServeError
         from remote.verifier.target import load_target
     except ImportError as error:
@@ -99,7 +100,7 @@ def train(
         here = choose_device(device)
         together = processes(here)
         loaded = load_target(target, device=here)
-        Engine(loaded.model)  # Fails early for a target that cannot verify trees.
+        TorchEngine(loaded.model)  # Fails early for a target that cannot verify trees.
         recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
         plan = Plan(
             recipe=recipe,
@@ -114,7 +115,7 @@ def train(
         learnt, held = hold_out(questions, work)
         built = build(loaded.model, target, loaded.name, learnt, work, out, plan)
         if built is not None:
-            evaluation = _evaluate(Engine(loaded.model, _encoder(out)), built, held, work, out, plan)
+            evaluation = _evaluate(TorchEngine(loaded.model, _encoder(out)), built, held, work, out, plan)
             write_card(out, built, plan, evaluation)
             print(f"{built.config.scheme} against float: {built.parity}", file=sys.stderr)
             said = evaluation if isinstance(evaluation, str) else f"tau: {interval(evaluation.tau, evaluation.ci95)}"
@@ -184,7 +185,8 @@ def evaluate(
     try:
         from drafter.progress import track
         from drafter.runtime import Drafter
-        from remote.verifier.engine import Engine, EngineError
+        from remote.verifier.engine import EngineError
+        from remote.verifier.engines.torch_engine import TorchEngine
         from remote.verifier.measure import (
             MOST_TOKENS,
             TREE,
@@ -200,7 +202,7 @@ def evaluate(
         raise _lacking(error, "server") from error
     drafter = Drafter.load(folder)
     try:
-        engine = Engine(load_target(target).model, _encoder(folder))
+        engine = TorchEngine(load_target(target).model, _encoder(folder))
         check_fit(engine, drafter)
         prompts = [drafter.asked_as(question) for question in evenly(questions, limit)]
         most = _longest_answer(engine, prompts, max_tokens or MOST_TOKENS)

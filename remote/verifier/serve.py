@@ -16,27 +16,30 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
 from drafter.delivery import delivery
 from drafter.extras import how_to_install
-from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
-from remote.verifier.budget import cache_bytes
+from remote.verifier.budget import CACHE_SHARE
 from remote.verifier.connections import BURST, MAX_CONNECTIONS, Listener, Server
 from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import Engine
+from remote.verifier.engines.choice import EngineKind, graph_of, onnx_engine
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.security import check_binding, is_loopback
-from remote.verifier.start_errors import BadCertificate, CannotBind, NoMemory
+from remote.verifier.start_errors import BadCertificate, CannotBind, MissingPackage, NoMemory
 from remote.verifier.table import Session, Table
-from remote.verifier.target import Target, licence_of, load_target, model_size, stored_size
+from remote.verifier.text_side import TextSide, licence_in, stored_size
+
+if TYPE_CHECKING:
+    from remote.verifier.target import Target
 
 try:
     import resource
@@ -68,10 +71,9 @@ class Making:
     """What people ask. The target's answers choose what the drafter can say, and tell how well it guesses."""
 
 
-def card(target: Target, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> Card:
+def card(target: TextSide, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> Card:
     """The card of this target, for `GET /v1/card`."""
-    positions = getattr(target.model.config.get_text_config(), "max_position_embeddings", None) or max_tokens
-    tokens = min(max_tokens, positions)
+    tokens = min(max_tokens, target.positions or max_tokens)
     body = 4 * tokens + 6 * MAX_NODES + BODY_SLACK
     encoder = engine.encoder
     return Card(
@@ -93,6 +95,7 @@ def serve(
     making: Making | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
+    engine: EngineKind = "auto",
     quantize: Literal["int8", "int4"] | None = None,
     token: str | None = None,
     hosts: Collection[str] = (),
@@ -108,7 +111,7 @@ def serve(
     """Serve a target until SIGINT or SIGTERM. Port 0 takes a free one.
 
     `drafter`: folder of the one that was made for it. `making`: without a folder, one is made at the first start, and
-    found again later; None: it is served without a drafter.
+    found again later; None: it is served without a drafter. `engine`: see `graph_of`.
     `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: most answers that
     wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
     that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. Raises what `START_ERRORS` names.
@@ -124,31 +127,22 @@ def serve(
         )
     connections = _connections(max_connections)
     with contextlib.closing(_bind(host, port, connections)) as listener:
-        target = None
-        if drafter is None and making is not None:
-            drafter, target = _own_drafter(model, making)
-        if target is None or quantize is not None:
-            del target
-            with _timed_step(f"loading {model}{stored_size(Path(model))}"):
-                target = load_target(model, quantize=quantize)
-        _say(f"{target.name}: {model_size(target.model)}")
-        with _timed_step("testing whether it can check drafts"):
-            engine = Engine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
+        target, running, drafter = _opened(model, drafter, making, engine, quantize)
         own = None
         if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
             with _timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
-                own = OwnDrafter(Drafter.load(drafter), engine)
-        budget = cache_bytes(engine.device) if max_cached_bytes is None else max_cached_bytes
-        served = _fitting(target, engine, own, max_tokens, budget)
+                own = OwnDrafter(Drafter.load(drafter), running)
+        budget = int(running.free_bytes() * CACHE_SHARE) if max_cached_bytes is None else max_cached_bytes
+        served = _fitting(target, running, own, max_tokens, budget)
         deliveries = None
         if own is not None and drafter is not None and own.drafter.prompt is None:
             # A prompt recipe reads a database, and devices open none that a server sends.
             offered = delivery(drafter)
-            offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence_of(model))
+            offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=_licence(model))
             served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered)
             _say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
         app = create_app(
-            engine,
+            running,
             served,
             token=token,
             hosts=hosts,
@@ -174,6 +168,53 @@ def serve(
             Server(config, lambda: print(f"outrider server ready at {url}", flush=True)).run(sockets=[listener])
 
 
+def _opened(
+    model: str,
+    drafter: Path | None,
+    making: Making | None,
+    kind: EngineKind,
+    quantize: Literal["int8", "int4"] | None,
+) -> tuple[TextSide, Engine, Path | None]:
+    """The text side, the engine, and the drafter's folder: the one that was given, or one that is made.
+
+    Raises what `START_ERRORS` names.
+    """
+    graph = graph_of(model, kind, quantize)
+    target: Target | None = None
+    if drafter is None and making is not None:
+        drafter, target = _own_drafter(model, making)
+    if graph is not None:
+        with _timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
+            side, engine = onnx_engine(graph, drafter)
+        _say(f"{side.name}: {engine.description}")
+        return side, engine, drafter
+    _say("loading PyTorch ...")  # Takes seconds without any other output.
+    try:
+        from drafter.model import MemoryEncoder
+        from remote.verifier.engines.torch_engine import TorchEngine
+        from remote.verifier.target import load_target
+    except ImportError as error:
+        raise MissingPackage(
+            f"This model needs PyTorch and more ({error.name} is missing): {how_to_install('server')}"
+        ) from error
+    if target is None or quantize is not None:
+        target = None  # Two copies of the weights may be too much.
+        with _timed_step(f"loading {model}{stored_size(Path(model))}"):
+            target = load_target(model, quantize=quantize)
+    with _timed_step("testing whether it can check drafts"):
+        engine = TorchEngine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
+    _say(f"{target.name}: {engine.description}")
+    return target, engine, drafter
+
+
+def _licence(model: str) -> str:
+    if Path(model).is_dir():
+        return licence_in(Path(model) / "README.md")
+    from remote.verifier.target import licence_of  # A name on the hub: its files are where transformers keeps them.
+
+    return licence_of(model)
+
+
 def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None]:
     """The drafter that is kept for `model`, or a new one; None if there can be none. And the target, if it was loaded.
 
@@ -181,6 +222,7 @@ def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None
     """
     try:
         from remote.verifier.birth import UnsupportedTarget, kept_drafter, make_drafter
+        from remote.verifier.target import load_target
     except ImportError as error:
         advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
         _say(f"no drafter: {error.name} is missing, so none can be made: {advice}")

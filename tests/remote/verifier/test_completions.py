@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from remote import VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.serve import card
 from remote.verifier.target import Target, load_target
@@ -42,7 +43,7 @@ def target(tiny_pair: Path) -> Target:
 
 @pytest.fixture(scope="module")
 def engine(target: Target) -> Engine:
-    return Engine(target.model)
+    return TorchEngine(target.model)
 
 
 def app(target: Target, engine: Engine, **options: Any) -> Starlette:

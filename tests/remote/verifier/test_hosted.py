@@ -31,6 +31,7 @@ from remote.protocol import (
     unpack_tokens,
 )
 from remote.verifier.engine import Engine, UnfitDrafter
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, UnknownPrefix
@@ -46,7 +47,7 @@ WARM = Sampling(temperature=0.9, top_p=0.95, seed=7)
 
 @pytest.fixture(scope="module")
 def engine(tiny_pair) -> Engine:
-    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+    return TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
 
 
 @pytest.fixture(scope="module")

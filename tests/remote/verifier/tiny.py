@@ -116,10 +116,10 @@ def generated(model: PreTrainedModel, prompt: list[int], count: int) -> list[int
     return output[0, len(prompt) :].tolist()
 
 
-def plain_logits(model: PreTrainedModel, tokens: list[int]) -> torch.Tensor:
+def plain_logits(model: PreTrainedModel, tokens: list[int]) -> np.ndarray:
     """Logits after the last token, without any cache."""
     with torch.inference_mode():
-        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1].float()
+        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1].float().numpy()
 
 
 def random_tree(rng: random.Random, nodes: int, vocabulary: int = VOCABULARY) -> DraftTree:
