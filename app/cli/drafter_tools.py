@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from drafter.model import MemoryEncoder
     from drafter.training.card import Evaluation
     from drafter.training.pipeline import Built, Plan
-    from remote.verifier.engine import Engine
+    from remote.verifier.engines.torch_engine import TorchEngine
 
 MEGABYTE = 1 << 20
 
@@ -127,7 +127,9 @@ def train(
     together.destroy_process_group()
 
 
-def _evaluate(engine: Engine, built: Built, held: Sequence[str], work: Path, out: Path, plan: Plan) -> Evaluation | str:
+def _evaluate(
+    engine: TorchEngine, built: Built, held: Sequence[str], work: Path, out: Path, plan: Plan
+) -> Evaluation | str:
     """For the card: tau of a new drafter and of its float graph, or a sentence that says why there is none."""
     from drafter.progress import track
     from drafter.runtime import Drafter
@@ -255,7 +257,7 @@ def _encoder(folder: Path) -> MemoryEncoder:
     return MemoryEncoder.load(folder)
 
 
-def _longest_answer(engine: Engine, prompts: Sequence[Sequence[int]], wanted: int) -> int:
+def _longest_answer(engine: TorchEngine, prompts: Sequence[Sequence[int]], wanted: int) -> int:
     """`wanted` tokens, or what the longest prompt leaves of the target's positions. Raises `DrafterError`."""
     positions = getattr(engine.model.config.get_text_config(), "max_position_embeddings", None)
     longest = max(map(len, prompts))

@@ -108,7 +108,7 @@ def target_distribution(logits: Floats, sampling: Sampling) -> Probabilities:
     return _softmax(warped)
 
 
-def _softmax(logits: Floats) -> Probabilities:
+def _softmax(logits: NDArray[np.floating]) -> Probabilities:
     """Of logits whose largest is 0."""
     weights = np.exp(logits.astype(np.float64))
     probabilities: Probabilities = weights / weights.sum()

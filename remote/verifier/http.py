@@ -150,7 +150,7 @@ class Service:
 
     def __init__(self, sessions: Sessions, card: Card, max_waiting: int) -> None:
         self.sessions, self._card = sessions, card
-        self.turns = Turns(max_waiting)
+        self.turns = Turns(max_waiting, sessions.engine)
         self.refused = 0
         """Number of 503 answers."""
 
@@ -198,6 +198,7 @@ class Service:
             **dataclasses.asdict(self.sessions.counters),
             "evictions": table.evictions,
             "refusals": self.refused,
+            "batches": turns.batches,
             "engine_seconds": round(turns.seconds, 6),
         }
         gauges = {

@@ -262,7 +262,7 @@ def _timed_step(what: str) -> Iterator[None]:
     _say(f"{what}: done in {time.monotonic() - begun:.1f} s")
 
 
-def _fitting(target: Target, engine: Engine, own: OwnDrafter | None, max_tokens: int, budget: int) -> Card:
+def _fitting(target: TextSide, engine: Engine, own: OwnDrafter | None, max_tokens: int, budget: int) -> Card:
     """The card, with sessions no longer than memory allows. Raises `NoMemory`."""
     wished = card(target, engine, max_tokens=max_tokens).limits.max_tokens
     table = Table(engine.bytes_per_token, max_sessions=1, max_bytes=budget)

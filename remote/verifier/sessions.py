@@ -1,13 +1,14 @@
 """The verifier's sessions: rounds and streams, cut into turns.
 
 In a round the device drafts. In a stream the verifier also drafts, with the drafter that its memory is for. Both are
-generators, and each `next` is one turn: first chunks of the prompt (which give None), then a verdict or one round of a
-stream, then a frame of memory. So nobody waits for the whole of another's long prompt. A generator that is closed
-half-way leaves its session whole, with what was computed so far.
+generators. What they yield ends a turn: first chunks of the prompt (which give None), then a verdict or one round of a
+stream, then a frame of memory. So nobody waits for the whole of another's long prompt. Within a turn they may yield a
+`Forward`, and are sent what came of it: `turns.py` runs the forwards of many sessions together. A generator that is
+closed half-way leaves its session whole, with what was computed so far.
 
-Everything belongs to one thread, the engine's, so a turn is atomic and needs no lock. It uses the messages of the
-protocol, but not HTTP. Memory is computed on demand from the session's slab. As long as no later round has touched the
-slab, a repeated round gives the same bytes again, and no copy is kept.
+Everything belongs to one thread, the engine's, and a session has one turn at a time, so a turn needs no lock. It uses
+the messages of the protocol, but not HTTP. Memory is computed on demand from the session's slab. As long as no later
+round has touched the slab, a repeated round gives the same bytes again, and no copy is kept.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,18 +34,33 @@ from remote.protocol import (
     unpack_tokens,
 )
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Engine, TargetContext, UnknownToken
-from remote.verifier.own_drafter import BOUNDS, OwnDrafter, OwnDrafts
+from remote.verifier.engine import Engine, Floats, Forward, TargetContext, UnknownToken
+from remote.verifier.own_drafter import BOUNDS, Judged, OwnDrafter, OwnDrafts
 from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.table import RoundResult, Session, Table
+
+T = TypeVar("T")
 
 FRAME_TOKENS = 64
 """Tokens of memory in one frame. It is small enough that another session's round never waits long behind one."""
 STREAM_ROWS = 1024
 """Coming tokens of a stream for which room is reserved at its beginning; later as many again, if there is room."""
 
-Answer = Generator[Verdict | Progress | Memory | None, None, None]
-"""Frames, and None for a turn whose result stays inside the verifier."""
+
+class Computed(NamedTuple):
+    """What came of a forward."""
+
+    logits: Floats
+    """(1 + n, V), after the root and after each node; (0, V) if there was no tree."""
+    rows: int
+    """Rows of all sessions in this forward."""
+    seconds: float
+
+
+Answer = Generator[Verdict | Progress | Memory | Forward | None, Computed | None, None]
+"""Frames, None for a turn whose result stays inside the verifier, and forwards, which are answered."""
+Computing = Generator[Forward | None, Computed | None, T]
+"""A part of an answer that gives no frames."""
 
 
 @dataclass
@@ -100,7 +117,7 @@ class Sessions:
             with session.held():
                 epoch = self._append(session, message, append)
                 yield from self._read(session, message.session, epoch)
-                session.last = self._judged(session, message, tree, room)
+                session.last = yield from self._judged(session, message, tree, room)
                 session.number = message.round
         reply = session.last
         assert reply is not None
@@ -142,18 +159,19 @@ class Sessions:
         # Memory of a long prompt, one frame after each round, so that no word waits for all of it.
         owed: list[Memory] = []
         while True:
-            begun, tree, pending = time.monotonic(), DraftTree.empty(), len(context.tokens) - context.computed
+            begun, tree = time.monotonic(), DraftTree.empty()
+            pending = len(context.tokens) - context.computed
             if drafts is not None:
                 drafts.follow(context.tokens)
                 tree = drafts.draft(greedy)
-            accepted, bonus, new = self._verify(session, tree, message.sampling, end - len(context.tokens))
+            judged = yield from self._verify(session, tree, message.sampling, end - len(context.tokens))
             if drafts is not None:
-                drafts.judged(tree, accepted, bonus, greedy, pending)
+                drafts.judged(tree, judged, greedy, pending)
                 drafts.follow(context.tokens)
             length, finished = len(context.tokens), self._finished(context)
             yield Progress(
-                tokens=pack_tokens(new),
-                drafted=len(accepted),
+                tokens=pack_tokens(judged.new),
+                drafted=len(judged.accepted),
                 length=length,
                 digest=session.digest.at(length),
                 finished=finished,
@@ -203,9 +221,10 @@ class Sessions:
         sent = [(*span, True) for span in _spans(asked, context.computed)]
         return sent + ([] if drafts is None else [(*span, False) for span in _spans(drafts.remembered, asked)])
 
-    def _read(self, session: Session, name: str, epoch: int) -> Generator[None, None, None]:
+    def _read(self, session: Session, name: str, epoch: int) -> Computing[None]:
         """Read the prompt except for its last chunk. Raises `Superseded`, `Dropped`."""
-        while self.engine.read(session.context):
+        while (chunk := self.engine.next_chunk(session.context)) is not None:
+            yield chunk
             yield None
             self._check(session, name, epoch)
 
@@ -243,13 +262,13 @@ class Sessions:
         self.table.admit(message.session, known, length + min(more, room + BOUNDS.nodes))
         return known, append, room
 
-    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> RoundResult:
+    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> Computing[RoundResult]:
         context = session.context
-        accepted, bonus, _ = self._verify(session, tree, message.sampling, room)
+        judged = yield from self._verify(session, tree, message.sampling, room)
         verdict = Verdict(
             round=message.round,
-            accepted=accepted,
-            bonus=bonus,
+            accepted=judged.accepted,
+            bonus=judged.bonus,
             length=len(context.tokens),
             digest=session.digest.at(len(context.tokens)),
             finished=self._finished(context),
@@ -271,22 +290,22 @@ class Sessions:
     def _finished(self, context: TargetContext) -> bool:
         return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens
 
-    def _verify(
-        self, session: Session, tree: DraftTree, sampling: Sampling, room: int
-    ) -> tuple[tuple[int, ...], int | None, list[int]]:
-        """Verify and commit. Returns the accepted nodes, the bonus, and the new tokens, at most `room`."""
+    def _verify(self, session: Session, tree: DraftTree, sampling: Sampling, room: int) -> Computing[Judged]:
+        """Verify and commit, for at most `room` new tokens. At most one chunk of tokens is not computed yet."""
         context = session.context
         shallow, nodes = _at_most(tree, room - 1)
-        logits = self.engine.verify(context, shallow)
+        computed = yield Forward(context, len(context.tokens) - context.computed, shallow)
+        assert computed is not None
         self.counters.forwards += 1
-        choose = chooser(logits, sampling, shallow)
+        choose = chooser(computed.logits, sampling, shallow)
         result = walk(shallow, choose, position=len(context.tokens), room=room, stop_tokens=self.stop_tokens)
         new = context.commit(shallow, result.accepted, result.bonus)
         session.digest.extend(new)
         self.counters.drafted_nodes += len(tree)
         self.counters.accepted_nodes += len(result.accepted)
         self.counters.new_tokens += len(new)
-        return tuple(int(nodes[node]) for node in result.accepted), result.bonus, new
+        accepted = tuple(int(nodes[node]) for node in result.accepted)
+        return Judged(accepted, result.bonus, new, computed.rows, computed.seconds)
 
     def _frame(self, context: TargetContext, start: int, end: int) -> Memory:
         assert self.engine.encoder is not None

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from remote.verifier.engine import Engine
+from remote.verifier.engines.graphs import GRAPHS, graph_in
 from remote.verifier.start_errors import UnknownModel
 from remote.verifier.text_side import TextSide, read_text_side
 
 EngineKind = Literal["auto", "onnx", "torch"]
-KINDS: tuple[EngineKind, ...] = get_args(EngineKind)
-GRAPHS = ("target.int8.onnx", "target.onnx")
-"""Graphs of a target, beside its weights; the first that is there is taken. The second one has float32 weights."""
 
 
 def graph_of(model: str, kind: EngineKind, quantize: str | None) -> Path | None:
@@ -23,7 +21,7 @@ def graph_of(model: str, kind: EngineKind, quantize: str | None) -> Path | None:
     """
     if kind == "torch" or (kind == "auto" and quantize is not None):
         return None
-    found = next((path for name in GRAPHS if (path := Path(model) / name).is_file()), None)
+    found = graph_in(model)
     if kind == "onnx" and (found is None or quantize is not None):
         why = f"there is no {' or '.join(GRAPHS)} in {model}" if found is None else "--quantize is for PyTorch"
         raise UnknownModel(f"ONNX Runtime cannot serve this: {why}. Use --engine torch.")

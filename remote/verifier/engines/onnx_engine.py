@@ -20,7 +20,7 @@ from drafter.memory import pack_memory, quantise_row
 from drafter.step import NEVER, draft_threads
 from drafter.tree import DraftTree
 from remote.verifier.budget import free_bytes
-from remote.verifier.engine import Engine, Floats, Forward, TargetContext, check_shape, slab_rows
+from remote.verifier.engine import Engine, Floats, Forward, TargetContext, check_shape
 from remote.verifier.engines.memory_encoder import ArrayEncoder, turns
 from remote.verifier.start_errors import CorruptWeights
 
@@ -62,16 +62,17 @@ class ArrayContext(TargetContext):
     def __init__(self, shape: GraphShape) -> None:
         super().__init__()
         self._shape = shape
-        self._free()
+        self.keys, self.values = self._empty()
 
     @property
     def capacity(self) -> int:
-        return self.keys.shape[2]
+        return int(self.keys.shape[2])
 
     def reserve(self, rows: int) -> None:
         """Make room for so many rows."""
         if rows > self.capacity:
-            capacity = slab_rows(rows)
+            # Attention reads all rows of a slab, used or not. So it grows less than others, within `slab_rows`.
+            capacity = max(64, rows + rows // 8 + 16)
             self.keys, self.values = (self._grown(part, capacity) for part in (self.keys, self.values))
 
     def write(self, start: int, layer: int, keys: Floats, values: Floats) -> None:
@@ -86,10 +87,12 @@ class ArrayContext(TargetContext):
                 slab[:, :, start : start + len(rows)] = slab[:, :, rows]
 
     def _free(self) -> None:
+        self.keys, self.values = self._empty()
+
+    def _empty(self) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
         shape = self._shape
         empty = shape.layers, shape.kv_heads, 0, shape.head_size
-        self.keys: NDArray[np.floating] = np.zeros(empty, np.float32)
-        self.values: NDArray[np.floating] = np.zeros(empty, np.float64 if shape.int8 else np.float32)
+        return np.zeros(empty, np.float32), np.zeros(empty, np.float64 if shape.int8 else np.float32)
 
     def _grown(self, rows: NDArray[np.floating], capacity: int) -> NDArray[np.floating]:
         # Zeros, because what no row has written is read too, with a weight of 0.
@@ -215,7 +218,7 @@ class OnnxEngine(Engine):
         return [staged[layer] for layer in range(self.shape.layers) for staged in whole]
 
     def _stage(self, side: int, like: ArrayContext, count: int, rows: int) -> NDArray[np.floating]:
-        """A buffer for the rows of several contexts, (layers, B, heads, rows, size). It is kept for the next forward."""
+        """A buffer for the rows of several contexts, (layers, B, heads, rows, size), kept for the next forward."""
         slab = _sides(like)[side]
         shape = self.shape.layers, count, self.shape.kv_heads, rows, self.shape.head_size
         size = int(np.prod(shape))

@@ -9,10 +9,10 @@
 
 Linear layers run over the N rows without padding; only attention is padded. No cached row comes out again.
 
-With 8 bits, each row of a product's input is rounded by itself, and integer sums are exact. A number that differs in its
-last bit may still be rounded another way, and the logits differ by as much as 8 bits are coarse. In attention, the order
-of a float32 sum depends on where a tree puts a token. So there the sums are float64, and rounded to float32 afterwards:
-then a token's logits are the same, bit for bit, alone, in a tree and in a batch.
+With 8 bits, each row of a product's input is rounded by itself, and integer sums are exact. A number that differs in
+its last bit may still be rounded another way, and the logits differ by as much as 8 bits are coarse. In attention, the
+order of a float32 sum depends on where a tree puts a token. So there the sums are float64, and rounded to float32
+afterwards: then a token's logits are the same, bit for bit, alone, in a tree and in a batch.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def write_graph(folder: Path, path: Path, *, int8: bool) -> GraphShape:
     with tempfile.TemporaryDirectory() as scratch:
         exact = Path(scratch) / "target.onnx"
         _save(model, exact)
-        quantise_graph(exact, path, "int8")
+        quantise_graph(exact, path, "int8", exact=True)
     return shape
 
 

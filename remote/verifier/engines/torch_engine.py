@@ -133,7 +133,7 @@ class BatchLayer(CacheLayerMixin):  # type: ignore[misc]
         """Append rows and return all rows. transformers' modelling code calls it."""
         if not self._packed:
             return self._slabs[0].append(key_states, value_states)
-        parts = zip(self._slabs, key_states.split(self._rows, -2), value_states.split(self._rows, -2))
+        parts = zip(self._slabs, torch.split(key_states, self._rows, -2), torch.split(value_states, self._rows, -2))
         keys, values = zip(*(slab.append(*part) for slab, *part in parts))
         return PackedRows(self._rows, keys), PackedRows(self._rows, values)
 

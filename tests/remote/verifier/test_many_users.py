@@ -109,8 +109,8 @@ async def test_a_round_waits_for_a_chunk_of_a_long_prompt_and_not_for_all_of_it(
     assert frames_of(slow.result().content)[0].bonus == generated(target.model, long, 1)[0]
 
 
-async def test_turns_go_round_the_sessions_however_many_calls_each_has() -> None:
-    turns, served = Turns(8), list[str]()
+async def test_turns_go_round_the_sessions_however_many_calls_each_has(target: Engine) -> None:
+    turns, served = Turns(8, target), list[str]()
     go = anyio.Event()
 
     async def call(name: str) -> None:
@@ -142,8 +142,8 @@ async def test_turns_go_round_the_sessions_however_many_calls_each_has() -> None
     assert served[-1] == "later"
 
 
-async def test_turns_are_passed_on_whoever_gives_up_and_when() -> None:
-    turns, rng = Turns(8), random.Random(3)
+async def test_turns_are_passed_on_whoever_gives_up_and_when(target: Engine) -> None:
+    turns, rng = Turns(8, target), random.Random(3)
     for _ in range(200):
         async with anyio.create_task_group() as group:
             for index in range(6):
