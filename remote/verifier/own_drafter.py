@@ -90,8 +90,9 @@ class OwnDrafts:
         """Learn from the verdict on the last draft. The forward ran `pending` committed tokens beside the tree."""
         self._own.calibrations[greedy].learn(tree, judged.accepted, judged.bonus)
         if pending <= LONGEST_READ:
-            # In a batch a row costs what it costs there, so the rows of all sessions count.
-            self._own.costs.judged(judged.rows - 1, judged.seconds)
+            # In a batch, what does not grow with rows is shared by all. So drafts are small where many wait.
+            own = pending + len(tree)
+            self._own.costs.judged(own - 1, judged.seconds * own / judged.rows)
 
     def remember(self, start: int, count: int, data: bytes) -> None:
         """Take the target's memory of `count` tokens from `start` on, in the form that it has on the wire."""

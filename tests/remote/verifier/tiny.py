@@ -48,6 +48,7 @@ CONFIGS = {
     "llama": lambda: LlamaConfig(**_SHAPE, tie_word_embeddings=False),
     "llama-tied": lambda: LlamaConfig(**_SHAPE, tie_word_embeddings=True),
     "llama-multi-query": lambda: LlamaConfig(**{**_SHAPE, "num_key_value_heads": 1}),
+    "llama-many-heads": lambda: LlamaConfig(**{**_SHAPE, "num_key_value_heads": 4}),
     "qwen2": lambda: Qwen2Config(**_SHAPE, tie_word_embeddings=True),
     "qwen3": lambda: Qwen3Config(**_SHAPE),
     "qwen3-mixed": lambda: Qwen3Config(**_SHAPE, use_sliding_window=True, **_MIXED),
