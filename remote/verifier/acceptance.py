@@ -109,7 +109,7 @@ def target_distribution(logits: Floats, sampling: Sampling) -> Probabilities:
 
 
 def _softmax(logits: NDArray[np.floating]) -> Probabilities:
-    """Of logits whose largest is 0."""
+    """The probabilities of logits whose largest is 0."""
     weights = np.exp(logits.astype(np.float64))
     probabilities: Probabilities = weights / weights.sum()
     return probabilities

@@ -29,7 +29,7 @@ from remote.verifier.budget import CACHE_SHARE
 from remote.verifier.connections import BURST, MAX_CONNECTIONS, Listener, Server
 from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
-from remote.verifier.engine import Engine
+from remote.verifier.engine import Engine, UnverifiableTarget
 from remote.verifier.engines.choice import EngineKind, graph_of, onnx_engine
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
 from remote.verifier.own_drafter import OwnDrafter
@@ -184,10 +184,15 @@ def _opened(
     if drafter is None and making is not None:
         drafter, target = _own_drafter(model, making)
     if graph is not None:
-        with _timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
-            side, engine = onnx_engine(graph, drafter)
-        _say(f"{side.name}: {engine.description}")
-        return side, engine, drafter
+        try:
+            with _timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
+                side, engine = onnx_engine(graph, drafter)
+            _say(f"{side.name}: {engine.description}")
+            return side, engine, drafter
+        except UnverifiableTarget as error:
+            if kind == "onnx":
+                raise
+            _say(f"PyTorch instead: {error}")
     _say("loading PyTorch ...")  # Takes seconds without any other output.
     try:
         from drafter.model import MemoryEncoder

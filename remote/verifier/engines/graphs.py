@@ -1,4 +1,4 @@
-"""Where the graph of a target lies. It imports nothing heavy: the app asks whether it can serve without PyTorch."""
+"""Graphs of targets: how a folder names them. It imports nothing heavy: the app asks whether it can serve without PyTorch."""
 
 from __future__ import annotations
 

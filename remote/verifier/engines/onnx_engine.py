@@ -20,7 +20,7 @@ from drafter.memory import pack_memory, quantise_row
 from drafter.step import NEVER, draft_threads
 from drafter.tree import DraftTree
 from remote.verifier.budget import free_bytes
-from remote.verifier.engine import Engine, Floats, Forward, TargetContext, check_shape
+from remote.verifier.engine import Engine, Floats, Forward, TargetContext, UnverifiableTarget, check_shape
 from remote.verifier.engines.memory_encoder import ArrayEncoder, turns
 from remote.verifier.start_errors import CorruptWeights
 
@@ -102,7 +102,12 @@ class ArrayContext(TargetContext):
 
 
 class OnnxEngine(Engine):
-    """A target's graph. Raises `CorruptWeights` for a file that is none, `UnfitDrafter`, `BrokenTarget`."""
+    """A target's graph.
+
+    The constructor verifies a small tree in two ways, as a tree and token by token. Raises `CorruptWeights` for a file
+    that is no graph, `UnfitDrafter`, `BrokenTarget`, and `UnverifiableTarget` where drafts could change the text: with
+    weights of 8 bits, if this processor's kernels add up in an order that depends on the tree.
+    """
 
     def __init__(self, path: Path, encoder: ArrayEncoder | None = None, *, chunk: int = CHUNK) -> None:
         from drafter.ort import onnxruntime  # 150 ms, which `outrider --help` does not need.
@@ -132,9 +137,7 @@ class OnnxEngine(Engine):
         if encoder is not None:
             found = self.shape.layers, self.shape.kv_heads, self.shape.head_size
             check_shape(encoder.config, found, "graph")
-        context = self.context()
-        context.assign(0, [0])
-        self.verify(context, DraftTree.empty())
+        self._self_check(path)
 
     @property
     def description(self) -> str:
@@ -233,6 +236,25 @@ class OnnxEngine(Engine):
             count = max(1024, 2 * positions)
             self._turns = turns(np.arange(count), self.shape.head_size, Rope(self.shape.theta))
         return self._turns
+
+    def _self_check(self, path: Path) -> None:
+        prompt, left, right = ([token % self.vocabulary for token in part] for part in ([7, 3, 5], [2, 9, 6], [4, 1]))
+        tree = DraftTree(np.array([left[0], right[0], left[1], right[1], left[2]]), np.array([-1, -1, 0, 1, 2]))
+        context = self.context()
+        context.assign(0, prompt)
+        whole = self.verify(context, tree)
+        largest = float(np.abs(whole).max())
+        for tokens, node in ((left, 4), (right, 3)):
+            context = self.context()
+            context.assign(0, prompt)
+            for token in tokens:
+                self.verify(context, DraftTree.empty())
+                context.commit(DraftTree.empty(), [], token)
+            (found,) = self.verify(context, DraftTree.empty())
+            if np.abs(found - whole[node + 1]).max() > (0.0 if self.shape.int8 else 0.002 * largest):
+                raise UnverifiableTarget(
+                    f"On this processor {path.name} reads a draft tree differently from its paths. Use --engine torch."
+                )
 
 
 def _sides(context: ArrayContext) -> tuple[NDArray[np.floating], NDArray[np.floating]]:

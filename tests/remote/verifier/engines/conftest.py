@@ -31,7 +31,7 @@ class Bench:
     engine: Engine
     model: PreTrainedModel
     tolerance: float
-    """Of the largest logit."""
+    """A share of the largest logit."""
     same_bits: bool
     """A token's logits are the same, bit for bit, alone, in a tree and in a batch."""
 

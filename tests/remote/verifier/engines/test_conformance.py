@@ -11,7 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drafter.memory import quantise_row, unpack_memory
+from drafter.memory import unpack_memory
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
@@ -181,7 +181,9 @@ def test_memory_is_the_encoders_view_of_the_rows(encoding: Bench) -> None:
             (row.keys, row.key_scales, expected.keys, expected.key_scales),
             (row.values, row.value_scales, expected.values, expected.value_scales),
         ):
-            one, two = (part * scale.astype(np.float32)[..., None] for part, scale in ((numbers, scales), (other, others)))
+            one, two = (
+                part * scale.astype(np.float32)[..., None] for part, scale in ((numbers, scales), (other, others))
+            )
             # Rounded to 8 bits on both sides, so a number may lie one step apart.
             allowed = max(2 * float(others.max()), 10 * encoding.tolerance * float(np.abs(two).max()))
             assert np.abs(one - two).max() <= allowed
@@ -257,7 +259,6 @@ def test_memory_in_numpy_is_memory_in_pytorch(encoding: Bench) -> None:
         for one, other in zip(pair, wanted, strict=True):
             # The folder's weights are bfloat16.
             np.testing.assert_allclose(one, other.numpy(), atol=0.05)
-            quantise_row(one, one)
 
 
 def test_an_error_of_the_engine_is_one_of_the_tree_of_errors() -> None:
