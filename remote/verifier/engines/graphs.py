@@ -1,4 +1,4 @@
-"""Graphs of targets: how a folder names them. It imports nothing heavy: the app asks whether it can serve without PyTorch."""
+"""Graphs of targets: how a folder names them. It imports nothing heavy, because the app asks for them too."""
 
 from __future__ import annotations
 
