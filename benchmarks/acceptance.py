@@ -46,6 +46,7 @@ from drafter.search import Pace
 from drafter.tree import DraftTree
 from remote.protocol import Sampling
 from remote.verifier.engine import Engine, TargetContext
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import (
     CHAIN,
     MOST_TOKENS,
@@ -218,14 +219,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.manual_seed(0)
     drafter = Drafter.load(arguments.moa)
     model = load_target(arguments.target).model
-    engine = Engine(model, MemoryEncoder.load(arguments.moa))
+    engine = TorchEngine(model, MemoryEncoder.load(arguments.moa))
     try:
         drafters = opened(arguments.drafter, drafter, arguments.baselines, engine, arguments.target)
         measured = [(name, name, one, engine) for name, one in drafters.items()]
         for folder in arguments.others:
             other = Drafter.load(folder)
             row_name = f"moa-f{other.config.first_layers}-n{other.config.inference_layers}"
-            measured.append((row_name, "moa", other, Engine(model, MemoryEncoder.load(folder))))
+            measured.append((row_name, "moa", other, TorchEngine(model, MemoryEncoder.load(folder))))
     except DrafterError as error:
         parser.exit(1, f"{error}\n")
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]

@@ -45,6 +45,7 @@ from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import Engine, TargetContext
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import TREE
 from remote.verifier.target import load_target
 
@@ -208,7 +209,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     drafter = Drafter.load(DRAFTER)
-    engine = Engine(load_target(str(TARGET)).model, MemoryEncoder.load(DRAFTER))
+    engine = TorchEngine(load_target(str(TARGET)).model, MemoryEncoder.load(DRAFTER))
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.asked_as(question) for question in chosen]

@@ -31,7 +31,7 @@ from drafter.runtime import Drafter
 from drafter.training.birth import Shape, graph_bytes, shapes_within
 from drafter.training.target import drafter_config
 from remote.verifier.birth import make_drafter
-from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import agreement_by_staleness, evenly, measure
 from remote.verifier.target import Target, load_target
 
@@ -51,7 +51,7 @@ def budgets(target: Target) -> list[int]:
 
 def figures(target: Target, folder: Path, prompts: list[list[int]]) -> dict[str, Any]:
     """How well the drafter in a folder guesses the target's answers."""
-    drafter, engine = Drafter.load(folder), Engine(target.model, MemoryEncoder.load(folder))
+    drafter, engine = Drafter.load(folder), TorchEngine(target.model, MemoryEncoder.load(folder))
     return {
         "bytes": delivered_bytes(folder),
         "scheme": drafter.config.scheme,

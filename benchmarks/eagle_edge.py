@@ -31,7 +31,8 @@ from drafter.second_stage import SecondStage
 from drafter.text import ChatText
 from drafter.tree import DraftTree
 from remote.protocol import DIGEST_BYTES
-from remote.verifier.engine import Engine, TargetContext
+from remote.verifier.engine import Floats, Forward, TargetContext
+from remote.verifier.engines.torch_engine import TorchContext, TorchEngine
 
 ROUND = 40
 """Most rows that a round makes before its draft, for the tokens that the last round gained. More are a prompt."""
@@ -67,7 +68,7 @@ class FeatureFormat:
 # ---- the verifier's half ---------------------------------------------------------------------------------------------
 
 
-class Featured(TargetContext):
+class Featured(TorchContext):
     """A conversation that keeps the target's features of its computed tokens."""
 
     def __init__(self, layers: int) -> None:
@@ -83,7 +84,7 @@ class Featured(TargetContext):
         return super().commit(tree, accepted, bonus)
 
 
-class FeatureEngine(Engine):
+class FeatureEngine(TorchEngine):
     """An engine whose memory is the features that `baseline` reads. Others may use the model between its calls."""
 
     def __init__(self, model: PreTrainedModel, baseline: Baseline) -> None:
@@ -94,14 +95,17 @@ class FeatureEngine(Engine):
     def context(self) -> Featured:
         return Featured(self._layers)
 
-    def _forward(self, context: TargetContext, pending: Sequence[int], tree: DraftTree) -> Tensor:
+    def _run(self, requests: Sequence[Forward]) -> list[Floats]:
+        if len(requests) > 1:
+            return [self._run([request])[0] for request in requests]
+        (request,) = requests
+        context, past = request.context, request.context.computed
         assert isinstance(context, Featured)
-        past, count = context.computed, len(pending)
         with FeatureTap(self.model, self._baseline.config.features) as tap:
-            logits = super()._forward(context, pending, tree)
+            logits = super()._run(requests)
             rows = tap.take(0, ())
         before = rows[:0] if context.features is None else context.features[:past]
-        context.features, context.drafted = torch.cat((before, rows[:count])), rows[count:]
+        context.features, context.drafted = torch.cat((before, rows[: request.pending])), rows[request.pending :]
         return logits
 
     @torch.no_grad()

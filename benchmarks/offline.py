@@ -46,6 +46,7 @@ from drafter.search import Pace
 from drafter.training.answers import AnsweredConversation
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.target import load_target
 from storage import Message
 
@@ -243,7 +244,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     torch.manual_seed(0)
     moa = Drafter.load(arguments.moa)
-    engine = Engine(load_target(arguments.target).model, MemoryEncoder.load(arguments.moa))
+    engine = TorchEngine(load_target(arguments.target).model, MemoryEncoder.load(arguments.moa))
     try:
         drafters = opened(arguments.drafter, moa, arguments.baselines, engine, arguments.target)
     except DrafterError as error:

@@ -26,15 +26,14 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from torch import Tensor
 
 from benchmarks.acceptance import DRAFTER, REPOSITORY, TARGET
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.eagle_edge import FeatureEngine
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
-from drafter.tree import DraftTree
-from remote.verifier.engine import Engine, TargetContext
+from remote.verifier.engine import Engine, Floats, Forward
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.serve import card
@@ -83,14 +82,14 @@ class PacedForward:
 
     seconds = 0.0
 
-    def _forward(self, context: TargetContext, pending: Sequence[int], tree: DraftTree) -> Tensor:
+    def _run(self, requests: Sequence[Forward]) -> list[Floats]:
         due = time.monotonic() + self.seconds
-        logits: Tensor = super()._forward(context, pending, tree)  # type: ignore[misc]
+        logits: list[Floats] = super()._run(requests)  # type: ignore[misc]
         time.sleep(max(0.0, due - time.monotonic()))
         return logits
 
 
-class PacedEngine(PacedForward, Engine):
+class PacedEngine(PacedForward, TorchEngine):
     pass
 
 
@@ -102,7 +101,7 @@ def app(target: str, drafter: Path, eagle: Path | None, forward_seconds: float) 
     """The services, each below its path. Raises what `START_ERRORS` names."""
     loaded = load_target(target)
     own = PacedEngine(loaded.model, MemoryEncoder.load(drafter))
-    engines: dict[str, Engine] = {OWN: own, REFERENCE: Engine(loaded.model)}
+    engines: dict[str, Engine] = {OWN: own, REFERENCE: TorchEngine(loaded.model)}
     if eagle is not None:
         engines[EAGLE] = PacedFeatureEngine(loaded.model, load_baseline(eagle, loaded.model))
     for engine in engines.values():

@@ -51,6 +51,7 @@ from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.target import load_target
 
 CHAINS = ((1, 4), (2, 4), (2, 8), (3, 8), (4, 8), (5, 8), (7, 7), (10, 10))
@@ -233,7 +234,7 @@ def main() -> None:
 
     drafter = Drafter.load(arguments.drafter)
     model = load_target(arguments.target).model
-    engine = Engine(model, MemoryEncoder.load(arguments.drafter))
+    engine = TorchEngine(model, MemoryEncoder.load(arguments.drafter))
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.asked_as(question) for question in chosen]

@@ -36,6 +36,7 @@ TRAINING = "drafter.training"
 TRAINING_ROOMS = (
     *("drafter/training/", "app/cli/drafter_tools.py", "app/drafting/learning.py"),
     "remote/verifier/birth.py",
+    "remote/verifier/engines/onnx_graph.py",
     "remote/verifier/learning/worker.py",
 )
 LIBRARIES = {

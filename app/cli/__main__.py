@@ -27,7 +27,7 @@ from app.cli.remotes import remote_commands
 from app.cli.settings import settings_with, unsaved
 from app.cli.shell import shell
 from app.cli.system import meant, system_commands
-from app.exits import FAILED, USAGE, complain, guarded, run
+from app.exits import FAILED, USAGE, guarded, run
 from drafter.extras import how_to_install
 from drafter.questions import usual_questions
 from drafter.telemetry import switch_off
@@ -273,6 +273,10 @@ def serve(
     quantize: Annotated[
         Literal["int8", "int4"] | None, typer.Option("--quantize", help="Weights in 8 or 4 bits: less memory.")
     ] = None,
+    engine: Annotated[
+        Literal["auto", "onnx", "torch"],
+        typer.Option("--engine", help="What runs the model. auto: ONNX Runtime if its folder has a graph, or PyTorch."),
+    ] = "auto",
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -330,15 +334,14 @@ def serve(
         fail("--tls-cert and --tls-key belong together.", USAGE)
     if no_drafter and drafter is not None:
         fail("--drafter and --no-drafter exclude each other.", USAGE)
-    complain("loading PyTorch ...")  # Takes seconds without any other output.
     try:
         from remote.verifier.holders import read_tokens
         from remote.verifier.learning.learning import Teaching
-        from remote.verifier.serve import Making
+        from remote.verifier.loading import Making
         from remote.verifier.serve import serve as listen
         from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:
-        fail(f"The server needs PyTorch and more ({error.name} is missing): {how_to_install('server')}", FAILED)
+        fail(f"The server needs {error.name}, which is missing: {how_to_install('server')}", FAILED)
     if model is None and drafter is None and not no_drafter:
         drafter = Path(settings.drafter)
     try:
@@ -348,6 +351,7 @@ def serve(
             making=None if no_drafter else Making(folders.made, budget, usual_questions()),
             host=host,
             port=port,
+            engine=engine,
             quantize=quantize,
             tokens=None if token_file is None else read_tokens(token_file),
             tls_cert=tls_cert,

@@ -22,6 +22,7 @@ from drafter.extras import how_to_install
 from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
 from remote import RemoteError
+from remote.verifier.engines.graphs import graph_in
 
 
 async def examine(options: Mapping[str, object], *, as_json: bool = False) -> int:
@@ -61,7 +62,7 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
     drafter, finding = _drafter(Path(settings.drafter), settings.drafter_runtime)
     yield finding
     if settings.remote is None:
-        yield _torch()
+        yield _torch(settings.target)
     if drafter is not None and settings.mode != "offline":
         async for finding in _verifier(settings, folders, drafter):
             yield finding
@@ -116,8 +117,10 @@ def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
     return drafter, Finding("ok", "drafter", text)
 
 
-def _torch() -> Finding:
+def _torch(target: str) -> Finding:
     if importlib.util.find_spec("torch") is None:
+        if graph_in(target) is not None:
+            return Finding("ok", "torch", f"not here, and not needed: {target} is served by ONNX Runtime")
         advice = f"no PyTorch, so no server on this device: {how_to_install('server')}, or add one: outrider remote add"
         return Finding("warning", "torch", advice)
     from importlib.metadata import version
@@ -133,7 +136,8 @@ async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> A
         yield Finding("broken", "server", str(error))
         return
     assert source is not None
-    without_torch = settings.remote is None and importlib.util.find_spec("torch") is None and settings.mode != "edge"
+    no_engine = graph_in(settings.target) is None and importlib.util.find_spec("torch") is None
+    without_torch = settings.remote is None and no_engine and settings.mode != "edge"
     async for finding in check(source, settings, os.environ, drafter=drafter, shelf=folders.fetched):
         if finding.part == "clock":
             yield finding

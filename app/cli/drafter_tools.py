@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from drafter.model import MemoryEncoder
     from drafter.training.card import Evaluation
     from drafter.training.pipeline import Built, Plan
-    from remote.verifier.engine import Engine
+    from remote.verifier.engines.torch_engine import TorchEngine
 
 MEGABYTE = 1 << 20
 
@@ -90,7 +90,8 @@ def train(
         from drafter.training.processes import NoDevice, choose_device, processes
         from drafter.training.recipe import Recipe
         from drafter.training.target import UnsupportedTarget
-        from remote.verifier.engine import Engine, EngineError
+        from remote.verifier.engine import EngineError
+        from remote.verifier.engines.torch_engine import TorchEngine
         from remote.verifier.start_errors import ServeError
         from remote.verifier.target import load_target
     except ImportError as error:
@@ -99,7 +100,7 @@ def train(
         here = choose_device(device)
         together = processes(here)
         loaded = load_target(target, device=here)
-        Engine(loaded.model)  # Fails early for a target that cannot verify trees.
+        TorchEngine(loaded.model)  # Fails early for a target that cannot verify trees.
         recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
         plan = Plan(
             recipe=recipe,
@@ -114,7 +115,7 @@ def train(
         learnt, held = hold_out(questions, work)
         built = build(loaded.model, target, loaded.name, learnt, work, out, plan)
         if built is not None:
-            evaluation = _evaluate(Engine(loaded.model, _encoder(out)), built, held, work, out, plan)
+            evaluation = _evaluate(TorchEngine(loaded.model, _encoder(out)), built, held, work, out, plan)
             write_card(out, built, plan, evaluation)
             print(f"{built.config.scheme} against float: {built.parity}", file=sys.stderr)
             said = evaluation if isinstance(evaluation, str) else f"tau: {interval(evaluation.tau, evaluation.ci95)}"
@@ -126,7 +127,9 @@ def train(
     together.destroy_process_group()
 
 
-def _evaluate(engine: Engine, built: Built, held: Sequence[str], work: Path, out: Path, plan: Plan) -> Evaluation | str:
+def _evaluate(
+    engine: TorchEngine, built: Built, held: Sequence[str], work: Path, out: Path, plan: Plan
+) -> Evaluation | str:
     """For the card: tau of a new drafter and of its float graph, or a sentence that says why there is none."""
     from drafter.progress import track
     from drafter.runtime import Drafter
@@ -184,7 +187,8 @@ def evaluate(
     try:
         from drafter.progress import track
         from drafter.runtime import Drafter
-        from remote.verifier.engine import Engine, EngineError
+        from remote.verifier.engine import EngineError
+        from remote.verifier.engines.torch_engine import TorchEngine
         from remote.verifier.measure import (
             MOST_TOKENS,
             TREE,
@@ -200,7 +204,7 @@ def evaluate(
         raise _lacking(error, "server") from error
     drafter = Drafter.load(folder)
     try:
-        engine = Engine(load_target(target).model, _encoder(folder))
+        engine = TorchEngine(load_target(target).model, _encoder(folder))
         check_fit(engine, drafter)
         prompts = [drafter.asked_as(question) for question in evenly(questions, limit)]
         most = _longest_answer(engine, prompts, max_tokens or MOST_TOKENS)
@@ -253,7 +257,7 @@ def _encoder(folder: Path) -> MemoryEncoder:
     return MemoryEncoder.load(folder)
 
 
-def _longest_answer(engine: Engine, prompts: Sequence[Sequence[int]], wanted: int) -> int:
+def _longest_answer(engine: TorchEngine, prompts: Sequence[Sequence[int]], wanted: int) -> int:
     """`wanted` tokens, or what the longest prompt leaves of the target's positions. Raises `DrafterError`."""
     positions = getattr(engine.model.config.get_text_config(), "max_position_embeddings", None)
     longest = max(map(len, prompts))

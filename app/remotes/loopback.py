@@ -1,8 +1,8 @@
 """The bundled verifier as a process of its own on this device, for as long as the app lives.
 
 Its stdin is a pipe from the app. It ends when the pipe closes, so no verifier is left behind, however the app ends.
-A start takes seconds (PyTorch, weights) and happens in the background. A verifier that dies is started again, after a
-pause that grows with each failed start.
+A start takes about a second, or some with PyTorch, and happens in the background. A verifier that dies is started
+again, after a pause that grows with each failed start.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from app.own_process import own_command, own_environment
 from app.remotes.source import SourceFailed
 from drafter.extras import how_to_install
 from remote import Kind, TransportOptions, VerifierClient
+from remote.verifier.engines.graphs import graph_in
 
 READY = re.compile(rb"https?://\S+")
 """The address in the line that a verifier prints when it is ready."""
@@ -65,7 +66,7 @@ class Loopback:
     async def client(self) -> VerifierClient:
         """Start the verifier where it is not running. Raises `SourceFailed`."""
         if self._client is None or self.process_id is None:
-            if importlib.util.find_spec("torch") is None:
+            if graph_in(self._target) is None and importlib.util.find_spec("torch") is None:
                 raise SourceFailed(
                     f"the bundled model needs PyTorch: {ADVICE}; until then the small model answers alone"
                 )

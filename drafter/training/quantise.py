@@ -44,13 +44,17 @@ PIECE = 1024
 """Rows of a matrix that are quantised at the same time."""
 
 
-def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8") -> None:
-    """Write the quantised graph of the float step graph `source` to `path`. Raises `DrafterCorrupt`."""
+def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8", *, exact: bool = False) -> None:
+    """Write the quantised graph of the float step graph `source` to `path`. Raises `DrafterCorrupt`.
+
+    `exact`: with `int8`, keep weights as unsigned numbers, whose sums are exact on every processor. With signed ones,
+    x86 without VNNI cuts off sums of two products beyond 16 bits, in return for a fifth less time with one row.
+    """
     try:
         model = onnx.load(source, load_external_data=False)
     except Exception as error:  # onnx raises protobuf's errors, which have no public class.
         raise DrafterCorrupt(f"{source} is no ONNX graph ({error}). Export the float drafter again.") from None
-    graph = _Rewriting(model.graph, source.parent)
+    graph = _Rewriting(model.graph, source.parent, exact)
     looked_up = False
     for node in model.graph.node:
         weight = node.input[1] if len(node.input) > 1 else ""
@@ -78,9 +82,9 @@ def _save(model: onnx.ModelProto, path: Path) -> None:
 class _Rewriting:
     """The nodes and weights of a graph while its matrices are replaced, with one matrix in memory at a time."""
 
-    def __init__(self, graph: onnx.GraphProto, folder: Path) -> None:
+    def __init__(self, graph: onnx.GraphProto, folder: Path, exact: bool) -> None:
         """`folder`: where weights lie that are too large for the graph's own file."""
-        self.graph, self.folder = graph, str(folder)
+        self.graph, self.folder, self._exact = graph, str(folder), exact
         self.nodes: list[onnx.NodeProto] = []
         self._float = {tensor.name: tensor for tensor in graph.initializer}
         self._reciprocals: dict[str, str] = {}
@@ -146,7 +150,12 @@ class _Rewriting:
             self.add("Div", [x, f"{x}.largest"], f"{x}.unit")
             self.add("QuantizeLinear", [f"{x}.unit", scale, zero], f"{x}.int8")
         numbers, scales = symmetric(matrix, axis=0)
-        factors = [f"{x}.int8", self.put(f"{name}.int8", numbers), scale, self.put(f"{name}.scales", scales[0]), zero]
+        stored: NDArray[Any] = numbers
+        if self._exact:
+            stored = (numbers.astype(np.int16) + 128).astype(np.uint8)
+        factors = [f"{x}.int8", self.put(f"{name}.int8", stored), scale, self.put(f"{name}.scales", scales[0]), zero]
+        if self._exact:
+            factors.append(self.put(f"{name}.zeros", np.full(len(scales[0]), 128, np.uint8)))
         unscaled = self.add("MatMulIntegerToFloat", factors, f"{product}.unscaled", domain="com.microsoft")
         self.add("Mul", [unscaled, f"{x}.largest"], product)
 

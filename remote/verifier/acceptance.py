@@ -21,16 +21,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
-from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+from numpy.typing import NDArray
 
 from drafter.coin import coin
 from drafter.tree import ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
 
-LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny
+LEAST_TEMPERATURE = float(np.finfo(np.float32).tiny)
 """Smaller temperatures above 0 count as this, because some processors flush smaller numbers to 0."""
+
+Floats = NDArray[np.float32]
+Probabilities = NDArray[np.float64]
 
 Chooser = Callable[[int, int], int]
 """(row of the logits, absolute position of the token) -> token. Row 0 belongs to the root, row `1 + i` to node `i`."""
@@ -63,7 +64,7 @@ def walk(tree: DraftTree, choose: Chooser, *, position: int, room: int, stop_tok
         at = child
 
 
-def at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, np.ndarray]:
+def at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, NDArray[np.intp]]:
     """The nodes of a tree down to `depth`, and the index of each in the whole tree.
 
     Deeper ones could not be accepted any more, and their positions may lie beyond those that the target was made for.
@@ -79,7 +80,7 @@ def at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, np.ndarray]:
     return DraftTree(tree.tokens[nodes], place[parents], candidates=candidates), nodes
 
 
-def chooser(logits: Tensor, sampling: Sampling, tree: DraftTree | None = None) -> Chooser:
+def chooser(logits: Floats, sampling: Sampling, tree: DraftTree | None = None) -> Chooser:
     """The target's choice at each row of `logits` (rows, V) float32, by the rule that fits `tree`.
 
     Without a tree, it uses the rule for deterministic trees, which is exact for any tree.
@@ -87,13 +88,12 @@ def chooser(logits: Tensor, sampling: Sampling, tree: DraftTree | None = None) -
     if sampling.temperature == 0:
         best: list[int] = logits.argmax(-1).tolist()
         return lambda row, position: best[row]
-    warpers = warpers_of(sampling)
     candidates = {} if tree is None or tree.candidates is None else tree.candidates
     children = {} if tree is None else tree.children()
 
     def choose(row: int, position: int) -> int:
         # One row at a time: a walk visits one path of the tree, and warping a row sorts the whole vocabulary.
-        target, node = target_distribution(logits[row], warpers), row - 1
+        target, node = target_distribution(logits[row], sampling), row - 1
         if node in candidates:
             tried = list(children[node])
             return recursive_rejection(target, candidates[node], tried, lambda i: coin(sampling.seed, position, i))
@@ -102,32 +102,37 @@ def chooser(logits: Tensor, sampling: Sampling, tree: DraftTree | None = None) -
     return choose
 
 
-def warpers_of(sampling: Sampling) -> LogitsProcessorList:
-    """The warpers that transformers' `generate` applies for these settings, in the same order."""
-    warpers = LogitsProcessorList()
-    if sampling.temperature != 1:
-        warpers.append(TemperatureLogitsWarper(max(sampling.temperature, LEAST_TEMPERATURE)))
-    if sampling.top_k:
-        warpers.append(TopKLogitsWarper(sampling.top_k))
-    if sampling.top_p < 1:
-        warpers.append(TopPLogitsWarper(sampling.top_p))
-    return warpers
+def target_distribution(logits: Floats, sampling: Sampling) -> Probabilities:
+    """Probabilities after temperature, top-k and top-p, in this order, as transformers' `generate` has it.
 
-
-def target_distribution(logits: Tensor, warpers: LogitsProcessorList) -> Tensor:
-    """Probabilities after warping: (V,) float32 logits -> (V,) float64, on the CPU.
-
-    Logits may be infinite, but not all of them -inf. Those of inf share all of the probability.
+    (V,) float32 logits -> (V,) float64. Logits may be infinite, but not all of them -inf. Those of inf share all of the
+    probability.
     """
     # Probabilities depend only on differences. Below a best logit of 0, no temperature gives inf or NaN, however small.
     best = logits.max()
-    below = torch.where(logits == best, 0.0, logits - best)
-    warped: Tensor = warpers(torch.empty((1, 0), dtype=torch.long), below[None])
-    return warped[0].to("cpu", torch.float64).softmax(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        below = np.where(logits == best, np.float32(0), logits - best)
+        warped = below / np.float32(max(sampling.temperature, LEAST_TEMPERATURE))
+    if 0 < sampling.top_k < len(warped):
+        least = np.partition(warped, len(warped) - sampling.top_k)[len(warped) - sampling.top_k]
+        warped = np.where(warped < least, -np.inf, warped)
+    if sampling.top_p < 1:
+        order = np.argsort(warped, kind="stable")
+        unlikely = np.cumsum(_softmax(warped[order])) <= 1 - sampling.top_p
+        unlikely[-1] = False
+        warped[order[unlikely]] = -np.inf
+    return _softmax(warped)
+
+
+def _softmax(logits: NDArray[np.floating]) -> Probabilities:
+    """The probabilities of logits whose largest is 0."""
+    weights = np.exp(logits.astype(np.float64))
+    probabilities: Probabilities = weights / weights.sum()
+    return probabilities
 
 
 def recursive_rejection(
-    target: Tensor, candidates: Candidates, tried: Sequence[int], toss: Callable[[int], float]
+    target: Probabilities, candidates: Candidates, tried: Sequence[int], toss: Callable[[int], float]
 ) -> int:
     """The token in `tried` that the target accepts, or else a token from what their refusal leaves of the distribution.
 
@@ -135,16 +140,15 @@ def recursive_rejection(
     uniform number in [0, 1), from 1 on for the i-th token, 0 for the draw after them. A refused token has no
     probability left, so the result is in `tried` only if it was accepted.
     """
-    listed = torch.tensor(candidates.tokens, dtype=torch.long)
-    weights = torch.tensor(candidates.weights, dtype=torch.float64)
+    listed, weights = candidates.tokens, candidates.weights.astype(np.float64)
     left = target
     for attempt, place in enumerate(candidates.places(tried).tolist(), 1):
         draft = weights / weights.sum()
         token = int(listed[place])
         if toss(attempt) * draft[place] < left[token]:
             return token
-        residual = left.clone()
-        residual[listed] = (left[listed] - draft).clamp(min=0.0)
+        residual = left.copy()
+        residual[listed] = np.maximum(left[listed] - draft, 0.0)
         if not residual.sum() > 0:
             break  # Target and draft are equal to the last bit, so the target is left.
         left = residual / residual.sum()
@@ -152,13 +156,13 @@ def recursive_rejection(
     return draw(left, toss(0))
 
 
-def draw(probabilities: Tensor, uniform: float) -> int:
+def draw(probabilities: Probabilities, uniform: float) -> int:
     """The token at `uniform` in [0, 1) of the cumulative distribution; never one of probability 0.
 
     The sums are float64, because float32 sums over a vocabulary of 150,000 have larger errors than the tail that they
     would draw from.
     """
-    cumulative = probabilities.cumsum(-1)
-    drawn = int(torch.searchsorted(cumulative, uniform * cumulative[-1], right=True))
+    cumulative = probabilities.cumsum()
+    drawn = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
     # The product is rounded, so it may reach the sum itself.
-    return drawn if drawn < len(probabilities) else int(probabilities.nonzero()[-1])
+    return drawn if drawn < len(probabilities) else int(np.flatnonzero(probabilities)[-1])

@@ -27,6 +27,7 @@ from drafter.training.pipeline import stop_tokens, write_folder
 from drafter.training.target import UnsupportedTarget, check_head
 from drafter.training.text_side import read_text_side
 from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import NothingMeasured, agreement_by_staleness, evenly, measure
 from remote.verifier.target import Target
 
@@ -134,7 +135,7 @@ def make_drafter(
             kept = likely_tokens(data, shape.vocabulary, stops, model.config.vocabulary)
             config = msgspec.structs.replace(model.config, draft_vocabulary=kept, stop_tokens=stops)
             config = write_folder(model, target.model, config, data, work, folder, datastore=0)
-            engine = Engine(target.model, model.encoder)
+            engine = TorchEngine(target.model, model.encoder)
             tau, agreement = _score(engine, Drafter.load(folder), scored, seconds)
             newborn = Newborn(config, shape, delivered_bytes(folder), tau, agreement, time.monotonic() - begun)
             if best is None or (newborn.tau or 0.0) > BETTER * (best[0].tau or 0.0):

@@ -5,21 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import torch
-
 CACHE_SHARE = 0.25
 """Share of the memory that is free after loading, for all sessions' keys and values."""
 UNKNOWN_BYTES = 8 << 30
 """Assumed free memory if the system does not tell."""
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
-
-
-def cache_bytes(device: torch.device) -> int:
-    """Bytes for all sessions together, if nobody sets them."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0] * CACHE_SHARE)
-    return int(free_bytes() * CACHE_SHARE)
 
 
 def free_bytes(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:

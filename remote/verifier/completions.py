@@ -52,9 +52,10 @@ from remote.verifier.detokenizer import Detokenizer
 from remote.verifier.engine import EngineError
 from remote.verifier.holders import EVERYONE
 from remote.verifier.refusals import Overloaded, RoundRefused
-from remote.verifier.sessions import Answer, Sessions
+from remote.verifier.sessions import Sessions
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 from remote.verifier.turns import Turns
+from remote.verifier.verification import Answer
 
 BODY_BYTES_PER_TOKEN = 16
 """Bytes of the longest conversation, per token. JSON may spell a character in six bytes."""

@@ -46,9 +46,10 @@ from remote.verifier.learning.learning import Learning
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import RoundRefused, UnknownPrefix
 from remote.verifier.security import BearerAuth
-from remote.verifier.sessions import Answer, Sessions
+from remote.verifier.sessions import Sessions
 from remote.verifier.stream_response import STREAM_HEADERS, Cut, Streamed
 from remote.verifier.turns import Turns
+from remote.verifier.verification import Answer
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +154,8 @@ class Service:
 
     def __init__(self, sessions: Sessions, card: Card, max_waiting: int, deliveries: Deliveries | None = None) -> None:
         self.sessions, self._card, self._deliveries = sessions, card, deliveries
-        self.turns = Turns(max_waiting, None if sessions.learning is None else sessions.learning.quiet)
+        quiet = None if sessions.learning is None else sessions.learning.quiet
+        self.turns = Turns(max_waiting, sessions.engine, quiet)
         self.refused = 0
         """Number of 503 answers."""
 
@@ -207,6 +209,7 @@ class Service:
             **dataclasses.asdict(self.sessions.counters),
             "evictions": table.evictions,
             "refusals": self.refused,
+            "batches": turns.batches,
             "engine_seconds": round(turns.seconds, 6),
         }
         gauges = {

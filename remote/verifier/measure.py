@@ -28,6 +28,7 @@ from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import Engine, TargetContext, UnfitDrafter
+from remote.verifier.engines.torch_engine import TorchEngine
 
 T = TypeVar("T")
 
@@ -168,7 +169,7 @@ def evenly(items: Sequence[T], count: int) -> list[T]:
     return [items[int(i)] for i in np.linspace(0, len(items) - 1, min(count, len(items)))]
 
 
-def check_fit(engine: Engine, drafter: Drafter) -> None:
+def check_fit(engine: TorchEngine, drafter: Drafter) -> None:
     """Raise `UnfitDrafter` if the drafter was made for other weights than those of the engine's target and encoder.
 
     Such a drafter would guess badly without a message. Reads all weights of the target.

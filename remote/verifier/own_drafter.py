@@ -6,10 +6,10 @@ This drafter gets the target's memory as a device would, so both draft in the sa
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from drafter.calibration import Calibration
 from drafter.cost import CostMeter
@@ -23,6 +23,17 @@ BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Bounds of its trees, which are as large as pays."""
 LONGEST_READ = 256
 """Longest prompt, in tokens, whose forward still says something about other rounds."""
+
+
+class Judged(NamedTuple):
+    """The verdict on a draft, and what its forward cost."""
+
+    accepted: tuple[int, ...]
+    bonus: int | None
+    new: list[int]
+    rows: int
+    """Rows of all sessions in the forward."""
+    seconds: float
 
 
 class OwnDrafter:
@@ -67,7 +78,6 @@ class OwnDrafts:
     def __init__(self, own: OwnDrafter) -> None:
         self._own = own
         self._context = own.drafter.context()
-        self._asked = 0.0
 
     @property
     def remembered(self) -> int:
@@ -95,14 +105,15 @@ class OwnDrafts:
         tree = self._context.draft(replace(BOUNDS, cost=self._own.costs.cost), None, calibration)
         if self._context.taken is not None:
             self._own.costs.drafted(*self._context.taken)
-        self._asked = time.monotonic()
         return tree
 
-    def judged(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None, greedy: bool, pending: int) -> None:
+    def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
         """Learn from the verdict on the last draft. The forward ran `pending` committed tokens beside the tree."""
-        self._own.calibrations[greedy].learn(tree, accepted, bonus)
+        self._own.calibrations[greedy].learn(tree, judged.accepted, judged.bonus)
         if pending <= LONGEST_READ:
-            self._own.costs.judged(pending - 1 + len(tree), time.monotonic() - self._asked)
+            # In a batch, what does not grow with rows is shared by all. So drafts are small where many wait.
+            own = pending + len(tree)
+            self._own.costs.judged(own - 1, judged.seconds * own / judged.rows)
 
     def remember(self, start: int, count: int, data: bytes) -> None:
         """Take the target's memory of `count` tokens from `start` on, in the form that it has on the wire."""

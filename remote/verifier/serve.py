@@ -10,35 +10,32 @@ import contextlib
 import os
 import socket
 import ssl
-import sys
 import threading
-import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
+from drafter.config import GRAPH
 from drafter.delivery import delivery
-from drafter.extras import how_to_install
-from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
-from remote.verifier.budget import cache_bytes
+from remote.verifier.budget import CACHE_SHARE
 from remote.verifier.connections import BURST, MAX_CONNECTIONS, Listener, Server
 from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import Engine
+from remote.verifier.engines.choice import EngineKind
 from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
+from remote.verifier.loading import Making, licence, opened, say, timed_step
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.security import check_binding, is_loopback
 from remote.verifier.start_errors import BadCertificate, CannotBind, NoMemory
 from remote.verifier.table import Session, Table
-from remote.verifier.target import Target, licence_of, load_target, model_size, stored_size
+from remote.verifier.text_side import TextSide
 
 try:
     import resource
@@ -58,22 +55,9 @@ SPARE_FILES = 64
 """Open files for everything except connections."""
 
 
-@dataclass(frozen=True)
-class Making:
-    """How a drafter is made for a target that has none."""
-
-    folder: Path
-    """The folder that holds all drafters that were made here."""
-    budget: int
-    """Bytes that one may take on a device."""
-    questions: Sequence[str]
-    """What people ask. The target's answers choose what the drafter can say, and tell how well it guesses."""
-
-
-def card(target: Target, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> Card:
+def card(target: TextSide, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> Card:
     """The card of this target, for `GET /v1/card`."""
-    positions = getattr(target.model.config.get_text_config(), "max_position_embeddings", None) or max_tokens
-    tokens = min(max_tokens, positions)
+    tokens = min(max_tokens, target.positions or max_tokens)
     body = 4 * tokens + 6 * MAX_NODES + BODY_SLACK
     encoder = engine.encoder
     return Card(
@@ -95,6 +79,7 @@ def serve(
     making: Making | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
+    engine: EngineKind = "auto",
     quantize: Literal["int8", "int4"] | None = None,
     tokens: Tokens | None = None,
     hosts: Collection[str] = (),
@@ -111,7 +96,7 @@ def serve(
     """Serve a target until SIGINT or SIGTERM. Port 0 takes a free one.
 
     `drafter`: folder of the one that was made for it. `making`: without a folder, one is made at the first start, and
-    found again later; None: it is served without a drafter.
+    found again later; None: it is served without a drafter. `engine`: see `graph_of`.
     `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: most answers that
     wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
     that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`: how
@@ -122,38 +107,29 @@ def serve(
     check_binding(host, tokens)
     _check_certificate(tls_cert, tls_key)
     if tokens is not None and tls_cert is None and not is_loopback(host):
-        _say(
+        say(
             f"warning: on {host} the token and all text cross the network unencrypted. Add --tls-cert and --tls-key, "
             "or listen on 127.0.0.1 behind a proxy that speaks TLS."
         )
     connections = _connections(max_connections)
     with contextlib.closing(_bind(host, port, connections)) as listener:
-        target = None
-        if drafter is None and making is not None:
-            drafter, target = _own_drafter(model, making)
-        if target is None or quantize is not None:
-            del target
-            with _timed_step(f"loading {model}{stored_size(Path(model))}"):
-                target = load_target(model, quantize=quantize)
-        _say(f"{target.name}: {model_size(target.model)}")
-        with _timed_step("testing whether it can check drafts"):
-            engine = Engine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
+        target, running, drafter = opened(model, drafter, making, engine, quantize)
         own = None
         if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
-            with _timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
-                own = OwnDrafter(Drafter.load(drafter), engine)
-        budget = cache_bytes(engine.device) if max_cached_bytes is None else max_cached_bytes
-        served = _fitting(target, engine, own, max_tokens, budget)
+            with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
+                own = OwnDrafter(Drafter.load(drafter), running)
+        budget = int(running.free_bytes() * CACHE_SHARE) if max_cached_bytes is None else max_cached_bytes
+        served = _fitting(target, running, own, max_tokens, budget)
         learning = None if teaching is None else _learning(teaching, drafter, own, tokens)
         deliveries = None
         if own is not None and drafter is not None and own.drafter.prompt is None:
             # A prompt recipe reads a database, and devices open none that a server sends.
             offered = delivery(drafter)
-            offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence_of(model))
+            offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence(model))
             served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered, learning)
-            _say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
+            say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
         app = create_app(
-            engine,
+            running,
             served,
             tokens=tokens,
             hosts=hosts,
@@ -180,76 +156,30 @@ def serve(
             Server(config, lambda: print(f"outrider server ready at {url}", flush=True)).run(sockets=[listener])
 
 
-def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None]:
-    """The drafter that is kept for `model`, or a new one; None if there can be none. And the target, if it was loaded.
-
-    Raises what `load_target` raises.
-    """
-    try:
-        from remote.verifier.birth import UnsupportedTarget, kept_drafter, make_drafter
-    except ImportError as error:
-        advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
-        _say(f"no drafter: {error.name} is missing, so none can be made: {advice}")
-        return None, None
-    folder = kept_drafter(model, making.budget, making.folder)
-    if folder is not None and folder.is_dir():
-        try:
-            read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
-            return folder, None
-        except DrafterError as error:
-            _say(f"it is made again: {error}")
-    with _timed_step(f"loading {model}{stored_size(Path(model))}"):
-        target = load_target(model)
-    folder = kept_drafter(model, making.budget, making.folder)
-    assert folder is not None  # The model is here now.
-    try:
-        with _timed_step(f"making a drafter for {target.name}, which takes a minute or two, once"):
-            made = make_drafter(target, model, folder, making.questions, making.budget)
-    except UnsupportedTarget as error:
-        _say(f"no drafter: {error} Devices get plain text, and cannot go on alone.")
-        return None, target
-    _say(f"the drafter: {made}")
-    return folder, target
-
-
 def _learning(
     teaching: Teaching, drafter: Path | None, own: OwnDrafter | None, tokens: Tokens | None
 ) -> Learning | None:
     """What learns, or None where nobody can learn; it is said which, and why."""
     holders = frozenset({EVERYONE}) if tokens is None else tokens.holders
     if own is None or drafter is None:
-        _say("nothing is learnt: there is no drafter")
+        say("nothing is learnt: there is no drafter")
     elif (why := cannot_learn(own.drafter.config)) is not None:
-        _say(f"nothing is learnt: {why}")
+        say(f"nothing is learnt: {why}")
     elif teaching.shared and len(holders) < teaching.holders:
         known = "there is no token file" if tokens is None else f"the token file knows {len(holders)}"
-        _say(f"nothing is learnt: a shared drafter needs {teaching.holders} token holders, and {known}")
+        say(f"nothing is learnt: a shared drafter needs {teaching.holders} token holders, and {known}")
     else:
         try:
             learning = Learning(teaching, drafter, own.drafter.config, own, holders)
         except OSError as error:
-            _say(f"nothing is learnt: {error}")
+            say(f"nothing is learnt: {error}")
             return None
-        _say(f"it learns from what is answered, {learning}. The answers stay in memory, and go when the server stops")
+        say(f"it learns from what is answered, {learning}. The answers stay in memory, and go when the server stops")
         return learning
     return None
 
 
-def _say(sentence: str) -> None:
-    """Print on stderr, so that minutes of loading are not silent."""
-    print(f"outrider: {sentence}", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _timed_step(what: str) -> Iterator[None]:
-    """Print what begins, and then how long it took."""
-    begun = time.monotonic()
-    _say(f"{what} ...")
-    yield
-    _say(f"{what}: done in {time.monotonic() - begun:.1f} s")
-
-
-def _fitting(target: Target, engine: Engine, own: OwnDrafter | None, max_tokens: int, budget: int) -> Card:
+def _fitting(target: TextSide, engine: Engine, own: OwnDrafter | None, max_tokens: int, budget: int) -> Card:
     """The card, with sessions no longer than memory allows. Raises `NoMemory`."""
     wished = card(target, engine, max_tokens=max_tokens).limits.max_tokens
     table = Table(engine.bytes_per_token, max_sessions=1, max_bytes=budget)
@@ -258,9 +188,9 @@ def _fitting(target: Target, engine: Engine, own: OwnDrafter | None, max_tokens:
     if fitting < 1:
         raise NoMemory(f"{budget >> 20} MB are too little for one session of {target.name}. Give more with --cache-mb.")
     if fitting < wished:
-        _say(f"sessions hold {fitting} tokens, not {wished}: that is what {budget >> 20} MB take (--cache-mb)")
+        say(f"sessions hold {fitting} tokens, not {wished}: that is what {budget >> 20} MB take (--cache-mb)")
     else:
-        _say(f"sessions hold {wished} tokens each, and {budget >> 20} MB together")
+        say(f"sessions hold {wished} tokens each, and {budget >> 20} MB together")
     return card(target, engine, max_tokens=min(fitting, wished))
 
 

@@ -1,21 +1,19 @@
 """The verifier's sessions: rounds and streams, cut into turns.
 
 In a round the device drafts. In a stream the verifier also drafts, with the drafter that its memory is for. Both are
-generators, and each `next` is one turn: first chunks of the prompt (which give None), then a verdict or one round of a
+generators. What they yield ends a turn: first chunks of the prompt (which give None), then a verdict or one round of a
 stream, then a frame of memory or of what the target might have said. So nobody waits for the whole of another's long
-prompt. A generator that is closed half-way leaves its session whole, with what was computed so far.
+prompt. Within a turn they may yield a `Forward`, and are sent what came of it: `turns.py` runs the forwards of many
+sessions together. A generator that is closed half-way leaves its session whole, with what was computed so far.
 
-Everything belongs to one thread, the engine's, so a turn is atomic and needs no lock. It uses the messages of the
-protocol, but not HTTP. Memory is computed on demand from the session's slab. As long as no later round has touched the
-slab, a repeated round gives the same bytes again, and no copy is kept.
+Everything belongs to one thread, the engine's, and a session has one turn at a time, so a turn needs no lock. It uses
+the messages of the protocol, but not HTTP. Memory is computed on demand from the session's slab. As long as no later
+round has touched the slab, a repeated round gives the same bytes again, and no copy is kept.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from drafter.tree import DraftTree
 from remote.protocol import (
@@ -31,51 +29,19 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.verifier.acceptance import at_most, chooser, walk
+from remote.verifier.counters import Counters
 from remote.verifier.engine import Engine, TargetContext, UnknownToken
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.learning import Learning
-from remote.verifier.likeliest import likeliest
-from remote.verifier.own_drafter import BOUNDS, OwnDrafter, OwnDrafts
+from remote.verifier.own_drafter import BOUNDS, Judged, OwnDrafter, OwnDrafts
 from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.table import RoundResult, Session, Table
+from remote.verifier.verification import Answer, Computing, verify
 
 FRAME_TOKENS = 64
 """Tokens of memory in one frame. It is small enough that another session's round never waits long behind one."""
 STREAM_ROWS = 1024
 """Coming tokens of a stream for which room is reserved at its beginning; later as many again, if there is room."""
-
-Answer = Generator[Verdict | Progress | Memory | Likeliest | None, None, None]
-"""Frames, and None for a turn whose result stays inside the verifier."""
-
-
-class Verified(NamedTuple):
-    """What the target made of a tree."""
-
-    accepted: tuple[int, ...]
-    bonus: int | None
-    new: list[int]
-    """The tokens that were committed."""
-    likeliest: Likeliest | None
-    """What it might have said; None: nobody asked."""
-
-
-@dataclass
-class Counters:
-    """Counters since the start. Their names are those of the metrics page."""
-
-    rounds: int = 0
-    streams: int = 0
-    forwards: int = 0
-    """Forwards of the target: one a round, and one for each round of a stream, besides the earlier chunks of long
-    prompts."""
-    replays: int = 0
-    conflicts: int = 0
-    prompt_tokens: int = 0
-    drafted_nodes: int = 0
-    accepted_nodes: int = 0
-    new_tokens: int = 0
-    memory_tokens: int = 0
 
 
 class Sessions:
@@ -116,7 +82,7 @@ class Sessions:
             with session.held():
                 epoch = self._append(session, message, append, holder)
                 yield from self._read(session, message.session, epoch)
-                session.last = self._judged(session, message, tree, room)
+                session.last = yield from self._judged(session, message, tree, room)
                 session.number = message.round
         reply = session.last
         assert reply is not None
@@ -160,19 +126,21 @@ class Sessions:
         # Memory of a long prompt, one frame after each round, so that no word waits for all of it.
         owed: list[Memory] = []
         while True:
-            begun, tree, pending = time.monotonic(), DraftTree.empty(), len(context.tokens) - context.computed
+            begun, tree = time.monotonic(), DraftTree.empty()
+            pending = len(context.tokens) - context.computed
             if drafts is not None:
                 drafts.follow(context.tokens)
                 tree = drafts.draft(greedy)
             remembered = None if drafts is None else drafts.remembered
-            verified = self._verify(session, tree, message, end - len(context.tokens), remembered, rejected=0)
+            room = end - len(context.tokens)
+            judged, said = yield from self._verify(session, tree, message, room, remembered, rejected=0)
             if drafts is not None:
-                drafts.judged(tree, verified.accepted, verified.bonus, greedy, pending)
+                drafts.judged(tree, judged, greedy, pending)
                 drafts.follow(context.tokens)
             length, finished = len(context.tokens), self._finished(context)
             yield Progress(
-                tokens=pack_tokens(verified.new),
-                drafted=len(verified.accepted),
+                tokens=pack_tokens(judged.new),
+                drafted=len(judged.accepted),
                 length=length,
                 digest=session.digest.at(length),
                 finished=finished,
@@ -189,8 +157,8 @@ class Sessions:
                 yield frame if newest else None
                 owed += [frame] if sent and not newest else []
             memory_from = None if memory_from is None else max(memory_from, context.computed)
-            if verified.likeliest is not None:
-                yield verified.likeliest
+            if said is not None:
+                yield said
             if finished or length >= end:
                 self._ended(session)
                 yield from owed
@@ -225,9 +193,10 @@ class Sessions:
         sent = [(*span, True) for span in _spans(asked, context.computed)]
         return sent + ([] if drafts is None else [(*span, False) for span in _spans(drafts.remembered, asked)])
 
-    def _read(self, session: Session, name: str, epoch: int) -> Generator[None, None, None]:
+    def _read(self, session: Session, name: str, epoch: int) -> Computing[None]:
         """Read the prompt except for its last chunk. Raises `Superseded`, `Dropped`."""
-        while self.engine.read(session.context):
+        while (chunk := self.engine.next_chunk(session.context)) is not None:
+            yield chunk
             yield None
             self._check(session, name, epoch)
 
@@ -267,13 +236,15 @@ class Sessions:
         self.table.admit(message.session, known, length + min(more, room + BOUNDS.nodes))
         return known, append, room
 
-    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> RoundResult:
+    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> Computing[RoundResult]:
         context = session.context
-        verified = self._verify(session, tree, message, room, message.memory_from, rejected=MOST_REJECTED)
+        judged, said = yield from self._verify(
+            session, tree, message, room, message.memory_from, rejected=MOST_REJECTED
+        )
         verdict = Verdict(
             round=message.round,
-            accepted=verified.accepted,
-            bonus=verified.bonus,
+            accepted=judged.accepted,
+            bonus=judged.bonus,
             length=len(context.tokens),
             digest=session.digest.at(len(context.tokens)),
             finished=self._finished(context),
@@ -283,7 +254,7 @@ class Sessions:
             self._ended(session)
         spans = _spans(message.memory_from, context.computed) if self.engine.encoder is not None else ()
         self.counters.rounds += 1
-        return RoundResult(verdict, spans, verified.likeliest, context.rewinds)
+        return RoundResult(verdict, spans, said, context.rewinds)
 
     def _append(self, session: Session, message: Round | Stream, append: list[int], holder: str) -> int:
         """Append the tokens and return the session's new epoch."""
@@ -309,32 +280,17 @@ class Sessions:
         remembered: int | None,
         *,
         rejected: int,
-    ) -> Verified:
+    ) -> Computing[tuple[Judged, Likeliest | None]]:
         """Verify and commit at most `room` tokens. `rejected`: nodes whose distributions may be told, at most.
 
         `remembered`: the first so many tokens had their memory where the tree was drafted; None: nobody drafts.
         """
-        context, before = session.context, len(session.context.tokens)
-        shallow, nodes = at_most(tree, room - 1)
-        logits = self.engine.verify(context, shallow)
-        self.counters.forwards += 1
-        choose = chooser(logits, message.sampling, shallow)
-        result = walk(shallow, choose, position=len(context.tokens), room=room, stop_tokens=self.stop_tokens)
-        new = context.commit(shallow, result.accepted, result.bonus)
-        session.digest.extend(new)
-        self.counters.drafted_nodes += len(tree)
-        self.counters.accepted_nodes += len(result.accepted)
-        self.counters.new_tokens += len(new)
+        verified = yield from verify(session, tree, message.sampling, room, self.stop_tokens)
+        judged = verified.judged
+        self.counters.verified(len(tree), len(judged.accepted), len(judged.new))
         if session.trail is not None and self.learning is not None and remembered is not None:
-            self.learning.recorder.gained(session.trail, before, remembered, logits, shallow, result.accepted, len(new))
-        said = None
-        if message.likeliest:
-            # At once: logits that wait for another turn would be memory that nobody counts.
-            others = shallow.rejected(result.accepted, rejected)
-            rows = [0, *(node + 1 for node in result.accepted)][: len(new)] + [node + 1 for node in others]
-            told = likeliest(logits[rows], message.likeliest)
-            said = Likeliest.pack(before, len(new), nodes[others].tolist(), *told)
-        return Verified(tuple(int(nodes[node]) for node in result.accepted), result.bonus, new, said)
+            self.learning.recorder.gained(session.trail, remembered, verified)
+        return judged, verified.likeliest(message.likeliest, rejected) if message.likeliest else None
 
     def _frame(self, session: Session, start: int, end: int) -> Memory:
         assert self.engine.encoder is not None

@@ -15,6 +15,7 @@ class ServeError(Exception):
     ├── CorruptWeights      the weights are damaged or incomplete
     ├── MissingTokenizer    the model has no `tokenizer.json`, which devices need
     ├── CannotBind          the address is taken or not ours
+    ├── MissingPackage      a package that only some engines need is not installed
     ├── NoMemory            there is less memory than one session needs
     └── BadCertificate      a TLS certificate or key cannot be used
     Besides, `serve` raises `EngineError`, `SecurityError` and `DrafterError`.
@@ -35,6 +36,10 @@ class MissingTokenizer(ServeError):
 
 class CannotBind(ServeError):
     """The address is taken or not ours."""
+
+
+class MissingPackage(ServeError):
+    """A package that only some engines need is not installed."""
 
 
 class NoMemory(ServeError):

@@ -1,10 +1,7 @@
-"""The model that verifies: loading it, and what a device must know of its text side."""
+"""Loads the model that verifies with transformers, from a folder or the Hugging Face hub."""
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,28 +11,15 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import cached_file
 
-from drafter.config import DrafterError
-from drafter.text import ChatText
-from remote.protocol import DIGEST_BYTES
 from remote.verifier.start_errors import CorruptWeights, MissingTokenizer, UnknownModel
-
-HEAD = 20_000
-"""Characters of a model card that are looked at."""
-log = logging.getLogger(__name__)
+from remote.verifier.text_side import TextSide, chat_text, licence_in, tokenizer_digest
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(TextSide):
     """A loaded model with what a device must know of its text side."""
 
-    name: str
     model: PreTrainedModel
-    tokenizer: bytes
-    """Digest of `tokenizer.json`."""
-    chat_template: str
-    stop_tokens: tuple[int, ...]
-    text: ChatText | None
-    """None if the chat template cannot be rendered here."""
 
 
 def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, device: str | None = None) -> Target:
@@ -78,13 +62,10 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
     stop = end if stop is None else stop
     stops = tuple(stop) if isinstance(stop, list) else () if stop is None else (int(stop),)
     name = Path(model).resolve().name if Path(model).is_dir() else model
-    digest = hashlib.blake2b(tokenizer, digest_size=DIGEST_BYTES).digest()
-    text = None
-    try:
-        text = ChatText(tokenizer, template, stops, special_tokens)
-    except DrafterError as error:
-        log.warning("No chat completions, only rounds and streams: the chat template of %s fails. %s", name, error)
-    return Target(name, loaded.to(device).eval(), digest, template, stops, text)
+    positions = getattr(loaded.config.get_text_config(), "max_position_embeddings", None)
+    text = chat_text(name, tokenizer, template, stops, special_tokens)
+    model_here = loaded.to(device).eval()
+    return Target(name, tokenizer_digest(tokenizer), template, stops, text, positions, model_here)
 
 
 def _text_side(model: str) -> tuple[bytes, str, int | None, dict[str, str]]:
@@ -114,27 +95,6 @@ def _first_line(error: BaseException) -> str:
 
 
 def licence_of(model: str) -> str:
-    """The licence that a model's card names in its first lines, as in `license: apache-2.0`; empty: none."""
+    """The licence that the card of a model, a folder or a name on the hub, names; empty: none."""
     path = cached_file(model, "README.md", local_files_only=True, _raise_exceptions_for_missing_entries=False)
-    if path is None:
-        return ""
-    head = Path(path).read_text(encoding="utf-8", errors="replace")[:HEAD]
-    found = re.match(r"---\n(?:.*\n)*?license: *['\"]?([\w.+-]{1,60})", head)
-    return "" if found is None else found[1]
-
-
-def model_size(model: PreTrainedModel) -> str:
-    """Parameters, kind of numbers, memory and device of a model, for people."""
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    kind = str(model.dtype).removeprefix("torch.")
-    return f"{parameters / 1e6:,.1f} million parameters, {kind}, {_held(model) / 1e6:,.0f} MB, on {model.device}"
-
-
-def stored_size(folder: Path) -> str:
-    """Size of the weights in a folder, for people. Empty for a model's name."""
-    files = sum(file.stat().st_size for file in folder.glob("*.safetensors")) if folder.is_dir() else 0
-    return f" ({files / 1e6:,.0f} MB)" if files else ""
-
-
-def _held(model: PreTrainedModel) -> int:
-    return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    return "" if path is None else licence_in(Path(path))

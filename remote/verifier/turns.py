@@ -1,7 +1,9 @@
 """Turns: one engine, many sessions, and a short time for each of them.
 
-A turn is one call into the engine: a chunk of a prompt, a round, one round of a stream, or a frame of memory. The
-engine's thread runs one at a time. Waiting sessions are served in a circle, however many calls each of them has.
+A turn is a chunk of a prompt, a round, one round of a stream, or a frame of memory: what an answer does until it gives
+a frame or None. An answer that needs the target asks for a forward, and waits. In one cycle, the engine's thread lets
+all waiting turns come so far, and runs their forwards as one. Sessions go round in a circle, however many calls each of
+them has; a session has one turn at a time. A turn that a full batch has no room for is the first of the next cycle.
 """
 
 from __future__ import annotations
@@ -9,49 +11,90 @@ from __future__ import annotations
 import inspect
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import nullcontext
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from typing import TypeVar, cast
 
 import anyio
 from anyio import to_thread
+from anyio.lowlevel import checkpoint
 from starlette.requests import ClientDisconnect
 
 from remote.protocol import Frame
+from remote.verifier.engine import Engine, Forward
 from remote.verifier.learning.quiet import Quiet
 from remote.verifier.refusals import Overloaded
-from remote.verifier.sessions import Answer
+from remote.verifier.verification import Answer, Computed
 
 T = TypeVar("T")
 END = object()
+GATHERING = 6
+"""Rounds of the event loop that a cycle waits for those whose last turn has just ended. They take their frame to the
+client and come back; without the wait, half of them would miss each forward."""
+
+
+class Turn:
+    """One turn of a session: a call, or an answer up to its next frame."""
+
+    def __init__(self, name: str, work: Callable[[], object] | Answer) -> None:
+        self.name, self._work = name, work
+        self.request: Forward | None = None
+        """The forward that it waits for."""
+        self.done = False
+        self.left = False
+        """Nobody waits for it any more."""
+        self.news = anyio.Event()
+        self._result: object = None
+        self._error: BaseException | None = None
+
+    def go_on(self, computed: Computed | Exception | None) -> None:
+        """Work until a forward is needed, or until the turn is done. `computed`: what came of the forward."""
+        self.request = None
+        try:
+            found = self._work() if callable(self._work) else advanced(self._work, computed)
+        except BaseException as error:  # It belongs to whoever waits for the turn.
+            self._error, self.done = error, True
+            return
+        if isinstance(found, Forward):
+            self.request = found
+        else:
+            self._result, self.done = found, True
+
+    def result(self) -> object:
+        if self._error is not None:
+            raise self._error
+        return self._result
 
 
 class Turns:
     """Belongs to the event loop. At most `max_waiting` answers wait for their first frame; others are refused."""
 
-    def __init__(self, max_waiting: int, quiet: Quiet | None = None) -> None:
+    def __init__(self, max_waiting: int, engine: Engine, quiet: Quiet | None = None) -> None:
         """`quiet`: is told when the engine is wanted."""
         self.max_waiting = max_waiting
         self._quiet = quiet
         self.waiting = 0
         """Answers without a first frame."""
         self.seconds = 0.0
-        """Seconds that the engine has worked."""
-        self._taken = False
-        self._queues: OrderedDict[str, deque[anyio.Event]] = OrderedDict()
+        """Seconds that the engine's thread has worked."""
+        self.batches = 0
+        """Forwards, each for one or more sessions."""
+        self._engine = engine
+        self._queues: OrderedDict[str, deque[Turn]] = OrderedDict()
+        """The turns of each session, in the order in which the sessions get theirs."""
+        self._leading = False
+        """One of those who wait runs a cycle for all of them."""
+        self._served = 0
+        """Turns that the last cycle ended."""
+        self._put_off = False
         self._thread = anyio.CapacityLimiter(1)
 
     async def take(self, name: str, call: Callable[[], T]) -> T:
-        """Run `call` on the engine's thread, in the turn of the session `name`, and return its result.
+        """Run `call` on the engine's thread, in a turn of the session `name`, and return its result.
 
         A call that has begun runs to its end, even if nobody waits for it any more.
         """
-        with nullcontext() if self._quiet is None else self._quiet.kept_waiting():
-            await self._wait(name)
-            try:
-                return await to_thread.run_sync(self._timed, call, limiter=self._thread)
-            finally:
-                self._pass_on()
+        return cast(T, await self._take(Turn(name, call)))
 
     async def first(self, name: str, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> Frame | None:
         """The first frame, after as many turns as it takes. None if there is none.
@@ -63,10 +106,10 @@ class Turns:
             raise Overloaded(f"{self.waiting} rounds are waiting already. Try again in a moment.")
         self.waiting += 1
         try:
-            while (frame := await self.take(name, lambda: next(frames, END))) is None:
+            while (frame := await self._take(Turn(name, frames))) is None:
                 if await gone():
                     raise ClientDisconnect
-            return None if frame is END else frame  # type: ignore[return-value]
+            return None if frame is END else cast(Frame, frame)
         except (ClientDisconnect, anyio.get_cancelled_exc_class()):
             await self.close(name, frames)
             raise
@@ -78,8 +121,8 @@ class Turns:
         frame: object = first
         while frame is not END:
             if frame is not None:
-                yield frame  # type: ignore[misc]
-            frame = await self.take(name, lambda: next(frames, END))
+                yield cast(Frame, frame)
+            frame = await self._take(Turn(name, frames))
 
     async def close(self, name: str, frames: Answer) -> None:
         """Close the source of the frames, even if the caller was cancelled."""
@@ -91,39 +134,101 @@ class Turns:
         with anyio.CancelScope(shield=True):
             await self.take(name, call)
 
-    def _timed(self, call: Callable[[], T]) -> T:
-        start = time.monotonic()
+    async def _take(self, turn: Turn) -> object:
+        with nullcontext() if self._quiet is None else self._quiet.kept_waiting():
+            self._queues.setdefault(turn.name, deque()).append(turn)
+            try:
+                while not turn.done:
+                    if self._leading:
+                        await turn.news.wait()
+                        turn.news = anyio.Event()
+                    else:
+                        await self._lead()
+            finally:
+                turn.left = True
+                if not self._leading:
+                    self._tidy()
+        return turn.result()
+
+    async def _lead(self) -> None:
+        """Run one cycle, for all that wait."""
+        self._leading = True
+        turns = list[Turn]()
         try:
-            return call()
+            for _ in range(GATHERING if self._served > 1 else 0):
+                await checkpoint()
+            heads = (next((turn for turn in queue if not turn.left), None) for queue in self._queues.values())
+            turns = [turn for turn in heads if turn is not None]
+            await to_thread.run_sync(self._cycle, turns, limiter=self._thread)
         finally:
-            self.seconds += time.monotonic() - start
+            self._leading = False
+            self._served = sum(turn.done for turn in turns)
+            self._tidy()
 
-    async def _wait(self, name: str) -> None:
-        if not self._taken:
-            self._taken = True
-            return
-        ticket = anyio.Event()
-        self._queues.setdefault(name, deque()).append(ticket)
-        try:
-            await ticket.wait()
-        except BaseException:
-            if ticket.is_set():
-                self._pass_on()
+    def _tidy(self) -> None:
+        """Take out what is done or left, tell those who wait for it, and wake one of the others to lead on."""
+        for name, queue in list(self._queues.items()):
+            before = len(queue)
+            for turn in [turn for turn in queue if turn.done or turn.left]:
+                queue.remove(turn)
+                turn.news.set()
+            if not queue:
+                del self._queues[name]
+            elif len(queue) < before:
+                self._queues.move_to_end(name)
+        if self._queues:
+            next(iter(self._queues.values()))[0].news.set()
+
+    # ---- on the engine's thread --------------------------------------------------------------------------------------
+
+    def _cycle(self, turns: Sequence[Turn]) -> None:
+        start, rows, asking = time.monotonic(), 0, list[Turn]()
+        for turn in turns:
+            if rows >= self._engine.row_budget:
+                break
+            if turn.request is None:
+                turn.go_on(None)
+            if turn.request is not None:
+                asking.append(turn)
+                rows += turn.request.rows
+        # Those who are done without a forward may soon ask for one, and join it. But nobody waits for that twice.
+        self._put_off = not self._put_off and any(turn.done for turn in turns) and len(asking) > 0
+        if asking and not self._put_off:
+            self.batches += 1
+            requests = [turn.request for turn in asking if turn.request is not None]
+            for turn, computed in zip(asking, computed_together(self._engine, requests)):
+                turn.go_on(computed)
+        self.seconds += time.monotonic() - start
+
+
+def computed_together(engine: Engine, requests: Sequence[Forward]) -> list[Computed | Exception]:
+    """Run requests as one forward. If it fails, each is tried alone, so that only the one that fails has the error."""
+    begun = time.monotonic()
+    try:
+        answers: Sequence[object] = engine.forward(requests)
+    except Exception as error:  # Whatever went wrong, it belongs to the answer whose request it was.
+        if len(requests) == 1:
+            return [error]
+        return [computed for request in requests for computed in computed_together(engine, [request])]
+    rows, seconds = sum(request.rows for request in requests), time.monotonic() - begun
+    return [answer if isinstance(answer, Exception) else Computed(answer, rows, seconds) for answer in answers]  # type: ignore[arg-type]
+
+
+def advanced(frames: Answer, computed: Computed | Exception | None) -> object:
+    """What an answer gives next: a forward that it needs, a frame, None, or `END`."""
+    try:
+        return frames.throw(computed) if isinstance(computed, Exception) else frames.send(computed)
+    except StopIteration:
+        return END
+
+
+def alone(engine: Engine, frames: Answer) -> Iterator[Frame | None]:
+    """The frames of an answer that has the engine for itself, and None for each turn without one."""
+    computed: Computed | Exception | None = None
+    with closing(frames):
+        while (found := advanced(frames, computed)) is not END:
+            computed = None
+            if isinstance(found, Forward):
+                (computed,) = computed_together(engine, [found])
             else:
-                self._withdraw(name, ticket)
-            raise
-
-    def _withdraw(self, name: str, ticket: anyio.Event) -> None:
-        self._queues[name].remove(ticket)
-        if not self._queues[name]:
-            del self._queues[name]
-
-    def _pass_on(self) -> None:
-        if not self._queues:
-            self._taken = False
-            return
-        name, tickets = self._queues.popitem(last=False)
-        ticket = tickets.popleft()
-        if tickets:
-            self._queues[name] = tickets  # Behind all others.
-        ticket.set()
+                yield cast("Frame | None", found)

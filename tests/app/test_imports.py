@@ -32,6 +32,17 @@ def test_the_client_path_never_loads_torch() -> None:
     assert not loaded_by(CLIENT_PATH) & (HEAVY | {"textual"})
 
 
+def test_a_server_needs_pytorch_only_for_the_engine_in_pytorch() -> None:
+    names = ["serve", "http", "completions", "engines.choice", "engines.onnx_engine", "engines.memory_encoder"]
+    assert not loaded_by([f"remote.verifier.{name}" for name in names]) & {
+        "torch",
+        "transformers",
+        "safetensors",
+        "accelerate",
+        "onnx",
+    }
+
+
 def test_the_command_line_is_light() -> None:
     assert not loaded_by(["app.cli.__main__"]) & (
         HEAVY | {"textual", "numpy", "httpx", "onnxruntime", "sqlite_utils", "msgspec", "tree_sitter"}

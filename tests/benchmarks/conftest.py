@@ -7,12 +7,13 @@ import pytest
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.target import load_target
 
 
 @pytest.fixture(scope="module")
 def engine(tiny_pair) -> Engine:
-    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+    return TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
 
 
 @pytest.fixture(scope="module")

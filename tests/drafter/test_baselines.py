@@ -36,6 +36,7 @@ from drafter.training.target import drafter_config, hidden_states
 from drafter.training.teacher import Teacher
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from tests.drafter.distilling import VOCABULARY, tiny_target, widen
 
 pytestmark = pytest.mark.training
@@ -53,7 +54,7 @@ def target():
 
 @pytest.fixture(scope="module")
 def engine(target) -> Engine:
-    return Engine(target)
+    return TorchEngine(target)
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +160,7 @@ def test_features_in_rounds_are_those_of_training(target, engine):
     mask = torch.ones(1, 1, 14, 14, dtype=torch.bool).tril()
     expected, last = hidden_states(target, tensor, torch.arange(14)[None], mask, layers)
     assert torch.equal(expected[..., -32:], last)
-    chunked = Engine(target, chunk=4)
+    chunked = TorchEngine(target, chunk=4)
     context, taken = chunked.context(), []
     with FeatureTap(target, layers) as tap:
         context.assign(0, ids[:9])

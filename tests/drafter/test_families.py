@@ -33,7 +33,7 @@ from drafter.training.target import (
     features,
 )
 from drafter.tree import DraftTree
-from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 
 VOCABULARY = 61
 SHAPE = {
@@ -181,7 +181,7 @@ def test_every_family_trains_and_drafts(name, tmp_path):
     data = [AnsweredConversation(row, [(6, 24)]) for row in ids]
     recipe = Recipe(steps=6, rows=1, row=24, rate=1e-2, warmup=1, decay=0.0)
     model = train(config, target, data, tmp_path, recipe)
-    engine = Engine(target, model.encoder.eval().requires_grad_(False))
+    engine = TorchEngine(target, model.encoder.eval().requires_grad_(False))
     context = engine.context()
     context.assign(0, ids[0])
     engine.verify(context, DraftTree.empty())

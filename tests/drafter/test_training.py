@@ -25,7 +25,7 @@ from drafter.training.distil import Distiller, train
 from drafter.training.recipe import Recipe
 from drafter.training.target import drafter_config, features
 from drafter.tree import DraftTree
-from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from tests.drafter.distilling import VOCABULARY, features_of, tiny_distiller, tiny_target
 
 pytestmark = pytest.mark.training
@@ -232,7 +232,7 @@ def test_a_resumed_stream_goes_on_where_it_was():
 @pytest.mark.parametrize("inference_layers", [0, 1, 2])
 def test_features_are_what_the_verifier_feeds_to_the_encoder(target, inference_layers):
     distiller = tiny_distiller(target, inference_layers)
-    engine = Engine(target, distiller.encoder)
+    engine = TorchEngine(target, distiller.encoder)
     rng = np.random.default_rng(4)
     parts = [rng.integers(VOCABULARY, size=size).tolist() for size in (9, 13)]
     batch = pack([AnsweredConversation(part, [(4, len(part))]) for part in parts], rng, opening=2)

@@ -9,14 +9,13 @@ from weakref import WeakSet
 import numpy as np
 
 from drafter.learning.distributions import TEXT, Distributions
-from drafter.tree import DraftTree
 from remote.protocol import MOST_REJECTED
 from remote.verifier.learning.answers import Answer, Answers
 from remote.verifier.learning.trail import MOST_TOKENS, Trail
 from remote.verifier.likeliest import likeliest
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from remote.verifier.verification import Verified
 
 
 class Recorder:
@@ -36,28 +35,17 @@ class Recorder:
         """The session's tokens become the first `base` ones and `append`."""
         self._keep(trail, trail.go_on(tokens, base, append))
 
-    def gained(
-        self,
-        trail: Trail,
-        length: int,
-        memory: int,
-        logits: Tensor,
-        tree: DraftTree,
-        accepted: Sequence[int],
-        count: int,
-    ) -> None:
-        """A round after `length` tokens brought `count` more: the `accepted` nodes of the `tree`, and the bonus.
-
-        `memory`: the first so many tokens had theirs where the tree was drafted. `logits`: see `Engine.verify`.
-        """
+    def gained(self, trail: Trail, memory: int, verified: Verified) -> None:
+        """A round brought new tokens. `memory`: the first so many tokens had theirs where its tree was drafted."""
+        length, count, tree, accepted = verified.start, len(verified.judged.new), verified.tree, verified.accepted
         if length + count > MOST_TOKENS:
             return
         others = tree.rejected(accepted, MOST_REJECTED)
         rows = [0, *(1 + node for node in accepted)][:count] + [1 + node for node in others]
         positions = [*range(length, length + count), *(length + int(depth) for depth in tree.depths()[others])]
         instead = [TEXT] * count + [int(token) for token in tree.tokens[others]]
-        target = Distributions(np.array(positions, np.int64), np.array(instead, np.int64), *likeliest(logits[rows]))
-        trail.gain(length, memory, count, target)
+        told = likeliest(verified.logits[rows])
+        trail.gain(length, memory, count, Distributions(np.array(positions), np.array(instead, np.int64), *told))
 
     def remembered(self, trail: Trail, start: int, count: int, data: bytes) -> None:
         """Memory of tokens was made."""

@@ -4,6 +4,7 @@ import pytest
 
 from remote.protocol import VERSION, Card, Limits, MemoryFormat
 from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from tests.remote.verifier.tiny import STOP, VOCABULARY, tiny_encoder, tiny_model
 
 LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
@@ -12,7 +13,7 @@ LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
 @pytest.fixture(scope="session")
 def target() -> Engine:
     """A tiny Llama with a memory encoder; tests keep their state in sessions, never in here."""
-    return Engine(tiny_model(), tiny_encoder())
+    return TorchEngine(tiny_model(), tiny_encoder())
 
 
 @pytest.fixture

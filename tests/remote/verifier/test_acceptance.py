@@ -9,7 +9,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from transformers.generation.logits_process import LogitsProcessorList
+from transformers.generation.logits_process import (
+    LogitsProcessorList,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Pace, Proposals
@@ -22,7 +27,6 @@ from remote.verifier.acceptance import (
     recursive_rejection,
     target_distribution,
     walk,
-    warpers_of,
 )
 from tests.remote.verifier.tiny import random_tree, tiny_model
 
@@ -39,9 +43,9 @@ class Language:
     """A target over a small vocabulary whose next-token logits depend on the last token only."""
 
     def __init__(self, vocabulary: int, seed: int) -> None:
-        self.table = torch.from_numpy(np.random.default_rng(seed).normal(0, 1.5, (vocabulary, vocabulary))).float()
+        self.table = np.random.default_rng(seed).normal(0, 1.5, (vocabulary, vocabulary)).astype(np.float32)
 
-    def logits(self, root: int, tree: DraftTree) -> torch.Tensor:
+    def logits(self, root: int, tree: DraftTree) -> np.ndarray:
         return self.table[[root, *tree.tokens.tolist()]]
 
     def decode(self, root: int, propose: Propose, sampling: Sampling, length: int) -> list[int]:
@@ -104,11 +108,10 @@ def test_sampled_output_follows_the_targets_distribution(sampling: Sampling, sha
         "unlikely chain": DraftTree.chain([worst[2], worst[worst[2]]]),
         "random tree": random_tree(random.Random(5), 12, vocabulary),
     }[shape]
-    warpers = warpers_of(sampling)
-    first = target_distribution(language.table[2], warpers)
-    second = [target_distribution(row, warpers) for row in language.table]
-    joint = first[:, None] * torch.stack(second)
-    counts = torch.zeros(vocabulary, vocabulary, dtype=torch.float64)
+    first = target_distribution(language.table[2], sampling)
+    second = [target_distribution(row, sampling) for row in language.table]
+    joint = first[:, None] * np.stack(second)
+    counts = np.zeros((vocabulary, vocabulary))
     for seed in range(seeds):
         sampled = Sampling(temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=seed)
         one, two = language.decode(2, in_turn(tree), sampled, 2)
@@ -116,15 +119,15 @@ def test_sampled_output_follows_the_targets_distribution(sampling: Sampling, sha
     assert_follows(counts, joint)
 
 
-def assert_follows(counts: torch.Tensor, joint: torch.Tensor) -> None:
+def assert_follows(counts: np.ndarray, joint: np.ndarray) -> None:
     """A chi-square test that counted pairs follow the `joint` probabilities."""
     seeds = float(counts.sum())
     assert (counts[joint == 0] == 0).all()
     # Cells with few expected counts are pooled, or the statistic would not follow its distribution.
     expected, observed = joint[joint > 0] * seeds, counts[joint > 0]
     small = expected < 8
-    expected = torch.cat([expected[~small], expected[small].sum()[None]]) if small.any() else expected
-    observed = torch.cat([observed[~small], observed[small].sum()[None]]) if small.any() else observed
+    expected = np.append(expected[~small], expected[small].sum()) if small.any() else expected
+    observed = np.append(observed[~small], observed[small].sum()) if small.any() else observed
     keep = expected > 0
     statistic = float(((observed - expected)[keep] ** 2 / expected[keep]).sum())
     freedom = int(keep.sum()) - 1
@@ -151,8 +154,33 @@ def test_speculation_on_or_off_gives_the_same_tokens(seed: int, temperature: flo
     uniform=st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, 1 - 2**-53])),
 )
 def test_a_token_of_probability_zero_is_never_drawn(weights: list[float], uniform: float) -> None:
-    probabilities = torch.tensor(weights, dtype=torch.float64)
+    probabilities = np.array(weights)
     assert probabilities[draw(probabilities, uniform)] > 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 30),
+    temperature=st.sampled_from([0.05, 0.6, 1.0, 1.7]),
+    top_k=st.sampled_from([0, 1, 5, 400, 5000]),
+    top_p=st.sampled_from([0.02, 0.5, 0.9, 0.999, 1.0]),
+)
+def test_each_row_is_warped_as_transformers_warps_it(seed: int, temperature: float, top_k: int, top_p: float) -> None:
+    logits = np.random.default_rng(seed).normal(0, 4, 500).astype(np.float32)
+    logits[::50] = logits[0]  # Equal ones, and some that no text may have.
+    logits[7::100] = -np.inf
+    warpers = [TemperatureLogitsWarper(temperature)] if temperature != 1 else []
+    warpers += [TopKLogitsWarper(top_k)] if top_k else []
+    warpers += [TopPLogitsWarper(top_p)] if top_p < 1 else []
+    expected = torch.from_numpy(logits - logits.max())[None]
+    for warper in warpers:
+        expected = warper(torch.empty((1, 0), dtype=torch.long), expected)
+    shares = target_distribution(logits, Sampling(temperature=temperature, top_k=top_k, top_p=top_p))
+    wanted = expected[0].double().softmax(-1).numpy()
+    # Of equal logits at the edge of top-p, either may be the one that is cut.
+    np.testing.assert_allclose(np.sort(shares), np.sort(wanted), atol=1e-9)
+    differing = np.flatnonzero((shares > 0) != (wanted > 0))
+    assert len(set(logits[differing].tolist())) <= 1
 
 
 @pytest.mark.parametrize(
@@ -185,8 +213,8 @@ def test_warping_is_that_of_generate(sampling: Sampling, monkeypatch: pytest.Mon
         top_p=sampling.top_p,
     )
     with torch.inference_mode():
-        logits = model(prompt).logits[0, -1].float()
-    torch.testing.assert_close(target_distribution(logits, warpers_of(sampling)), seen[0][0].double().softmax(-1))
+        logits = model(prompt).logits[0, -1].float().numpy()
+    np.testing.assert_allclose(target_distribution(logits, sampling), seen[0][0].double().softmax(-1), atol=1e-7)
 
 
 # ---- recursive rejection ---------------------------------------------------------------------------------------------
@@ -228,17 +256,16 @@ MANY = Pace(depth=2, breadth=4, nodes=12)
 def test_sampled_trees_follow_the_targets_distribution(drafter: str, top: int, pace: Pace, sampling: Sampling) -> None:
     vocabulary, seeds = 6, 1500
     language = Language(vocabulary, seed=3)
-    truth = language.table.numpy().astype(np.float64)
+    truth = language.table.astype(np.float64)
     table = {
         "near": truth + np.random.default_rng(8).normal(0, 0.7, truth.shape),
         "constant": np.zeros_like(truth) + np.array([2.0, 1.0, 0.5, 0.0, 0.0, -1.0]),
         "opposed": -truth,
         "the target": truth,
     }[drafter]
-    warpers = warpers_of(sampling)
-    first = target_distribution(language.table[2], warpers)
-    joint = first[:, None] * torch.stack([target_distribution(row, warpers) for row in language.table])
-    counts = torch.zeros(vocabulary, vocabulary, dtype=torch.float64)
+    first = target_distribution(language.table[2], sampling)
+    joint = first[:, None] * np.stack([target_distribution(row, sampling) for row in language.table])
+    counts = np.zeros((vocabulary, vocabulary))
     for seed in range(seeds):
         seeded = Sampling(temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=seed)
         one, two = language.decode(2, Guesser(table, top, pace, seeded), seeded, 2)
@@ -247,10 +274,10 @@ def test_sampled_trees_follow_the_targets_distribution(drafter: str, top: int, p
 
 
 @st.composite
-def tries(draw: st.DrawFn) -> tuple[torch.Tensor, Candidates, list[int]]:
+def tries(draw: st.DrawFn) -> tuple[np.ndarray, Candidates, list[int]]:
     """A target over 12 tokens, a list of candidates, and tokens tried: nothing was drawn from anything."""
     weights = draw(st.lists(st.sampled_from([0.0, 1e-300, 1e-17, 1e-9, 0.2, 1.0, 30.0]), min_size=12, max_size=12))
-    target = torch.tensor(weights if any(weights) else [1.0] * 12, dtype=torch.float64)
+    target = np.array(weights if any(weights) else [1.0] * 12)
     listed = draw(st.lists(st.integers(0, 11), min_size=1, max_size=12, unique=True))
     share = st.one_of(st.integers(1, MAX_WEIGHT), st.sampled_from([1, MAX_WEIGHT]))
     shares = draw(st.lists(share, min_size=len(listed), max_size=len(listed)))
@@ -266,25 +293,25 @@ tosses = st.lists(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tries(), tosses)
 def test_a_lying_list_yields_a_token_that_the_target_allows(
-    case: tuple[torch.Tensor, Candidates, list[int]], tossed: list[float]
+    case: tuple[np.ndarray, Candidates, list[int]], tossed: list[float]
 ) -> None:
     target, candidates, tried = case
-    before = target.clone()
+    before = target.copy()
     token = recursive_rejection(target, candidates, tried, tossed.__getitem__)
     assert target[token] > 0
-    assert torch.equal(target, before)
+    assert np.array_equal(target, before)
     assert recursive_rejection(target, candidates, tried, tossed.__getitem__) == token
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tries(), tosses)
 def test_a_refused_token_does_not_come_back(
-    case: tuple[torch.Tensor, Candidates, list[int]], tossed: list[float]
+    case: tuple[np.ndarray, Candidates, list[int]], tossed: list[float]
 ) -> None:
     target, candidates, tried = case
     one = tried[0]
-    draft = torch.zeros(12, dtype=torch.float64)
-    draft[torch.from_numpy(candidates.tokens).long()] = torch.from_numpy(candidates.weights / candidates.weights.sum())
+    draft = np.zeros(12)
+    draft[candidates.tokens] = candidates.weights / candidates.weights.sum()
     if tossed[1] * draft[one] < target[one]:
         assert recursive_rejection(target, candidates, tried, tossed.__getitem__) == one
     elif (target > draft).any():  # Otherwise they are the same except for rounding, and nothing is left to draw from.
@@ -294,13 +321,13 @@ def test_a_refused_token_does_not_come_back(
 @given(st.lists(st.integers(1, MAX_WEIGHT), min_size=1, max_size=12), st.integers(0, 11), tosses)
 def test_a_draft_equal_to_the_target_is_taken(weights: list[int], first: int, tossed: list[float]) -> None:
     candidates = Candidates(np.arange(len(weights)), np.array(weights))
-    target = torch.tensor(weights, dtype=torch.float64) / sum(weights)
+    target = np.array(weights, np.float64) / sum(weights)
     one = first % len(weights)
     assert recursive_rejection(target, candidates, [one], tossed.__getitem__) == one
 
 
 def test_a_residual_that_underflows_falls_back_to_the_target() -> None:
-    target = torch.tensor([0.5, 0.5 - 2**-54, 0.0], dtype=torch.float64)
+    target = np.array([0.5, 0.5 - 2**-54, 0.0])
     candidates = Candidates(np.array([0, 1]), np.array([1, 1]))
     found = {
         recursive_rejection(target, candidates, [1, 0], lambda attempt, last=last: 1 - 2**-53 if attempt else last)
@@ -349,6 +376,6 @@ def test_greedy_takes_the_likeliest_child() -> None:
 
 def test_the_likeliest_are_cut_by_number_before_they_are_cut_by_share() -> None:
     """Top-p counts shares of what top-k has left, as in transformers' `generate`: 0.4/0.7 and not 0.4 here."""
-    logits = torch.log(torch.tensor([0.4, 0.3, 0.2, 0.1]))
-    both = target_distribution(logits, warpers_of(Sampling(temperature=1.0, top_k=2, top_p=0.55)))
+    logits = np.log(np.array([0.4, 0.3, 0.2, 0.1], np.float32))
+    both = target_distribution(logits, Sampling(temperature=1.0, top_k=2, top_p=0.55))
     assert both.tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0])

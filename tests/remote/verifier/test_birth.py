@@ -17,7 +17,7 @@ from drafter.training.export import export_graph
 from drafter.training.quantise import quantise_graph
 from drafter.training.target import UnsupportedTarget
 from remote.verifier.birth import Newborn, kept_drafter, make_drafter
-from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import check_fit, measure
 from remote.verifier.target import load_target
 from tests.remote.verifier.tiny import tiny_model
@@ -42,7 +42,7 @@ def test_it_drafts_for_its_target_at_once(newborn: Path, tiny_pair: Path) -> Non
     drafter = Drafter.load(newborn / "drafter")
     from drafter.model import MemoryEncoder
 
-    engine = Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(newborn / "drafter"))
+    engine = TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(newborn / "drafter"))
     check_fit(engine, drafter)
     tau = measure(engine, drafter, [drafter.asked_as("what is a leaf")], most=48).result().tau
     assert tau > 1.5

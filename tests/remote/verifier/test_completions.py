@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from remote import VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.serve import card
@@ -43,7 +44,7 @@ def target(tiny_pair: Path) -> Target:
 
 @pytest.fixture(scope="module")
 def engine(target: Target) -> Engine:
-    return Engine(target.model)
+    return TorchEngine(target.model)
 
 
 def app(target: Target, engine: Engine, **options: Any) -> Starlette:

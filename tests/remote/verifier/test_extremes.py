@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from drafter.multicandidate import DraftSampling
 from drafter.tree import DraftTree
 from remote.protocol import ProtocolError, Sampling, decode, encode
-from remote.verifier.acceptance import chooser, draw, target_distribution, warpers_of
+from remote.verifier.acceptance import chooser, draw, target_distribution
 from remote.verifier.engine import BrokenTarget, Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from tests.remote.verifier.test_sessions import PROMPT, Device, table
 from tests.remote.verifier.tiny import VOCABULARY, generated, tiny_model
 
@@ -37,19 +38,19 @@ def test_a_drawn_token_is_one_that_the_target_allows(
     row: list[float], temperature: float, top_k: int, top_p: float, seed: int
 ) -> None:
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    token = chooser(torch.tensor([row]), sampling)(0, 5)
+    token = chooser(np.array([row], np.float32), sampling)(0, 5)
     assert 0 <= token < len(row)
     assert row[token] > -math.inf
     if math.inf in row:
         assert row[token] == math.inf
     if temperature:
-        shares = target_distribution(torch.tensor(row), warpers_of(sampling))
+        shares = target_distribution(np.array(row, np.float32), sampling)
         assert abs(float(shares.sum()) - 1) < 1e-9 and shares[token] > 0
 
 
 @pytest.mark.parametrize("temperature", TINY)
 def test_a_tiny_temperature_is_its_limit(temperature: float) -> None:
-    row = torch.randn(1, 500, generator=torch.Generator().manual_seed(0))
+    row = np.random.default_rng(0).normal(size=(1, 500)).astype(np.float32)
     for seed in range(20):
         assert chooser(row, Sampling(temperature=temperature, seed=seed))(0, 3) == int(row.argmax())
     drafted = DraftSampling(temperature).weights(np.log(np.array([[0.5, 0.3, 0.2]])))
@@ -61,7 +62,7 @@ def test_a_tiny_temperature_is_its_limit(temperature: float) -> None:
     uniform=st.sampled_from([0.0, 0.5, 1 - 2**-53]),
 )
 def test_the_last_token_that_has_a_share_is_the_last_that_is_drawn(weights: list[float], uniform: float) -> None:
-    assert weights[draw(torch.tensor(weights, dtype=torch.float64), uniform)] > 0
+    assert weights[draw(np.array(weights), uniform)] > 0
 
 
 @pytest.mark.parametrize("temperature", TINY)
@@ -74,7 +75,7 @@ def test_a_session_goes_on_after_a_tiny_temperature(target: Engine, temperature:
 
 def test_a_target_that_allows_no_token_at_all_is_told() -> None:
     model = tiny_model()
-    engine = Engine(model)
+    engine = TorchEngine(model)
     hook = model.lm_head.register_forward_hook(lambda module, given, out: torch.full_like(out, -math.inf))
     context = engine.context()
     context.assign(0, PROMPT)
@@ -85,7 +86,7 @@ def test_a_target_that_allows_no_token_at_all_is_told() -> None:
 
 def test_a_head_that_is_wider_than_the_vocabulary_gives_no_token_outside_it() -> None:
     model = tiny_model()
-    engine = Engine(model)
+    engine = TorchEngine(model)
 
     def widened(module: object, given: object, out: torch.Tensor) -> torch.Tensor:
         return torch.cat([out, torch.full_like(out[..., :3], 1e9)], -1)

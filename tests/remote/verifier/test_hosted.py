@@ -31,12 +31,14 @@ from remote.protocol import (
     unpack_tokens,
 )
 from remote.verifier.engine import Engine, UnfitDrafter
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, UnknownPrefix
 from remote.verifier.serve import card
 from remote.verifier.sessions import Sessions
 from remote.verifier.target import load_target
+from remote.verifier.turns import alone
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, running
 from tests.remote.verifier.tiny import generated
 
@@ -46,7 +48,7 @@ WARM = Sampling(temperature=0.9, top_p=0.95, seed=7)
 
 @pytest.fixture(scope="module")
 def engine(tiny_pair) -> Engine:
-    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+    return TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def test_drafts_of_its_own_change_no_token_and_save_rounds(engine, drafter, prom
         ("plain", table(engine, drafter), False),
         ("none", table(engine, None), True),
     ):
-        frames[name] = told(sessions.stream(ask([], prompt, draft=draft, sampling=sampling)))
+        frames[name] = told(alone(sessions.engine, sessions.stream(ask([], prompt, draft=draft, sampling=sampling))))
         assert sessions.counters.new_tokens == 40 and sessions.counters.streams == 1
     assert tokens_of(frames["drafts"]) == tokens_of(frames["plain"]) == tokens_of(frames["none"])
     if sampling.temperature == 0:
@@ -105,7 +107,7 @@ def test_drafts_of_its_own_change_no_token_and_save_rounds(engine, drafter, prom
 
 @pytest.mark.parametrize("known", [0, 5])
 def test_memory_is_what_rounds_would_have_sent(engine, drafter, prompt, known):
-    frames = told(table(engine, drafter).stream(ask([], prompt, memory_from=known)))
+    frames = told(alone(engine, table(engine, drafter).stream(ask([], prompt, memory_from=known))))
     text = prompt + tokens_of(frames)
     context = engine.context()
     context.assign(0, text)
@@ -130,13 +132,13 @@ def test_memory_is_what_rounds_would_have_sent(engine, drafter, prompt, known):
                 away = np.abs(dequantise(one[numbers], one[scales]) - values)
                 assert (away <= 0.02 * np.abs(values).max() + 1e-6).all()
     assert seen.tolist() == [False] * known + [True] * (len(text) - known - 1) + [False], "the last is not computed yet"
-    without = told(table(engine, drafter).stream(ask([], prompt)))
+    without = told(alone(engine, table(engine, drafter).stream(ask([], prompt))))
     assert tokens_of(without) == tokens_of(frames) and all(isinstance(frame, Progress) for frame in without)
 
 
 def test_the_memory_of_a_long_prompt_lets_the_next_words_pass(engine, drafter, prompt):
     long = (prompt * 20)[: LIMITS.max_tokens - 60]
-    frames = told(table(engine, drafter).stream(ask([], long, memory_from=0)))
+    frames = told(alone(engine, table(engine, drafter).stream(ask([], long, memory_from=0))))
     before_second = frames[: [isinstance(frame, Progress) for frame in frames].index(True, 1)]
     assert sum(isinstance(frame, Memory) for frame in before_second) == 2 < len(long) / 64
     seen = [range(frame.start, frame.start + frame.count) for frame in frames if isinstance(frame, Memory)]
@@ -146,14 +148,14 @@ def test_the_memory_of_a_long_prompt_lets_the_next_words_pass(engine, drafter, p
 def test_an_answer_ends_with_its_stop_token(engine, drafter, prompt):
     text = generated(engine.model, prompt, 40)
     stop = text[17]
-    frames = told(table(engine, drafter, frozenset({stop})).stream(ask([], prompt)))
+    frames = told(alone(engine, table(engine, drafter, frozenset({stop})).stream(ask([], prompt))))
     assert tokens_of(frames) == text[: text.index(stop) + 1]
     assert [frame.finished for frame in frames] == [False] * (len(frames) - 1) + [True]
 
 
 def test_a_round_goes_on_where_a_stream_was_left_and_ends_it(engine, drafter, prompt):
     sessions, text = table(engine, drafter), generated(engine.model, prompt, 30)
-    stream = sessions.stream(ask([], prompt))
+    stream = alone(sessions.engine, sessions.stream(ask([], prompt)))
     known = prompt + tokens_of([next(stream)])
     here = len(known) - len(prompt)
     round = Round(
@@ -164,17 +166,17 @@ def test_a_round_goes_on_where_a_stream_was_left_and_ends_it(engine, drafter, pr
         append=b"",
         tree=Tree.pack(DraftTree.chain(text[here : here + 2])),
     )
-    (verdict,) = sessions.round(round)
+    (verdict,) = alone(sessions.engine, sessions.round(round))
     assert verdict.accepted == (0, 1) and verdict.bonus == text[here + 2]
     assert told(stream) == []
-    assert list(sessions.round(round)) == [verdict], "a repetition gets the same again"
+    assert list(alone(sessions.engine, sessions.round(round))) == [verdict], "a repetition gets the same again"
     known += text[here : here + 3]
-    assert tokens_of(sessions.stream(ask(known, [], 3, most=5))) == text[here + 3 : here + 8]
+    assert tokens_of(alone(sessions.engine, sessions.stream(ask(known, [], 3, most=5)))) == text[here + 3 : here + 8]
 
 
 def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
     sessions = table(engine, drafter)
-    stream = sessions.stream(ask([], prompt, memory_from=0))
+    stream = alone(sessions.engine, sessions.stream(ask([], prompt, memory_from=0)))
     next(stream)
     assert sessions.drop("s")
     with pytest.raises(Dropped):
@@ -184,7 +186,7 @@ def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
 def size(engine, drafter, tokens: int) -> int:
     """Bytes of a session with so many tokens for which the verifier drafts."""
     sessions = table(engine, drafter)
-    (*_,) = sessions.stream(ask([], [5, 6], most=1, session="s"))
+    (*_,) = alone(sessions.engine, sessions.stream(ask([], [5, 6], most=1, session="s")))
     return next(rows for rows in range(1 << 17, 1 << 30, 1 << 14) if fits(sessions, tokens, rows))
 
 
@@ -196,12 +198,12 @@ def fits(sessions: Sessions, tokens: int, most: int) -> bool:
 def test_streams_are_not_dropped_for_others_and_keep_to_the_bound(engine, drafter, prompt):
     each = size(engine, drafter, len(prompt) + 150 + 128)
     sessions = table(engine, drafter, max_sessions=9, max_bytes=each * 2 + each // 2)
-    streams = {name: sessions.stream(ask([], prompt, most=150, session=name)) for name in "ab"}
+    streams = {name: alone(sessions.engine, sessions.stream(ask([], prompt, most=150, session=name))) for name in "ab"}
     told = {name: [next(stream)] for name, stream in streams.items()}
     for name in "cd":  # Others come. The idle one of them has to go, not a stream.
-        (*_,) = sessions.stream(ask([], [5, 6], most=1, session=name, draft=False))
+        (*_,) = alone(sessions.engine, sessions.stream(ask([], [5, 6], most=1, session=name, draft=False)))
     with pytest.raises(Overloaded):
-        next(sessions.stream(ask([], prompt, most=150, session="e")))
+        next(alone(sessions.engine, sessions.stream(ask([], prompt, most=150, session="e"))))
     assert {"a", "b"} <= set(sessions.table)
     while streams:
         for name, stream in list(streams.items()):
@@ -212,7 +214,7 @@ def test_streams_are_not_dropped_for_others_and_keep_to_the_bound(engine, drafte
                 del streams[name]
     text = generated(engine.model, prompt, 150)
     assert tokens_of(told["a"]) == tokens_of(told["b"]) == text
-    assert tokens_of(sessions.stream(ask([], prompt, most=150, session="e"))) == text
+    assert tokens_of(alone(sessions.engine, sessions.stream(ask([], prompt, most=150, session="e")))) == text
 
 
 def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter, prompt, monkeypatch):
@@ -220,7 +222,7 @@ def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter,
     small = size(engine, drafter, len(prompt) + 8 + 128)
     large = size(engine, drafter, len(prompt) + 250 + 129)
     sessions = table(engine, drafter, max_bytes=max(small * 2, large))
-    streams = {name: sessions.stream(ask([], prompt, most=250, session=name)) for name in "ab"}
+    streams = {name: alone(sessions.engine, sessions.stream(ask([], prompt, most=250, session=name))) for name in "ab"}
     told, dropped = {"a": [], "b": []}, set()
     while streams:
         for name, stream in list(streams.items()):
@@ -240,14 +242,17 @@ def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter,
     assert tokens_of(told[whole]) == text
     given = tokens_of(told[lost])
     assert given == text[: len(given)] != []
-    assert tokens_of(sessions.stream(ask([], prompt + given, 2, most=5, session=lost))) == text[len(given) :][:5]
+    assert (
+        tokens_of(alone(sessions.engine, sessions.stream(ask([], prompt + given, 2, most=5, session=lost))))
+        == text[len(given) :][:5]
+    )
 
 
 def test_a_long_prompt_is_read_in_turns_by_the_verifiers_own_drafter_too(engine, drafter, prompt, monkeypatch):
     monkeypatch.setattr("drafter.cache.CHUNK", 32)
     monkeypatch.setattr(engine, "chunk", 32)
     long = (prompt * 20)[: LIMITS.max_tokens - 60]
-    frames = list(table(engine, drafter).stream(ask([], long)))
+    frames = list(alone(engine, table(engine, drafter).stream(ask([], long))))
     turns = next(index for index, frame in enumerate(frames) if frame is not None)
     assert turns >= 2 * (len(long) // 32 - 1)
     assert tokens_of(frames) == generated(engine.model, long, 40)
@@ -255,7 +260,7 @@ def test_a_long_prompt_is_read_in_turns_by_the_verifiers_own_drafter_too(engine,
 
 def test_a_newer_round_that_fails_half_way_ends_a_stream_too(engine, drafter, prompt, monkeypatch):
     sessions = table(engine, drafter)
-    stream = sessions.stream(ask([], prompt))
+    stream = alone(sessions.engine, sessions.stream(ask([], prompt)))
     known = prompt + tokens_of([next(stream)])
     swapped = Round(
         session="s",
@@ -268,7 +273,7 @@ def test_a_newer_round_that_fails_half_way_ends_a_stream_too(engine, drafter, pr
     with monkeypatch.context() as patched:
         patched.setattr(engine.model, "forward", lambda **_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            list(sessions.round(swapped))
+            list(alone(sessions.engine, sessions.round(swapped)))
     assert told(stream) == []
 
 
@@ -281,19 +286,22 @@ def test_a_drafter_of_another_vocabulary_is_refused(engine, drafter):
 def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, drafter, prompt):
     sessions = table(engine, drafter)
     with pytest.raises(UnknownPrefix) as diverged:
-        next(sessions.stream(ask(prompt, [3])))
+        next(alone(sessions.engine, sessions.stream(ask(prompt, [3]))))
     assert diverged.value.conflict == Conflict(have=((0, digest_of([])),))
     with pytest.raises(TooLong):
-        next(sessions.stream(ask([], prompt * 20)))
-    text = tokens_of(sessions.stream(ask([], prompt, 4, most=3)))
+        next(alone(sessions.engine, sessions.stream(ask([], prompt * 20))))
+    text = tokens_of(alone(sessions.engine, sessions.stream(ask([], prompt, 4, most=3))))
     with pytest.raises(OutOfOrder):
-        next(sessions.stream(ask([], prompt, 4)))
-    assert tokens_of(sessions.stream(ask(prompt + text, [], 5, most=2))) == generated(engine.model, prompt, 5)[3:]
+        next(alone(sessions.engine, sessions.stream(ask([], prompt, 4))))
+    assert (
+        tokens_of(alone(sessions.engine, sessions.stream(ask(prompt + text, [], 5, most=2))))
+        == generated(engine.model, prompt, 5)[3:]
+    )
 
 
 def test_a_full_session_is_finished(engine, drafter, prompt):
     long = (prompt * 20)[: LIMITS.max_tokens - 6]
-    frames = told(table(engine, drafter).stream(ask([], long, most=100)))
+    frames = told(alone(engine, table(engine, drafter).stream(ask([], long, most=100))))
     assert len(tokens_of(frames)) == 6 and frames[-1].finished
 
 

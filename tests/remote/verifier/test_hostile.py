@@ -14,7 +14,7 @@ import pytest
 
 from drafter.runtime import Drafter
 from remote.protocol import Error, Sampling, decode
-from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.target import load_target
 from tests.remote.verifier.hostile import (
     BOMBS,
@@ -57,7 +57,7 @@ def prompt(tiny_pair: Path) -> list[int]:
 @pytest.fixture(scope="module")
 def text(tiny_pair: Path, prompt: list[int]) -> list[int]:
     """What the target says by itself."""
-    return generated(Engine(load_target(str(tiny_pair / "target")).model).model, prompt, COUNT)
+    return generated(TorchEngine(load_target(str(tiny_pair / "target")).model).model, prompt, COUNT)
 
 
 async def gauges(verifier: LoggedVerifier) -> dict[str, float]:

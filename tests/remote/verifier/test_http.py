@@ -33,6 +33,7 @@ from remote.protocol import (
 )
 from remote.verifier.connections import Server, config
 from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from tests.remote.verifier.tiny import VOCABULARY, generated
@@ -112,7 +113,7 @@ async def test_a_round_streams_verdict_then_memory(target: Engine, card: Card) -
 
 
 async def test_a_verifier_without_encoder_sends_no_memory(target: Engine, card: Card) -> None:
-    async with connected(create_app(Engine(target.model), card)) as client:
+    async with connected(create_app(TorchEngine(target.model), card)) as client:
         response = await client.post("/v1/rounds", content=message(1, [], PROMPT, memory_from=0))
     assert [type(frame) for frame in frames_of(response.content)] == [Verdict]
 

@@ -24,9 +24,10 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.likeliest import LEAST, likeliest
 from remote.verifier.sessions import Sessions
+from remote.verifier.turns import alone
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.test_sessions import PROMPT, Device, table
 from tests.remote.verifier.tiny import VOCABULARY, generated
@@ -34,7 +35,7 @@ from tests.remote.verifier.tiny import VOCABULARY, generated
 HOT = Sampling(temperature=2.0, top_k=2, seed=3)
 
 
-def said(target: Engine, tokens: Sequence[int]) -> np.ndarray:
+def said(target: TorchEngine, tokens: Sequence[int]) -> np.ndarray:
     """The log-probabilities of the token after these, by one plain pass: (V,)."""
     with torch.no_grad():
         logits = target.model(input_ids=torch.tensor([list(tokens)])).logits[0, -1]
@@ -53,7 +54,7 @@ def agrees(wanted: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> boo
 
 def test_they_are_the_models_own() -> None:
     logits = 3 * torch.randn(40, 300, generator=torch.Generator().manual_seed(1))
-    tokens, log_probs = likeliest(logits, 5)
+    tokens, log_probs = likeliest(logits.numpy(), 5)
     wanted = logits.log_softmax(-1).numpy()
     assert (tokens[:, 5:] == NONE).all() and (tokens[:, 0] == wanted.argmax(axis=1)).all()
     for row in range(40):
@@ -63,19 +64,21 @@ def test_they_are_the_models_own() -> None:
 
 
 def test_a_sure_target_has_one_token_and_infinite_logits_share_all() -> None:
-    logits = torch.full((3, 20), -torch.inf)
+    logits = np.full((4, 2000), -np.inf, np.float32)
     logits[0, 7] = 1.0
-    logits[1, [2, 4]] = torch.inf
-    logits[2] = 0.0
+    logits[1, [2, 4]] = np.inf
+    logits[2, :20] = 0.0
+    logits[3] = -5.0
     tokens, log_probs = likeliest(logits, 3)
     assert tokens[0].tolist() == [7] + 7 * [NONE] and log_probs[0, 0] == 0
     assert sorted(tokens[1, :2].tolist()) == [2, 4] and tokens[1, 2] == NONE
     assert np.allclose(log_probs[1, :2], np.log(0.5), atol=1e-3)
-    assert np.allclose(log_probs[2, :3], np.log(1 / 20), atol=2e-3)
+    assert tokens[2].tolist() == [0, 1, 2] + 5 * [NONE] and np.allclose(log_probs[2, :3], np.log(1 / 20), atol=2e-3)
+    assert tokens[3].tolist() == [0] + 7 * [NONE], "one is told even where all are below the least chance"
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), HOT])
-def test_a_round_tells_what_the_target_might_have_said(target: Engine, sampling: Sampling) -> None:
+def test_a_round_tells_what_the_target_might_have_said(target: TorchEngine, sampling: Sampling) -> None:
     device = Device(table(target))
     expected = generated(target.model, PROMPT, 3)
     others = [token for token in range(2, 2 + 12) if token not in expected]
@@ -84,7 +87,7 @@ def test_a_round_tells_what_the_target_might_have_said(target: Engine, sampling:
     tokens = [expected[0], others[0], expected[1], others[1], others[2], expected[2], others[3], others[4]]
     tree = DraftTree(np.array([*tokens, *others[1:6]]), np.array(parents))
     message = msgspec.structs.replace(device.message(PROMPT, tree, sampling=sampling, memory_from=0), likeliest=8)
-    frames = [frame for frame in device.sessions.round(message) if frame is not None]
+    frames = [frame for frame in alone(target, device.sessions.round(message)) if frame is not None]
     verdict, *memory, told = frames
     assert isinstance(verdict, Verdict) and all(isinstance(one, Memory) for one in memory) and len(memory) == 1
     assert isinstance(told, Likeliest)
@@ -99,16 +102,16 @@ def test_a_round_tells_what_the_target_might_have_said(target: Engine, sampling:
         assert agrees(said(target, [*PROMPT, *path]), listed[row], log_probs[row])
     if not sampling.temperature:
         assert len(verdict.accepted) == 3 and 4 not in nodes and len(nodes) == MOST_REJECTED
-    again = [encode_frame(frame) for frame in device.sessions.round(message) if frame is not None]
+    again = [encode_frame(frame) for frame in alone(target, device.sessions.round(message)) if frame is not None]
     assert again == [encode_frame(frame) for frame in frames], "a repeated round gets the same bytes"
 
 
-def test_nodes_keep_their_numbers_where_the_tree_is_cut_to_the_room_that_is_left(target: Engine) -> None:
+def test_nodes_keep_their_numbers_where_the_tree_is_cut_to_the_room_that_is_left(target: TorchEngine) -> None:
     device = Device(table(target))
     device.play([5 + at % 40 for at in range(LIMITS.max_tokens - 3)])
     wrong = DraftTree(np.array([2, 3, 4, 6, 7]), np.array([-1, 0, 1, -1, -1]))
     message = msgspec.structs.replace(device.message([], wrong), likeliest=4)
-    verdict, told = [frame for frame in device.sessions.round(message) if frame is not None]
+    verdict, told = [frame for frame in alone(target, device.sessions.round(message)) if frame is not None]
     assert isinstance(verdict, Verdict) and isinstance(told, Likeliest)
     nodes, listed, log_probs = told.unpack(4)
     assert nodes == [node for node in wrong.rejected(verdict.accepted, 8) if wrong.depths()[node] <= 1]
@@ -118,14 +121,13 @@ def test_nodes_keep_their_numbers_where_the_tree_is_cut_to_the_room_that_is_left
         assert listed[row, 0] == wanted.argmax() and np.isclose(log_probs[row, 0], wanted.max(), atol=0.01)
 
 
-def test_who_does_not_ask_is_told_nothing(target: Engine) -> None:
+def test_who_does_not_ask_is_told_nothing(target: TorchEngine) -> None:
     device = Device(table(target))
-    asked = [device.message(PROMPT, memory_from=0), device.message(PROMPT)]
-    kinds = [type(frame) for message in asked[:1] for frame in device.sessions.round(message) if frame is not None]
-    assert kinds == [Verdict, Memory]
+    answer = device.sessions.round(device.message(PROMPT, memory_from=0))
+    assert [type(frame) for frame in alone(target, answer) if frame is not None] == [Verdict, Memory]
 
 
-def test_a_stream_tells_it_of_each_new_token(target: Engine) -> None:
+def test_a_stream_tells_it_of_each_new_token(target: TorchEngine) -> None:
     sessions: Sessions = table(target)
     stream = Stream(
         session="s", round=0, base=0, digest=digest_of([]), append=pack_tokens(PROMPT), most=6, likeliest=8,
@@ -133,7 +135,7 @@ def test_a_stream_tells_it_of_each_new_token(target: Engine) -> None:
     )  # fmt: skip
     tokens, told = list(PROMPT), 0
     kinds = []
-    for frame in sessions.stream(stream):
+    for frame in alone(target, sessions.stream(stream)):
         kinds.append(type(frame))
         if isinstance(frame, Progress):
             tokens += unpack_tokens(frame.tokens)

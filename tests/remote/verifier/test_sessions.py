@@ -15,6 +15,7 @@ from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, p
 from remote.verifier.engine import Engine
 from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions import Sessions
+from remote.verifier.turns import alone
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
 
@@ -29,7 +30,7 @@ class Reply(NamedTuple):
 
 
 def answered(sessions: Sessions, message: Round) -> Reply:
-    verdict, *memory = [frame for frame in sessions.round(message) if frame is not None]
+    verdict, *memory = [frame for frame in alone(sessions.engine, sessions.round(message)) if frame is not None]
     assert isinstance(verdict, Verdict) and all(isinstance(frame, Memory) for frame in memory)
     return Reply(verdict, memory)  # type: ignore[arg-type]
 
@@ -242,7 +243,7 @@ def test_memory_ends_early_once_its_tokens_are_gone(target: Engine) -> None:
     sessions = table(target)
     device = Device(sessions)
     first = device.message([2] * 150, memory_from=0)
-    frames = (frame for frame in sessions.round(first) if frame is not None)
+    frames = (frame for frame in alone(sessions.engine, sessions.round(first)) if frame is not None)
     verdict = next(frames)
     assert isinstance(verdict, Verdict) and isinstance(next(frames), Memory)
     device.tokens = [2] * 150 + [verdict.bonus or 0]
@@ -251,7 +252,11 @@ def test_memory_ends_early_once_its_tokens_are_gone(target: Engine) -> None:
     device.tokens = device.tokens[:100]
     device.play([3, 3])
     assert next(frames, None) is None
-    later = (frame for frame in sessions.round(device.message([], memory_from=0)) if frame is not None)
+    later = (
+        frame
+        for frame in alone(sessions.engine, sessions.round(device.message([], memory_from=0)))
+        if frame is not None
+    )
     assert isinstance(next(later), Verdict)
     sessions.drop("a")
     assert next(later, None) is None
@@ -313,7 +318,7 @@ def test_the_session_used_longest_ago_leaves_first(target: Engine) -> None:
 def allocated(sessions: Sessions) -> int:
     """Bytes of all slabs, as PyTorch counts them."""
     held = [sessions.table.get(name) for name in sessions.table]
-    slabs = [slab for session in held if session is not None for slab in session.context.slabs if slab.is_initialized]
+    slabs = [slab for session in held if session is not None for slab in session.context.slabs if slab.keys is not None]
     return sum(rows.untyped_storage().nbytes() for slab in slabs for rows in (slab.keys, slab.values))
 
 
@@ -336,12 +341,12 @@ def test_a_session_that_runs_is_never_dropped_for_another(target: Engine) -> Non
     sessions = table(target, max_sessions=2)
     running, idle, other = (Device(sessions, name) for name in "abc")
     long = [2 + token % 40 for token in range(200)]
-    frames = sessions.round(running.message(long, memory_from=0))
+    frames = alone(sessions.engine, sessions.round(running.message(long, memory_from=0)))
     assert next(frames) is None, "a chunk of the prompt"
     idle.play(PROMPT)
     other.play(PROMPT)
     assert set(sessions.table) == {"a", "c"}
-    others = sessions.round(other.message([], memory_from=0))
+    others = alone(sessions.engine, sessions.round(other.message([], memory_from=0)))
     assert isinstance(next(others), Verdict)
     newcomer = Device(sessions, "d")
     message = newcomer.message(PROMPT)
@@ -360,14 +365,14 @@ def test_a_long_prompt_is_read_in_turns_and_a_break_keeps_what_was_read(target: 
     sessions = table(target)
     device, other = Device(sessions), Device(sessions, "b")
     long = [2 + token % 40 for token in range(280)]
-    first = sessions.round(device.message(long))
+    first = alone(sessions.engine, sessions.round(device.message(long)))
     assert next(first) is None
     assert other.play(PROMPT).verdict.bonus == generated(target.model, PROMPT, 1)[0]
     assert next(first) is None
     first.close()
     computed = sessions.table.get("a").context.computed
     assert computed >= 256
-    again = sessions.round(device.message(long))
+    again = alone(sessions.engine, sessions.round(device.message(long)))
     verdict = next(again)
     assert isinstance(verdict, Verdict) and verdict.bonus == generated(target.model, long, 1)[0]
 
@@ -376,7 +381,7 @@ def test_a_newer_round_takes_the_place_of_one_that_is_read(target: Engine) -> No
     sessions = table(target)
     device = Device(sessions)
     long = [2 + token % 40 for token in range(280)]
-    first = sessions.round(device.message(long))
+    first = alone(sessions.engine, sessions.round(device.message(long)))
     assert next(first) is None
     device.tokens = []
     assert device.play([7, *long[1:]]).verdict.bonus == generated(target.model, [7, *long[1:]], 1)[0]

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from transformers import AutoTokenizer
 
 from drafter.config import TEMPLATE
-from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.serve import card
 from remote.verifier.start_errors import UnknownModel
@@ -42,7 +42,7 @@ def folder(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def app(folder: Path) -> Starlette:
     target = load_target(str(folder), device="cpu")
-    engine = Engine(target.model)
+    engine = TorchEngine(target.model)
     return create_app(engine, card(target, engine), text=target.text)
 
 

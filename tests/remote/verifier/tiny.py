@@ -48,6 +48,7 @@ CONFIGS = {
     "llama": lambda: LlamaConfig(**_SHAPE, tie_word_embeddings=False),
     "llama-tied": lambda: LlamaConfig(**_SHAPE, tie_word_embeddings=True),
     "llama-multi-query": lambda: LlamaConfig(**{**_SHAPE, "num_key_value_heads": 1}),
+    "llama-many-heads": lambda: LlamaConfig(**{**_SHAPE, "num_key_value_heads": 4}),
     "qwen2": lambda: Qwen2Config(**_SHAPE, tie_word_embeddings=True),
     "qwen3": lambda: Qwen3Config(**_SHAPE),
     "qwen3-mixed": lambda: Qwen3Config(**_SHAPE, use_sliding_window=True, **_MIXED),
@@ -116,10 +117,10 @@ def generated(model: PreTrainedModel, prompt: list[int], count: int) -> list[int
     return output[0, len(prompt) :].tolist()
 
 
-def plain_logits(model: PreTrainedModel, tokens: list[int]) -> torch.Tensor:
+def plain_logits(model: PreTrainedModel, tokens: list[int]) -> np.ndarray:
     """Logits after the last token, without any cache."""
     with torch.inference_mode():
-        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1].float()
+        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1].float().numpy()
 
 
 def random_tree(rng: random.Random, nodes: int, vocabulary: int = VOCABULARY) -> DraftTree:

@@ -17,6 +17,10 @@ from drafter.tree import DraftTree
 from remote.protocol import Limits, Memory, Progress, Stream, Tree, Verdict, digest_of, pack_tokens, unpack_tokens
 from remote.protocol import Round as RoundMessage
 from remote.verifier.engine import Engine
+from remote.verifier.engines.memory_encoder import ArrayEncoder
+from remote.verifier.engines.onnx_engine import OnnxEngine
+from remote.verifier.engines.onnx_graph import write_graph
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.learning.answers import Answer, Answers, Piece
 from remote.verifier.learning.learning import Learning, Teaching
 from remote.verifier.learning.trail import MOST_TOKENS
@@ -24,13 +28,20 @@ from remote.verifier.learning.worker import unpacked
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.sessions import Sessions
 from remote.verifier.target import load_target
+from remote.verifier.turns import alone
+from remote.verifier.verification import Answer as Answering
 
 LIMITS = Limits(max_nodes=200, max_depth=64, max_tokens=300, max_body_bytes=1 << 16)
 
 
-@pytest.fixture(scope="module")
-def engine(tiny_pair: Path) -> Engine:
-    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+@pytest.fixture(scope="module", params=["torch", "onnx"])
+def engine(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Engine:
+    target, drafter = tiny_pair / "target", tiny_pair / "drafter"
+    if request.param == "torch":
+        return TorchEngine(load_target(str(target)).model, MemoryEncoder.load(drafter))
+    graph = tmp_path_factory.mktemp("graph") / "target.onnx"
+    write_graph(target, graph, int8=False)
+    return OnnxEngine(graph, ArrayEncoder.load(drafter))
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +65,16 @@ class Server:
         self._number += 1
         base = {"session": "s", "round": self._number, "base": len(known), "digest": digest_of(known)}
         message = Stream(**base, append=pack_tokens(append), **{"most": 24, "memory_from": 0} | more)
-        return [frame for frame in self.sessions.stream(message, holder) if frame is not None]
+        return self._frames(self.sessions.stream(message, holder))
 
     def round(self, known: list[int], append: list[int], tree: DraftTree, memory: int | None) -> list:
         self._number += 1
         base = {"session": "r", "round": self._number, "base": len(known), "digest": digest_of(known)}
         message = RoundMessage(**base, append=pack_tokens(append), tree=Tree.pack(tree), memory_from=memory)
-        return [frame for frame in self.sessions.round(message, "anna") if frame is not None]
+        return self._frames(self.sessions.round(message, "anna"))
+
+    def _frames(self, answer: Answering) -> list:
+        return [frame for frame in alone(self.sessions.engine, answer) if frame is not None]
 
     def kept(self, holder: str = "anna") -> list[Answer]:
         return [answer for _, answer in self.learning.answers.of(holder)]
@@ -153,7 +167,7 @@ def test_a_change_of_the_prompt_forgets_the_memory_behind_it(server: Server, dra
 def test_without_learning_nothing_is_kept(engine: Engine, drafter: Drafter) -> None:
     sessions = Sessions(engine, LIMITS, frozenset(), max_sessions=2, max_bytes=1 << 30, own=OwnDrafter(drafter, engine))
     base = {"session": "s", "round": 1, "base": 0, "digest": digest_of([])}
-    list(sessions.stream(Stream(**base, append=pack_tokens([5, 6, 7]), most=8)))
+    list(alone(engine, sessions.stream(Stream(**base, append=pack_tokens([5, 6, 7]), most=8))))
     session = sessions.table.get("s")
     assert session is not None and session.trail is None
 

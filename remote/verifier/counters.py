@@ -1,0 +1,30 @@
+"""What the sessions count, for the metrics page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Counters:
+    """Counters since the start. Their names are those of the metrics page."""
+
+    rounds: int = 0
+    streams: int = 0
+    forwards: int = 0
+    """Forwards of the target: one a round, and one for each round of a stream, besides the earlier chunks of long
+    prompts."""
+    replays: int = 0
+    conflicts: int = 0
+    prompt_tokens: int = 0
+    drafted_nodes: int = 0
+    accepted_nodes: int = 0
+    new_tokens: int = 0
+    memory_tokens: int = 0
+
+    def verified(self, drafted: int, accepted: int, new: int) -> None:
+        """A forward checked so many nodes."""
+        self.forwards += 1
+        self.drafted_nodes += drafted
+        self.accepted_nodes += accepted
+        self.new_tokens += new

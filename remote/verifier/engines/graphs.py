@@ -1,0 +1,14 @@
+"""Graphs of targets: how a folder names them. It imports nothing heavy, because the app asks for them too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+GRAPHS = ("target.int8.onnx", "target.onnx")
+"""Graphs in a model's folder, beside its weights; the first one that is there is taken. The second has float32
+weights."""
+
+
+def graph_in(model: str | Path) -> Path | None:
+    """The graph in a model's folder; None if there is none, or `model` is a name on the hub."""
+    return next((path for name in GRAPHS if (path := Path(model) / name).is_file()), None)

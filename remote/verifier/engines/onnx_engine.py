@@ -1,0 +1,281 @@
+"""The engine for a target as an ONNX graph, on ONNX Runtime's CPU kernels. It needs no PyTorch.
+
+`remote/verifier/engines/onnx_graph.py` writes the graph and says what its inputs are. A context alone is run on its own
+slab, of which nothing is copied. Contexts that run together are copied into one buffer for attention, because the
+kernels want them side by side; linear layers run over all rows without padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from drafter.config import Rope
+from drafter.memory import pack_memory, quantise_row
+from drafter.step import NEVER, draft_threads
+from drafter.tree import DraftTree
+from remote.verifier.budget import free_bytes
+from remote.verifier.engine import Engine, Floats, Forward, TargetContext, UnverifiableTarget, check_shape
+from remote.verifier.engines.memory_encoder import ArrayEncoder, turns
+from remote.verifier.start_errors import CorruptWeights
+
+METADATA = "outrider"
+"""Name of the graph's entry that holds its `GraphShape`."""
+CHUNK = 64
+"""Tokens of a prompt in one forward. On a CPU, more are hardly quicker, and make others wait longer."""
+ROWS = 128
+WASTE = 1000
+"""Padded query rows times keys that a batch may have, for each of its rows. A row's linear layers in the bundled target
+cost as much as attention to 2,000 keys."""
+
+
+class GraphShape(msgspec.Struct, frozen=True):
+    """The shape of a target, as its graph says it."""
+
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    vocabulary: int
+    theta: float
+    int8: bool
+    """Weights have 8 bits, and the sums of attention 64; otherwise everything is float32."""
+
+
+def graph_inputs(shape: GraphShape) -> list[str]:
+    cached = [f"{side}_{layer}" for layer in range(shape.layers) for side in ("keys", "values")]
+    return ["tokens", "rows", "cos", "sin", "queries", "back", "mask", "lengths", "wanted", *cached]
+
+
+def graph_outputs(shape: GraphShape) -> list[str]:
+    return ["logits", *(f"new_{side}_{layer}" for layer in range(shape.layers) for side in ("keys", "values"))]
+
+
+class ArrayContext(TargetContext):
+    """A conversation whose keys and values are arrays, (layers, heads, capacity, size)."""
+
+    def __init__(self, shape: GraphShape) -> None:
+        super().__init__()
+        self._shape = shape
+        self.keys, self.values = self._empty()
+
+    @property
+    def capacity(self) -> int:
+        return int(self.keys.shape[2])
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many rows."""
+        if rows > self.capacity:
+            # Attention reads all rows of a slab, used or not. So it grows less than others, within `slab_rows`.
+            capacity = max(64, rows + rows // 8 + 16)
+            self.keys, self.values = (self._grown(part, capacity) for part in (self.keys, self.values))
+
+    def write(self, start: int, layer: int, keys: Floats, values: Floats) -> None:
+        """Put the rows of one layer, (rows, heads * size), at `start`."""
+        for slab, rows in ((self.keys, keys), (self.values, values)):
+            parts = rows.reshape(len(rows), slab.shape[1], slab.shape[3])
+            slab[layer, :, start : start + len(rows)] = parts.transpose(1, 0, 2)
+
+    def _keep(self, start: int, rows: Sequence[int]) -> None:
+        if len(rows) and list(rows) != list(range(start, start + len(rows))):
+            for slab in (self.keys, self.values):
+                slab[:, :, start : start + len(rows)] = slab[:, :, rows]
+
+    def _free(self) -> None:
+        self.keys, self.values = self._empty()
+
+    def _empty(self) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+        shape = self._shape
+        empty = shape.layers, shape.kv_heads, 0, shape.head_size
+        return np.zeros(empty, np.float32), np.zeros(empty, np.float64 if shape.int8 else np.float32)
+
+    def _grown(self, rows: NDArray[np.floating], capacity: int) -> NDArray[np.floating]:
+        # Zeros, because what no row has written is read too, with a weight of 0.
+        grown = np.zeros((*rows.shape[:2], capacity, rows.shape[3]), rows.dtype)
+        grown[:, :, : self.computed] = rows[:, :, : self.computed]
+        return grown
+
+
+class OnnxEngine(Engine):
+    """A target's graph.
+
+    The constructor verifies a small tree in two ways, as a tree and token by token. Raises `CorruptWeights` for a file
+    that is no graph, `UnfitDrafter`, `BrokenTarget`, and `UnverifiableTarget` where drafts could change the text: with
+    weights of 8 bits, if this processor's kernels add up in an order that depends on the tree.
+    """
+
+    def __init__(self, path: Path, encoder: ArrayEncoder | None = None, *, chunk: int = CHUNK) -> None:
+        from drafter.ort import onnxruntime  # 150 ms, which `outrider --help` does not need.
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = draft_threads()
+        options.inter_op_num_threads = 1
+        # Threads that spin between forwards make a busy laptop three to ten times slower.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        try:
+            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            about = session.get_modelmeta().custom_metadata_map[METADATA]
+            self.shape = msgspec.json.decode(about, type=GraphShape)
+        except Exception as error:  # The runtime's errors have no narrower common class.
+            raise CorruptWeights(f"{path} cannot be loaded ({error}). Make it again, or use --engine torch.") from None
+        self._session: Any = session
+        self._bytes = path.stat().st_size
+        self._inputs, self._outputs = graph_inputs(self.shape), graph_outputs(self.shape)
+        self._group = self.shape.heads // self.shape.kv_heads
+        self._staged: dict[str, NDArray[np.floating]] = {}
+        self._turns = self._rotations(0)
+        self.vocabulary, self.chunk, self.row_budget = self.shape.vocabulary, chunk, ROWS
+        numbers = self.shape.layers * self.shape.kv_heads * self.shape.head_size
+        self.bytes_per_token = numbers * (4 + (8 if self.shape.int8 else 4))
+        self.encoder: ArrayEncoder | None = encoder
+        if encoder is not None:
+            found = self.shape.layers, self.shape.kv_heads, self.shape.head_size
+            check_shape(encoder.config, found, "graph")
+        self._self_check(path)
+
+    @property
+    def description(self) -> str:
+        kind = "8 bits" if self.shape.int8 else "float32"
+        return f"ONNX Runtime, {kind}, {self._bytes / 1e6:,.0f} MB, on cpu"
+
+    def context(self) -> ArrayContext:
+        return ArrayContext(self.shape)
+
+    def free_bytes(self) -> int:
+        return free_bytes()
+
+    def memory(self, context: TargetContext, start: int, end: int) -> bytes:
+        assert self.encoder is not None and isinstance(context, ArrayContext)
+        pair = np.stack((context.keys[:, :, start:end], context.values[:, :, start:end]), axis=2, dtype=np.float32)
+        keys_values = pair.transpose(3, 0, 1, 2, 4).reshape(end - start, self.shape.layers, -1)
+        bits = self.encoder.config.memory_bits
+        rows = self.encoder(keys_values, np.arange(start, end))
+        return pack_memory([quantise_row(keys, values, bits) for keys, values in rows], bits)
+
+    def _run(self, requests: Sequence[Forward]) -> list[Floats]:
+        logits: dict[int, Floats] = {}
+        for group in _groups(requests):
+            logits |= zip(group, self._together([requests[at] for at in group]))
+        return [logits[at] for at in range(len(requests))]
+
+    def _together(self, requests: Sequence[Forward]) -> list[Floats]:
+        """Run requests as one batch of the graph."""
+        contexts = list[ArrayContext]()
+        for request in requests:
+            assert isinstance(request.context, ArrayContext)
+            contexts.append(request.context)
+            request.context.reserve(request.context.computed + request.rows)
+        cached = contexts[0].capacity if len(requests) == 1 else max(context.computed for context in contexts)
+        counts = [request.rows for request in requests]
+        ends = np.cumsum(counts)
+        positions = np.concatenate([request.positions for request in requests])
+        cos, sin = self._rotations(int(positions.max()) + 1)
+        # A product with one row adds up in another order than the same row among others.
+        width = max(*counts, 2 if self._group == 1 else 1)
+        queries = np.zeros((len(requests), width), np.int64)
+        mask = np.full((len(requests), 1, width, cached + width), NEVER, np.float32)
+        wanted = list[NDArray[np.int64]]()
+        for at, (request, end, count) in enumerate(zip(requests, ends.tolist(), counts)):
+            past, visible = request.context.computed, request.visible
+            queries[at, :count] = np.arange(end - count, end)
+            mask[at, 0, :count, :past] = 0.0
+            mask[at, 0, :count, cached : cached + count][visible[:, past:]] = 0.0
+            rows = 0 if request.tree is None else 1 + request.nodes
+            wanted.append(np.arange(end - rows, end))
+        back = [at * width + np.arange(count) for at, count in enumerate(counts)]
+        arrays = [
+            np.array([token for request in requests for token in request.tokens], np.int64),
+            np.arange(len(positions))[None],
+            cos[positions],
+            sin[positions],
+            queries,
+            np.concatenate(back),
+            np.tile(mask, (1, 1, self._group, 1)),
+            np.array([cached, width], np.int64),
+            np.concatenate(wanted),
+            *self._cached(contexts, cached),
+        ]
+        logits, *new = self._session.run(self._outputs, dict(zip(self._inputs, arrays, strict=True)))
+        for layer, (keys, values) in enumerate(zip(new[::2], new[1::2])):
+            for context, end, count in zip(contexts, ends.tolist(), counts):
+                part = slice(end - count, end)
+                context.write(context.computed, layer, keys[part], values[part])
+        return np.split(logits, np.cumsum([len(rows) for rows in wanted[:-1]]))
+
+    def _cached(self, contexts: Sequence[ArrayContext], rows: int) -> list[NDArray[np.floating]]:
+        """The first `rows` cached rows, (B, heads, rows, size), as keys and values of each layer."""
+        if len(contexts) == 1:
+            return [side[layer][None] for layer in range(self.shape.layers) for side in _sides(contexts[0])]
+        whole = []
+        for side in range(2):
+            staged = self._stage(side, contexts[0], len(contexts), rows)
+            for at, context in enumerate(contexts):
+                staged[:, at, :, : context.computed] = _sides(context)[side][:, :, : context.computed]
+            whole.append(staged)
+        return [staged[layer] for layer in range(self.shape.layers) for staged in whole]
+
+    def _stage(self, side: int, like: ArrayContext, count: int, rows: int) -> NDArray[np.floating]:
+        """A buffer for the rows of several contexts, (layers, B, heads, rows, size), kept for the next forward."""
+        slab = _sides(like)[side]
+        shape = self.shape.layers, count, self.shape.kv_heads, rows, self.shape.head_size
+        size = int(np.prod(shape))
+        held = self._staged.get(slab.dtype.str + str(side))
+        if held is None or len(held) < size:
+            held = self._staged[slab.dtype.str + str(side)] = np.zeros(size, slab.dtype)
+        return held[:size].reshape(shape)
+
+    def _rotations(self, positions: int) -> tuple[Floats, Floats]:
+        """Cosines and sines of at least so many positions."""
+        if positions == 0 or positions > len(self._turns[0]):
+            count = max(1024, 2 * positions)
+            self._turns = turns(np.arange(count), self.shape.head_size, Rope(self.shape.theta))
+        return self._turns
+
+    def _self_check(self, path: Path) -> None:
+        prompt, left, right = ([token % self.vocabulary for token in part] for part in ([7, 3, 5], [2, 9, 6], [4, 1]))
+        tree = DraftTree(np.array([left[0], right[0], left[1], right[1], left[2]]), np.array([-1, -1, 0, 1, 2]))
+        context = self.context()
+        context.assign(0, prompt)
+        whole = self.verify(context, tree)
+        largest = float(np.abs(whole).max())
+        for tokens, node in ((left, 4), (right, 3)):
+            context = self.context()
+            context.assign(0, prompt)
+            for token in tokens:
+                self.verify(context, DraftTree.empty())
+                context.commit(DraftTree.empty(), [], token)
+            (found,) = self.verify(context, DraftTree.empty())
+            if np.abs(found - whole[node + 1]).max() > (0.0 if self.shape.int8 else 0.002 * largest):
+                raise UnverifiableTarget(
+                    f"On this processor {path.name} reads a draft tree differently from its paths. Use --engine torch."
+                )
+
+
+def _sides(context: ArrayContext) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    return context.keys, context.values
+
+
+def _groups(requests: Sequence[Forward]) -> list[list[int]]:
+    """Which requests run together: those of like size, so that attention is not padded too much."""
+    order = sorted(range(len(requests)), key=lambda at: (requests[at].rows, requests[at].context.computed))
+    groups = list[list[int]]()
+    for at in order:
+        if groups and _padding([requests[other] for other in (*groups[-1], at)]) <= WASTE:
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+    return groups
+
+
+def _padding(requests: Sequence[Forward]) -> float:
+    """Query rows times keys that would only fill up the batch, for each of its rows."""
+    used = sum(request.rows * request.context.computed for request in requests)
+    rows = max(request.rows for request in requests)
+    keys = max(request.context.computed for request in requests)
+    return (len(requests) * rows * keys - used) / sum(request.rows for request in requests)

@@ -1,0 +1,136 @@
+"""Loads what a server serves: the model on its engine, and the drafter, which may have to be made first.
+
+What is loaded, and how long it took, is said on stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
+from drafter.extras import how_to_install
+from remote.verifier.engine import Engine, UnverifiableTarget
+from remote.verifier.engines.choice import EngineKind, graph_of, onnx_engine
+from remote.verifier.start_errors import MissingPackage
+from remote.verifier.text_side import TextSide, licence_in, stored_size
+
+if TYPE_CHECKING:
+    from remote.verifier.target import Target
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a drafter is made for a target that has none."""
+
+    folder: Path
+    """The folder that holds all drafters that were made here."""
+    budget: int
+    """Bytes that one may take on a device."""
+    questions: Sequence[str]
+    """What people ask. The target's answers choose what the drafter can say, and tell how well it guesses."""
+
+
+def opened(
+    model: str,
+    drafter: Path | None,
+    making: Making | None,
+    kind: EngineKind,
+    quantize: Literal["int8", "int4"] | None,
+) -> tuple[TextSide, Engine, Path | None]:
+    """The text side, the engine, and the drafter's folder: the one that was given, or one that is made.
+
+    Raises what `START_ERRORS` names.
+    """
+    graph = graph_of(model, kind, quantize)
+    target: Target | None = None
+    if drafter is None and making is not None:
+        drafter, target = _own_drafter(model, making)
+    if graph is not None:
+        try:
+            with timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
+                side, engine = onnx_engine(graph, drafter)
+            say(f"{side.name}: {engine.description}")
+            return side, engine, drafter
+        except UnverifiableTarget as error:
+            if kind == "onnx":
+                raise
+            say(f"PyTorch instead: {error}")
+    say("loading PyTorch ...")  # Takes seconds without any other output.
+    try:
+        from drafter.model import MemoryEncoder
+        from remote.verifier.engines.torch_engine import TorchEngine
+        from remote.verifier.target import load_target
+    except ImportError as error:
+        raise MissingPackage(
+            f"This model needs PyTorch and more ({error.name} is missing): {how_to_install('server')}"
+        ) from error
+    if target is None or quantize is not None:
+        target = None  # Two copies of the weights may be too much.
+        with timed_step(f"loading {model}{stored_size(Path(model))}"):
+            target = load_target(model, quantize=quantize)
+    with timed_step("testing whether it can check drafts"):
+        engine = TorchEngine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
+    say(f"{target.name}: {engine.description}")
+    return target, engine, drafter
+
+
+def licence(model: str) -> str:
+    """The licence that the card of a model, a folder or a name on the hub, names; empty: none."""
+    if Path(model).is_dir():
+        return licence_in(Path(model) / "README.md")
+    from remote.verifier.target import licence_of  # A name on the hub: its files are where transformers keeps them.
+
+    return licence_of(model)
+
+
+def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None]:
+    """The drafter that is kept for `model`, or a new one; None if there can be none. And the target, if it was loaded.
+
+    Raises what `load_target` raises.
+    """
+    try:
+        from remote.verifier.birth import UnsupportedTarget, kept_drafter, make_drafter
+        from remote.verifier.target import load_target
+    except ImportError as error:
+        advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
+        say(f"no drafter: {error.name} is missing, so none can be made: {advice}")
+        return None, None
+    folder = kept_drafter(model, making.budget, making.folder)
+    if folder is not None and folder.is_dir():
+        try:
+            read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
+            return folder, None
+        except DrafterError as error:
+            say(f"it is made again: {error}")
+    with timed_step(f"loading {model}{stored_size(Path(model))}"):
+        target = load_target(model)
+    folder = kept_drafter(model, making.budget, making.folder)
+    assert folder is not None  # The model is here now.
+    try:
+        with timed_step(f"making a drafter for {target.name}, which takes a minute or two, once"):
+            made = make_drafter(target, model, folder, making.questions, making.budget)
+    except UnsupportedTarget as error:
+        say(f"no drafter: {error} Devices get plain text, and cannot go on alone.")
+        return None, target
+    say(f"the drafter: {made}")
+    return folder, target
+
+
+def say(sentence: str) -> None:
+    """Print on stderr, so that minutes of loading are not silent."""
+    print(f"outrider: {sentence}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def timed_step(what: str) -> Iterator[None]:
+    """Print what begins, and then how long it took."""
+    begun = time.monotonic()
+    say(f"{what} ...")
+    yield
+    say(f"{what}: done in {time.monotonic() - begun:.1f} s")

@@ -1,0 +1,87 @@
+"""What the target makes of a draft: one forward, the walk down the tree, the commit, and what else it might have said.
+
+An answer is a generator. It asks for forwards, and whoever runs it sends what came of them, so that the forwards of
+many sessions can run together (`remote/verifier/turns.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drafter.tree import DraftTree
+from remote.protocol import Likeliest, Memory, Progress, Sampling, Verdict
+from remote.verifier.acceptance import at_most, chooser, walk
+from remote.verifier.engine import Floats, Forward
+from remote.verifier.likeliest import likeliest
+from remote.verifier.own_drafter import Judged
+from remote.verifier.table import Session
+
+T = TypeVar("T")
+
+
+class Computed(NamedTuple):
+    """What came of a forward."""
+
+    logits: Floats
+    """(1 + n, V), after the root and after each node; (0, V) if there was no tree."""
+    rows: int
+    """Rows of all sessions in this forward."""
+    seconds: float
+
+
+Answer = Generator[Verdict | Progress | Memory | Likeliest | Forward | None, Computed | None, None]
+"""Frames, None for a turn whose result stays inside the verifier, and forwards, which are answered."""
+Computing = Generator[Forward | None, Computed | None, T]
+"""A part of an answer that gives no frames."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verified:
+    """A draft that the target has read, and whose tokens are committed.
+
+    Whoever wants something of the logits takes it at once: kept for a later turn, they would be memory that nobody
+    counts.
+    """
+
+    start: int
+    """Position of the first new token."""
+    tree: DraftTree
+    """The nodes that there was room for."""
+    places: NDArray[np.intp]
+    """The index of each of them in the draft."""
+    accepted: tuple[int, ...]
+    """Nodes of `tree`."""
+    logits: Floats
+    """After the root and after each node of `tree`, (1 + n, V)."""
+    judged: Judged
+
+    def likeliest(self, most: int, rejected: int) -> Likeliest:
+        """What the target might have said in place of the new tokens, and after rejected nodes, as many as asked for.
+
+        `most`: tokens of each distribution.
+        """
+        others, count = self.tree.rejected(self.accepted, rejected), len(self.judged.new)
+        rows = [0, *(node + 1 for node in self.accepted)][:count] + [node + 1 for node in others]
+        return Likeliest.pack(self.start, count, self.places[others].tolist(), *likeliest(self.logits[rows], most))
+
+
+def verify(
+    session: Session, tree: DraftTree, sampling: Sampling, room: int, stop_tokens: frozenset[int]
+) -> Computing[Verified]:
+    """Verify a draft and commit at most `room` new tokens. At most one chunk of tokens is not computed yet."""
+    context, start = session.context, len(session.context.tokens)
+    shallow, places = at_most(tree, room - 1)
+    computed = yield Forward(context, start - context.computed, shallow)
+    assert computed is not None
+    choose = chooser(computed.logits, sampling, shallow)
+    result = walk(shallow, choose, position=start, room=room, stop_tokens=stop_tokens)
+    new = context.commit(shallow, result.accepted, result.bonus)
+    session.digest.extend(new)
+    accepted = tuple(int(places[node]) for node in result.accepted)
+    judged = Judged(accepted, result.bonus, new, computed.rows, computed.seconds)
+    return Verified(start, shallow, places, result.accepted, computed.logits, judged)

@@ -1,0 +1,102 @@
+"""Every engine under test, each as a `Bench`: a tiny target, and what transformers says of the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import PreTrainedModel
+
+from drafter.config import ENCODER, write_config
+from drafter.model import save_weights
+from remote.verifier.engine import Engine
+from remote.verifier.engines.memory_encoder import ArrayEncoder
+from remote.verifier.engines.onnx_engine import OnnxEngine
+from remote.verifier.engines.onnx_graph import write_graph
+from remote.verifier.engines.torch_engine import TorchEngine
+from tests.remote.verifier.tiny import encoder_config, tiny_encoder, tiny_model
+
+TORCH = ("llama", "qwen3-mixed", "gemma2-eager", "gpt2")
+ONNX = ("llama", "llama-tied", "qwen2", "qwen3", "llama-many-heads")
+CHUNK = 8
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An engine, the model of transformers with the same weights, and how far logits may differ."""
+
+    engine: Engine
+    model: PreTrainedModel
+    tolerance: float
+    """A share of the largest logit."""
+    same_bits: bool
+    """A token's logits are the same, bit for bit, alone, in a tree and in a batch."""
+
+    def close(self, logits: np.ndarray, expected: np.ndarray) -> None:
+        np.testing.assert_allclose(logits, expected, atol=self.tolerance * np.abs(expected).max(), rtol=0)
+
+    def same(self, logits: np.ndarray, expected: np.ndarray) -> None:
+        """Two ways to the same logits on this engine."""
+        if self.same_bits:
+            np.testing.assert_array_equal(logits, expected)
+        else:
+            np.testing.assert_allclose(logits, expected, atol=2e-5 * np.abs(expected).max(), rtol=0)
+            assert (logits.argmax(-1) == expected.argmax(-1)).all()
+
+
+def onnx_bench(kind: str, folder: Path, *, int8: bool) -> Bench:
+    model = tiny_model(kind)
+    model.save_pretrained(folder / "target")
+    write_graph(folder / "target", folder / "target.onnx", int8=int8)
+    encoder = None
+    if kind == "llama":
+        (folder / "drafter").mkdir()
+        save_weights(tiny_encoder(), folder / "drafter" / ENCODER)
+        write_config(folder / "drafter", encoder_config())
+        encoder = ArrayEncoder.load(folder / "drafter")
+    engine = OnnxEngine(folder / "target.onnx", encoder, chunk=CHUNK)
+    # Weights of 8 bits are coarse in a model of random numbers; what they mean for text is measured on the bundled one.
+    return Bench(engine, model, 0.3 if int8 else 1e-4, int8)
+
+
+def torch_bench(kind: str) -> Bench:
+    model = tiny_model(kind)
+    return Bench(TorchEngine(model, tiny_encoder() if kind == "llama" else None, chunk=CHUNK), model, 1e-4, False)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
+    """The bench of a name, made once."""
+    kept: dict[str, Bench] = {}
+
+    def bench(name: str) -> Bench:
+        if name not in kept:
+            runtime, _, kind = name.partition(" ")
+            folder = tmp_path_factory.mktemp("engine")
+            kept[name] = torch_bench(kind) if runtime == "torch" else onnx_bench(kind, folder, int8=runtime == "int8")
+        return kept[name]
+
+    return bench
+
+
+EVERY = [
+    *(f"torch {kind}" for kind in TORCH),
+    *(f"onnx {kind}" for kind in ONNX),
+    "int8 llama",
+    "int8 qwen3",
+    "int8 llama-many-heads",
+]
+
+
+@pytest.fixture(params=EVERY)
+def bench(made: Callable[[str], Bench], request: pytest.FixtureRequest) -> Bench:
+    return made(request.param)
+
+
+@pytest.fixture(params=["torch llama", "onnx llama", "int8 llama"])
+def encoding(made: Callable[[str], Bench], request: pytest.FixtureRequest) -> Bench:
+    """A bench whose engine has a memory encoder."""
+    return made(request.param)
