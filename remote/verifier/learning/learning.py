@@ -11,7 +11,6 @@ import importlib.util
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Self
 from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError
 from drafter.extras import how_to_install
 from drafter.learning.parts import FEWEST
-from drafter.progress import stage
+from drafter.progress import StageProgress, stage
 from remote.verifier.learning.answers import Answer, Answers
 from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts, Learnt
 from remote.verifier.learning.process import LearningProcess
@@ -194,14 +193,14 @@ class Learning:
         group.tried = max(number for number, _ in answers)
         now = group.artefacts[-1].graph if group.artefacts else self._base / GRAPH
         graph, stages = self._artefacts.scratch(name), contextlib.ExitStack()
-        shown: list[Iterator[None]] = []
+        shown: StageProgress | None = None
         known = 0
 
         def told(done: int, of: int) -> None:
-            nonlocal known
-            if not shown:
-                shown.append(stages.enter_context(stage(f"learning from {len(answers)} answers", of)))  # type: ignore[arg-type]
-            shown[0].advance(done - known)  # type: ignore[attr-defined]
+            nonlocal shown, known
+            if shown is None:
+                shown = stages.enter_context(stage(f"learning from {len(answers)} answers", of))
+            shown.advance(done - known)
             known = done
 
         task = Task(graph=str(now), config=self._config, out=str(graph), answers=len(answers))
