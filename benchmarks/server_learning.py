@@ -1,8 +1,8 @@
 """What a server that learns costs those who ask meanwhile, and what it gains.
 
-    python -m benchmarks.server_learning [--requests 96] [--held-out 16] [--json OUT]
+    python -m benchmarks.server_learning [--requests 96] [--held-out 16] [--drafter DIR] [--json OUT]
 
-The drafter is born of the bundled target, as in `benchmarks.learning`. A real server learns from streams over loopback;
+The drafter is born of the bundled target, as in `benchmarks.learning`, or was born before (`--drafter`). A real server learns from streams over loopback;
 requests are tasks of pages that neither model has met.
 
 - `rounds`: milliseconds from sending a round to its verdict, of a client that asks all the time: while nobody learns,
@@ -177,6 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=96)
     parser.add_argument("--held-out", type=int, default=16)
+    parser.add_argument("--drafter", type=Path, metavar="DIR")
     parser.add_argument("--json", type=Path, metavar="OUT")
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -184,8 +185,9 @@ def main() -> None:
         serve(Path(arguments.serve[0]), Path(arguments.serve[1]), arguments.serve[2])
         return
     with tempfile.TemporaryDirectory() as scratch:
-        drafter = Path(scratch) / "drafter"
-        born(str(BUNDLED_TARGET), drafter)
+        drafter = arguments.drafter or Path(scratch) / "drafter"
+        if not drafter.is_dir():
+            born(str(BUNDLED_TARGET), drafter)
         asked = requests("windows", arguments.requests + arguments.held_out, 0)
         learnt, held_out = asked[: arguments.requests], asked[arguments.requests :]
         document = {

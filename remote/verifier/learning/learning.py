@@ -123,13 +123,14 @@ class Learning:
         return self._groups[self._group(holder)].artefacts
 
     def due(self) -> str | None:
-        """The group that has most that is new, if that is enough."""
-        found = [
-            (sum(number > group.tried for number, _ in self._lessons(name)), name)
-            for name, group in self._groups.items()
-        ]
-        fresh, name = max(found)
-        return name if fresh >= ENOUGH and len(self._lessons(name)) >= FEWEST else None
+        """Of the groups that have enough, the one with most that is new; None: none has."""
+        found = []
+        for name, group in self._groups.items():
+            lessons = self._lessons(name)
+            fresh = sum(number > group.tried for number, _ in lessons)
+            if fresh >= ENOUGH and len(lessons) >= FEWEST:
+                found.append((fresh, name))
+        return max(found)[1] if found else None
 
     def __enter__(self) -> Self:
         """Take what was learnt before, and begin."""
@@ -230,7 +231,7 @@ class Learning:
             fixed=outcome.fixed,
         )
         made = self._artefacts.publish(trying.group, trying.graph, about)
-        group.taught |= {number for number, _ in trying.answers}
+        group.taught = frozenset(number for number, _ in trying.answers)
         group.artefacts = [*group.artefacts, made][-KEPT:]
         self._use(trying.group, made)
         _say(f"learnt for {whose}: {told}. It drafts with that from now on, and devices may fetch it.")
