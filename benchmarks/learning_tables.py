@@ -104,9 +104,8 @@ def server_learning_table(documents: Documents) -> str:
     said = (
         f"After {document['requests']} requests, tokens per round on {document['held_out']} others went from "
         f"{tau['before']:.2f} to {tau['after']:.2f}. On its own held-out answers the server had found "
-        f"{made['before']:.2f} and {made['after']:.2f} ({made['low']:+.1%} to {made['high']:+.1%}). It was published "
-        f"{document['quiet_seconds_until_published']:.0f} s after the last question. The slowest of {change['rounds']} "
-        f"rounds around the change took {change['most_ms']:.0f} ms."
+        f"{made['before']:.2f} and {made['after']:.2f} ({made['low']:+.1%} to {made['high']:+.1%}). The slowest of "
+        f"{change['rounds']} rounds around the change took {change['most_ms']:.0f} ms."
     )
     return page([table(["", "p50", "p95", "slowest", "rounds"], rows), said], document)
 

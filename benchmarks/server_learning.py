@@ -1,14 +1,14 @@
 """What a server that learns costs those who ask meanwhile, and what it gains.
 
-    python -m benchmarks.server_learning [--requests 96] [--held-out 16] [--json OUT]
+    python -m benchmarks.server_learning [--requests 96] [--held-out 16] [--drafter DIR] [--json OUT]
 
-The drafter is born of the bundled target, as in `benchmarks.learning`. A real server learns from streams over loopback;
+The drafter is born of the bundled target, as in `benchmarks.learning`, or was born before (`--drafter`). A real server learns from streams over loopback;
 requests are tasks of pages that neither model has met.
 
 - `rounds`: milliseconds from sending a round to its verdict, of a client that asks all the time: while nobody learns,
   while the process that learns stands back for each round, as it does, and while it does not
-- `change`: the slowest round in the second before and after the new drafter came into use, with a client that asks all
-  the time, where the process that learns does not stand back
+- `change`: the slowest round in the second before and after the new drafter came into use, with a client that asks once
+  a second, where the process that learns does not stand back
 - `tau`: tokens a round of the server's own drafts on requests that nobody learnt from, before and after
 """
 
@@ -40,10 +40,10 @@ from remote.verifier.learning.artefacts import ABOUT
 ROOT = Path(__file__).parents[1]
 WAYS = {"nobody learns": None, "learning stands back": True, "learning does not stand back": False}
 """Whether a process learns, and stands back."""
-MOST_TOKENS = 64
+MOST_TOKENS = 32
 ROUNDS = 16
 """Rounds of each conversation whose time is taken."""
-PATIENCE = 600.0
+PATIENCE = 3600.0
 """Seconds."""
 
 
@@ -93,17 +93,15 @@ class Client:
         """Whether the server has learnt something that is better."""
         return any(self.made.glob(f"*/*/*/*/{ABOUT}"))
 
-    async def until_published(self, questions: Sequence[str] = ()) -> float:
-        """Wait for that, asking all the time if there are questions. Returns when it was."""
+    async def until_published(self, questions: Sequence[str]) -> float:
+        """Wait for that, asking once a second. Returns when it was."""
         begun, at = time.perf_counter(), 0
         while not self.published():
             if time.perf_counter() - begun > PATIENCE:
                 raise SystemExit("nothing better was learnt")
-            if questions:
-                await self.rounds([questions[at % len(questions)]])
-                at += 1
-            else:
-                await asyncio.sleep(0.1)
+            await self.rounds([questions[at % len(questions)]])
+            at += 1
+            await asyncio.sleep(0.5)
         return time.perf_counter()
 
 
@@ -143,25 +141,22 @@ async def measured(drafter: Path, learnt: Sequence[str], held_out: Sequence[str]
     for name, stands_back in WAYS.items():
         async with served(drafter, stands_back) as client:
             await client.rounds(held_out[:2])  # Warm up.
-            await client.stream(learnt)
-            if stands_back is not None:
+            if stands_back is None:
+                found["tau"] = {"before": await client.stream(held_out)}
+            else:
+                await client.stream(learnt)
                 await asyncio.sleep(8.0)  # It begins when it has been quiet, and takes some seconds to start.
             client.seconds.clear()
             await client.rounds(held_out)
             busy = stands_back is not None and not client.published()
             rows.append({"way": name, "learnt_all_the_time": busy, **spread([took for _, took in client.seconds])})
             if stands_back is False:
+                begun = time.perf_counter()
                 at = await client.until_published(held_out)
                 await client.rounds(held_out[:4])
                 near = [took for begun, took in client.seconds if abs(begun + took - at) < 1.0]
-                found["change"] = {"most_ms": 1e3 * max(near), "rounds": len(near)}
-            if stands_back is None:
-                found["tau"] = {"before": await client.stream(held_out)}
-            if stands_back:
-                begun = time.perf_counter()
-                await client.until_published()
+                found["change"] = {"most_ms": 1e3 * max(near), "rounds": len(near), "after_seconds": at - begun}
                 found["tau"]["after"] = await client.stream(held_out)
-                found["quiet_seconds_until_published"] = time.perf_counter() - begun
                 (about,) = client.made.glob(f"*/*/*/*/{ABOUT}")
                 found["published"] = json.loads(about.read_text())
     return {"rounds": rows, **found}
@@ -182,6 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=96)
     parser.add_argument("--held-out", type=int, default=16)
+    parser.add_argument("--drafter", type=Path, metavar="DIR")
     parser.add_argument("--json", type=Path, metavar="OUT")
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -189,8 +185,9 @@ def main() -> None:
         serve(Path(arguments.serve[0]), Path(arguments.serve[1]), arguments.serve[2])
         return
     with tempfile.TemporaryDirectory() as scratch:
-        drafter = Path(scratch) / "drafter"
-        born(str(BUNDLED_TARGET), drafter)
+        drafter = arguments.drafter or Path(scratch) / "drafter"
+        if not drafter.is_dir():
+            born(str(BUNDLED_TARGET), drafter)
         asked = requests("windows", arguments.requests + arguments.held_out, 0)
         learnt, held_out = asked[: arguments.requests], asked[arguments.requests :]
         document = {

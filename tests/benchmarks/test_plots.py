@@ -216,7 +216,6 @@ DOCUMENTS = {
         "rounds": [{"way": "nobody learns", "count": 9, "p50_ms": 4.5, "p95_ms": 9.25, "most_ms": 12.0}],
         "tau": {"before": 3.0, "after": 3.5},
         "published": {"before": 2.0, "after": 2.5, "low": 0.125, "high": 0.25},
-        "quiet_seconds_until_published": 60.0,
         "change": {"rounds": 90, "most_ms": 31.0},
     },
     "topics": {

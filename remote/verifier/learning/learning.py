@@ -11,7 +11,6 @@ import importlib.util
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Self
 from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError
 from drafter.extras import how_to_install
 from drafter.learning.parts import FEWEST
-from drafter.progress import stage
+from drafter.progress import StageProgress, stage
 from remote.verifier.learning.answers import Answer, Answers
 from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts, Learnt
 from remote.verifier.learning.process import LearningProcess
@@ -124,13 +123,14 @@ class Learning:
         return self._groups[self._group(holder)].artefacts
 
     def due(self) -> str | None:
-        """The group that has most that is new, if that is enough."""
-        found = [
-            (sum(number > group.tried for number, _ in self._lessons(name)), name)
-            for name, group in self._groups.items()
-        ]
-        fresh, name = max(found)
-        return name if fresh >= ENOUGH and len(self._lessons(name)) >= FEWEST else None
+        """Of the groups that have enough, the one with most that is new; None: none has."""
+        found = []
+        for name, group in self._groups.items():
+            lessons = self._lessons(name)
+            fresh = sum(number > group.tried for number, _ in lessons)
+            if fresh >= ENOUGH and len(lessons) >= FEWEST:
+                found.append((fresh, name))
+        return max(found)[1] if found else None
 
     def __enter__(self) -> Self:
         """Take what was learnt before, and begin."""
@@ -194,14 +194,14 @@ class Learning:
         group.tried = max(number for number, _ in answers)
         now = group.artefacts[-1].graph if group.artefacts else self._base / GRAPH
         graph, stages = self._artefacts.scratch(name), contextlib.ExitStack()
-        shown: list[Iterator[None]] = []
+        shown: StageProgress | None = None
         known = 0
 
         def told(done: int, of: int) -> None:
-            nonlocal known
-            if not shown:
-                shown.append(stages.enter_context(stage(f"learning from {len(answers)} answers", of)))  # type: ignore[arg-type]
-            shown[0].advance(done - known)  # type: ignore[attr-defined]
+            nonlocal shown, known
+            if shown is None:
+                shown = stages.enter_context(stage(f"learning from {len(answers)} answers", of))
+            shown.advance(done - known)
             known = done
 
         task = Task(graph=str(now), config=self._config, out=str(graph), answers=len(answers))
@@ -231,7 +231,7 @@ class Learning:
             fixed=outcome.fixed,
         )
         made = self._artefacts.publish(trying.group, trying.graph, about)
-        group.taught |= {number for number, _ in trying.answers}
+        group.taught = frozenset(number for number, _ in trying.answers)
         group.artefacts = [*group.artefacts, made][-KEPT:]
         self._use(trying.group, made)
         _say(f"learnt for {whose}: {told}. It drafts with that from now on, and devices may fetch it.")

@@ -218,6 +218,9 @@ def test_alone_each_learns_from_their_own(server: Server) -> None:
     assert server.learning.due() is None, "29 are too few, and those of others do not count"
     server.learning.answers.add("bert", answer_of(1))
     assert server.learning.due() == "bert"
+    for number in range(5):
+        server.learning.answers.add("anna", answer_of(number))
+    assert server.learning.due() == "anna", "who has most that is new"
     assert server.learning.drafter("anna") is not server.learning.drafter("bert")
 
 
