@@ -101,10 +101,11 @@ class Stream:
             told.write_text(json.dumps(time.process_time() - started))
         return graph, json.loads(told.read_text())
 
-    def rows(self, lessons: Sequence[Lesson], blocks: Sequence[int], seed: int) -> Iterator[dict[str, Any]]:
+    def rows(
+        self, lessons: Sequence[Lesson], blocks: Sequence[int], seed: int, oracle: Path
+    ) -> Iterator[dict[str, Any]]:
         """A row for each block of requests after the first."""
         ordered = in_order(lessons, seed)
-        oracle, _ = self.layers(ordered, seed, "oracle", judged=ordered[::STOPPING])
         for begin, end in zip(blocks, [*blocks[1:], len(ordered)]):
             block = ordered[begin:end]
             drafts: dict[str, tuple[Correction | None, Path | None]] = {"as it came": (None, None)}
@@ -248,8 +249,9 @@ def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
         print(f"{len(lessons)} answers, {seen} tokens, read in {reading:.0f} s of CPU", file=sys.stderr)
         blocks = [max(1, len(lessons) * share // 5) for share in range(1, 5)]
         stream = Stream(learner, work)
-        rows = [row for seed in range(arguments.seeds) for row in stream.rows(lessons, blocks, seed)]
         ordered = in_order(lessons, 0)
+        oracle, _ = stream.layers(ordered, 0, "oracle", judged=ordered[::STOPPING])
+        rows = [row for seed in range(arguments.seeds) for row in stream.rows(lessons, blocks, seed, oracle)]
         new = ordered[blocks[-1] :]
         ways = {"as it came": None, "layers": stream.layers(ordered[: blocks[-1]], 0)[0]}
         labels = stream.labels(ordered[: blocks[-1]], new)
