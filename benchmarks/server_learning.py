@@ -43,7 +43,7 @@ WAYS = {"nobody learns": None, "learning stands back": True, "learning does not 
 MOST_TOKENS = 64
 ROUNDS = 16
 """Rounds of each conversation whose time is taken."""
-PATIENCE = 600.0
+PATIENCE = 3600.0
 """Seconds."""
 
 
