@@ -58,15 +58,15 @@ from drafter.learning.samples import Round, Samples
 from drafter.runtime import Drafter
 from drafter.step import Correction
 from drafter.training.adaptation import adapt
-from drafter.training.soft_labels import MEASURED, Labels
+from drafter.training.soft_labels import DEFAULT, Labels
 from remote.protocol import Likeliest, encode_frame
 from storage import Store
 
 Rows = dict[str, Any]
 
 WAYS = ("as it came", "correction, tokens", "correction", "layers, tokens", "layers, text", "layers", "oracle")
-LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers, text": Labels(branches=0.0), "layers": MEASURED,
-          "oracle": MEASURED}  # fmt: skip
+LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers, text": Labels(branches=0.0), "layers": DEFAULT,
+          "oracle": DEFAULT}  # fmt: skip
 """What layers learn from."""
 LINES = ("4g", "3g")
 LINE_QUESTIONS = 20

@@ -25,7 +25,7 @@ from drafter.model import DraftModel
 from drafter.step import draft_threads
 from drafter.training.batches import additive
 from drafter.training.graph_weights import read_weights, write_weights
-from drafter.training.soft_labels import MEASURED, Labels, label_losses
+from drafter.training.soft_labels import DEFAULT, Labels, label_losses
 
 LEARNT = ("self_attention.", "cross_attention.")
 EMPTY_ROWS = ("cross_attention.null_key", "cross_attention.null_value")
@@ -70,7 +70,7 @@ def adapt(
     out: Path,
     pace: Pace = Pace(),
     seed: int = 0,
-    labels: Labels = MEASURED,
+    labels: Labels = DEFAULT,
     progress: Callable[[int, int], None] = lambda done, of: None,
     halted: Callable[[], bool] = lambda: False,
 ) -> bool:
