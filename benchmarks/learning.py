@@ -13,7 +13,7 @@ same answers are drafted again, with the memory that had arrived, for each seed 
 - `oracle`: its attention layers trained on all requests, also on those of the block
 
 The last three learn from what the target might have said, where drafts were rejected too. `labels` tells what that is
-worth, on the last block of the first seed: `tokens` learn from the tokens that the target chose alone, and `layers,
+worth, on the first block of the first seed: `tokens` learn from the tokens that the target chose alone, and `layers,
 text` leave out what was rejected.
 
 Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone.
@@ -53,13 +53,13 @@ from drafter.learning.distributions import TEXT
 from drafter.learning.samples import Round, Samples
 from drafter.step import Correction
 from drafter.training.adaptation import adapt
-from drafter.training.soft_labels import MEASURED, Labels
+from drafter.training.soft_labels import DEFAULT, Labels
 from remote.protocol import Likeliest, encode_frame
 from storage import Store
 
 WAYS = ("as it came", "correction", "layers", "oracle")
-LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers, text": Labels(branches=0.0), "layers": MEASURED,
-          "oracle": MEASURED}  # fmt: skip
+LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers, text": Labels(branches=0.0), "layers": DEFAULT,
+          "oracle": DEFAULT}  # fmt: skip
 """What layers learn from."""
 LINE_QUESTIONS = 20
 OTHERS = 100
@@ -254,7 +254,7 @@ def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
         rows = [row for seed in range(arguments.seeds) for row in stream.rows(lessons, blocks, seed, oracle)]
         new = ordered[blocks[-1] :]
         ways = {"as it came": None, "layers": stream.layers(ordered[: blocks[-1]], 0)[0]}
-        labels = stream.labels(ordered[: blocks[-1]], new)
+        labels = stream.labels(ordered[: blocks[0]], ordered[blocks[0] : blocks[1]])
         besides = stream.besides(ways, new, Learner(other, drafter, work / "learnt").lessons())
         questions = [store.branches.thread(one.conversation_id)[0].text for one in new[:LINE_QUESTIONS]]
         round_bytes = wire(store, lessons)
