@@ -13,7 +13,7 @@ same answers are drafted again, with the memory that had arrived, for each seed 
 - `oracle`: its attention layers trained on all requests, also on those of the block
 
 The last three learn from what the target might have said, where drafts were rejected too. `labels` tells what that is
-worth, on the last block of the first seed: `tokens` learn from the tokens that the target chose alone, and `layers,
+worth, on the first block of the first seed: `tokens` learn from the tokens that the target chose alone, and `layers,
 text` leave out what was rejected.
 
 Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone.
@@ -53,13 +53,13 @@ from drafter.learning.distributions import TEXT
 from drafter.learning.samples import Round, Samples
 from drafter.step import Correction
 from drafter.training.adaptation import adapt
-from drafter.training.soft_labels import MEASURED, Labels
+from drafter.training.soft_labels import DEFAULT, Labels
 from remote.protocol import Likeliest, encode_frame
 from storage import Store
 
 WAYS = ("as it came", "correction", "layers", "oracle")
-LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers, text": Labels(branches=0.0), "layers": MEASURED,
-          "oracle": MEASURED}  # fmt: skip
+LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers, text": Labels(branches=0.0), "layers": DEFAULT,
+          "oracle": DEFAULT}  # fmt: skip
 """What layers learn from."""
 LINE_QUESTIONS = 20
 OTHERS = 100
@@ -101,10 +101,11 @@ class Stream:
             told.write_text(json.dumps(time.process_time() - started))
         return graph, json.loads(told.read_text())
 
-    def rows(self, lessons: Sequence[Lesson], blocks: Sequence[int], seed: int) -> Iterator[dict[str, Any]]:
+    def rows(
+        self, lessons: Sequence[Lesson], blocks: Sequence[int], seed: int, oracle: Path
+    ) -> Iterator[dict[str, Any]]:
         """A row for each block of requests after the first."""
         ordered = in_order(lessons, seed)
-        oracle, _ = self.layers(ordered, seed, "oracle", judged=ordered[::STOPPING])
         for begin, end in zip(blocks, [*blocks[1:], len(ordered)]):
             block = ordered[begin:end]
             drafts: dict[str, tuple[Correction | None, Path | None]] = {"as it came": (None, None)}
@@ -246,13 +247,14 @@ def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
         lessons = learner.lessons()
         reading, seen = time.process_time() - started, sum(len(one.samples) for one in lessons)
         print(f"{len(lessons)} answers, {seen} tokens, read in {reading:.0f} s of CPU", file=sys.stderr)
-        blocks = [max(1, len(lessons) * share // 5) for share in range(1, 5)]
+        blocks = [max(1, len(lessons) * fifths // 5) for fifths in (2, 4)]
         stream = Stream(learner, work)
-        rows = [row for seed in range(arguments.seeds) for row in stream.rows(lessons, blocks, seed)]
         ordered = in_order(lessons, 0)
+        oracle, _ = stream.layers(ordered, 0, "oracle", judged=ordered[::STOPPING])
+        rows = [row for seed in range(arguments.seeds) for row in stream.rows(lessons, blocks, seed, oracle)]
         new = ordered[blocks[-1] :]
         ways = {"as it came": None, "layers": stream.layers(ordered[: blocks[-1]], 0)[0]}
-        labels = stream.labels(ordered[: blocks[-1]], new)
+        labels = stream.labels(ordered[: blocks[0]], ordered[blocks[0] : blocks[1]])
         besides = stream.besides(ways, new, Learner(other, drafter, work / "learnt").lessons())
         questions = [store.branches.thread(one.conversation_id)[0].text for one in new[:LINE_QUESTIONS]]
         round_bytes = wire(store, lessons)

@@ -42,7 +42,7 @@ def learning_table(documents: Documents) -> str:
 
 
 def _labels(labels: Mapping[str, Any]) -> str:
-    """What each kind of labels teaches, on the last block of the first order."""
+    """What each kind of labels teaches, on the first block of the first order."""
     rows = []
     for name, one in labels.items():
         gain, low, high = one["behind"]

@@ -29,7 +29,8 @@ STRENGTHS = (1.0, 0.7, 0.4, 0.2)
 """Shares of what was learnt that are tried."""
 
 SOFT = 1.0
-"""The token alone gains 6.6 % tokens a round after 160 answers at temperature 0, half of each 9.2 %, this 11.5 %."""
+"""Over 200 answers at temperature 0, in five parts that are each judged by what the other four teach, the token alone
+gains 6.6 % tokens a round, half of each 9.2 %, a quarter of the token 10.8 %, and this 11.5 %."""
 ROWS_AT_ONCE = 256
 """Samples that are judged at once: each takes as many columns as it has likeliest tokens."""
 PATIENCE = 2

@@ -9,7 +9,7 @@ trains every draft step of an answer: a query sees memory as far as it had arriv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from drafter.step import draft_threads
 from drafter.training.batches import additive
 from drafter.training.graph_weights import read_weights, weights_of_bits, write_weights
 from drafter.training.rounding import BITS, round_weights
-from drafter.training.soft_labels import MEASURED, Labels, label_losses
+from drafter.training.soft_labels import DEFAULT, Labels, label_losses
 
 LEARNT = ("self_attention.", "cross_attention.")
 EMPTY_ROWS = ("cross_attention.null_key", "cross_attention.null_value")
@@ -71,7 +71,7 @@ def adapt(
     out: Path,
     pace: Pace = Pace(),
     seed: int = 0,
-    labels: Labels = MEASURED,
+    labels: Labels = DEFAULT,
     progress: Callable[[int, int], None] = lambda done, of: None,
     halted: Callable[[], bool] = lambda: False,
 ) -> bool:
@@ -83,6 +83,8 @@ def adapt(
     """
     if not newer or not judged:
         return False
+    if len(newer) + len(older) >= labels.few:
+        labels = replace(labels, branches=0.0)
     torch.set_num_threads(draft_threads())  # A core stays free for the one who chats.
     model = _Adapted(graph, config)
     best, most = None, model.right(judged)
