@@ -2,8 +2,8 @@
 
     python -m benchmarks.server_learning [--requests 96] [--held-out 16] [--drafter DIR] [--json OUT]
 
-The drafter is born of the bundled target, as in `benchmarks.learning`, or was born before (`--drafter`). A real server learns from streams over loopback;
-requests are tasks of pages that neither model has met.
+The drafter is born of the bundled target, as in `benchmarks.learning`, or was born before (`--drafter`). A real server
+learns from streams over loopback; requests are tasks of pages that neither model has met.
 
 - `rounds`: milliseconds from sending a round to its verdict, of a client that asks all the time: while nobody learns,
   while the process that learns stands back for each round, as it does, and while it does not
