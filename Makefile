@@ -52,16 +52,20 @@ release: $(VENV)/.dev
 clean:
 	rm -rf $(VENV)
 
-$(VENV)/.torch:
+$(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Outrider needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
-	@echo "Installing PyTorch (about 200 MB) into $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(INSTALL_TORCH)
 	@touch $@
 
-$(VENV)/.chat: $(VENV)/.torch pyproject.toml
+# The bundled model needs no PyTorch.
+$(VENV)/.chat: $(VENV)/.python pyproject.toml
 	@echo "Installing Outrider into $(VENV) ..."
-	@$(PIP) --editable '.[server]'
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.python
+	@echo "Installing PyTorch (about 200 MB) into $(VENV) ..."
+	@$(INSTALL_TORCH)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml

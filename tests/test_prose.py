@@ -72,7 +72,7 @@ GONE = (
 """Modules that have other names now."""
 
 PARTICIPLES = re.compile(r"^(?:\w+ing|\w+_ed|asked|opened|named|later|waits|told|folded|remembered)$")
-NOUNS = {"drafting", "learning", "streaming", "string", "training"}
+NOUNS = {"drafting", "learning", "rounding", "streaming", "string", "training"}
 """Nouns that end like participles."""
 
 TEST = re.compile(r"tests/test_prose\.py$")

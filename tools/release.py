@@ -28,6 +28,7 @@ WEIGHTS = (
     "drafter/pretrained/shell-guide/drafter.onnx",
     "drafter/pretrained/shell-guide/model.safetensors",
     "remote/verifier/pretrained/shell-guide/model.safetensors",
+    "remote/verifier/pretrained/shell-guide/target.int8.onnx",
 )
 IN_THE_SDIST = ("LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "pyproject.toml", "docs/outrider.1")
 

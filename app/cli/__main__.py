@@ -337,7 +337,7 @@ def serve(
     try:
         from remote.verifier.holders import read_tokens
         from remote.verifier.learning.learning import Teaching
-        from remote.verifier.loading import Making
+        from remote.verifier.loader import Making
         from remote.verifier.serve import serve as listen
         from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:

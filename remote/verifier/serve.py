@@ -30,7 +30,7 @@ from remote.verifier.engines.choice import EngineKind
 from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
-from remote.verifier.loading import Making, licence, opened, say, timed_step
+from remote.verifier.loader import Making, licence, opened, say, timed_step
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.security import check_binding, is_loopback
 from remote.verifier.start_errors import BadCertificate, CannotBind, NoMemory
