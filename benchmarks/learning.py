@@ -12,9 +12,8 @@ same answers are drafted again, with the memory that had arrived, for each seed 
 - `layers`: its attention layers trained on the same requests, as `outrider learn --deep` does
 - `oracle`: its attention layers trained on all requests, also on those of the block
 
-The last three learn from what the target might have said, where drafts were rejected too. `labels` tells what that is
-worth, on the first block of the first seed: `tokens` learn from the tokens that the target chose alone, and `layers,
-text` leave out what was rejected.
+The last three learn from what the target might have said. `labels` tells what that is worth, on the last block of the
+first seed: `tokens` learn from the tokens that the target chose alone.
 
 Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone.
 `wire` is what it costs: bytes of a round, and of these the bytes of what the target might have said.
@@ -58,8 +57,7 @@ from remote.protocol import Likeliest, encode_frame
 from storage import Store
 
 WAYS = ("as it came", "correction", "layers", "oracle")
-LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers, text": Labels(branches=0.0), "layers": DEFAULT,
-          "oracle": DEFAULT}  # fmt: skip
+LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers": DEFAULT, "oracle": DEFAULT}
 """What layers learn from."""
 LINE_QUESTIONS = 20
 OTHERS = 100
@@ -132,7 +130,7 @@ class Stream:
         corrections = {"correction, tokens": Rates(soft=0.0), "correction": Rates()}
         hits = {name: self.learner.hits(block, self.correction(learnt, 0, one)) for name, one in corrections.items()}
         seconds = dict.fromkeys(hits, 0.0)
-        for name in ("layers, tokens", "layers, text", "layers"):
+        for name in ("layers, tokens", "layers"):
             graph, seconds[name] = self.layers(learnt, 0, name)
             hits[name] = self.learner.hits(block, None, graph)
         for name, each in hits.items():
@@ -206,6 +204,13 @@ def _line(row: dict[str, Any]) -> str:
     return f"seed {row['seed']}  after {row['requests']:4}  {told}  layers {spread}  {row['cpu_seconds']}"
 
 
+def _fifths(text: str) -> list[int]:
+    numbers = sorted({int(part) for part in text.split(",")})
+    if not numbers or not 1 <= numbers[0] <= numbers[-1] <= 4:
+        raise argparse.ArgumentTypeError("numbers from 1 to 4")
+    return numbers
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default=str(BUNDLED_TARGET))
@@ -214,6 +219,7 @@ def main() -> None:
     parser.add_argument("--platform", default="windows")
     parser.add_argument("--requests", type=int, default=640)
     parser.add_argument("--other", default="common", help="platform of the other traffic")
+    parser.add_argument("--fifths", type=_fifths, default=[1, 2, 3, 4], help="after which fifths to judge, as in 2,4")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--work", type=Path, help="keep drafter, answers and graphs here, for another run")
     parser.add_argument("--json", type=Path, metavar="OUT")
@@ -247,14 +253,14 @@ def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
         lessons = learner.lessons()
         reading, seen = time.process_time() - started, sum(len(one.samples) for one in lessons)
         print(f"{len(lessons)} answers, {seen} tokens, read in {reading:.0f} s of CPU", file=sys.stderr)
-        blocks = [max(1, len(lessons) * fifths // 5) for fifths in (2, 4)]
+        blocks = [max(1, len(lessons) * fifths // 5) for fifths in arguments.fifths]
         stream = Stream(learner, work)
         ordered = in_order(lessons, 0)
         oracle, _ = stream.layers(ordered, 0, "oracle", judged=ordered[::STOPPING])
         rows = [row for seed in range(arguments.seeds) for row in stream.rows(lessons, blocks, seed, oracle)]
         new = ordered[blocks[-1] :]
         ways = {"as it came": None, "layers": stream.layers(ordered[: blocks[-1]], 0)[0]}
-        labels = stream.labels(ordered[: blocks[0]], ordered[blocks[0] : blocks[1]])
+        labels = stream.labels(ordered[: blocks[-1]], new)
         besides = stream.besides(ways, new, Learner(other, drafter, work / "learnt").lessons())
         questions = [store.branches.thread(one.conversation_id)[0].text for one in new[:LINE_QUESTIONS]]
         round_bytes = wire(store, lessons)

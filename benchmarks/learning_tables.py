@@ -33,8 +33,7 @@ def learning_table(documents: Documents) -> str:
     parts = [
         picture("learning", "Tokens per round after so many requests"),
         table(["requests before", *head, "CPU of the two"], lines),
-        _labels(document["labels"]),
-        _wire(document["wire"]),
+        *((_labels(document["labels"]), _wire(document["wire"])) if "labels" in document else ()),
         _besides(document),
         _datastore(document["datastore"]),
     ]
@@ -42,7 +41,7 @@ def learning_table(documents: Documents) -> str:
 
 
 def _labels(labels: Mapping[str, Any]) -> str:
-    """What each kind of labels teaches, on the first block of the first order."""
+    """What each kind of labels teaches, on the last block of the first order."""
     rows = []
     for name, one in labels.items():
         gain, low, high = one["behind"]
