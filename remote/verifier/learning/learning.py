@@ -123,7 +123,7 @@ class Learning:
         return self._groups[self._group(holder)].artefacts
 
     def due(self) -> str | None:
-        """Of the groups that have enough, the one with most that is new; None: none has."""
+        """The group that has enough answers and the most new ones; None: no group has enough."""
         found = []
         for name, group in self._groups.items():
             lessons = self._lessons(name)
