@@ -19,7 +19,6 @@ from drafter.search import Pace
 from drafter.step import StepGraph
 from drafter.training.quantise import compare, prompt, quantise_graph
 
-
 CPU = Path("/proc/cpuinfo")
 VNNI = platform.machine() not in ("x86_64", "AMD64") or not CPU.exists() or "vnni" in CPU.read_text()
 """Whether this processor adds up products of 8 bits exactly. x86 without it cuts sums off beyond 16 bits (`exact` of
