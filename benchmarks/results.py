@@ -62,8 +62,6 @@ COMMANDS = {
         "execution": "execution",
         "learning": "learning",
         "learning_cost": "learning_cost",
-        "server_learning": "server_learning",
-        "topics": "topics",
         "born": f"born --target bundled={SHIPPED} --target deep=runs/deep/average {TRAINED_PAIRS}",
         "first_use": "first_use --model runs/deep/average",
         "retrieval": "retrieval",
