@@ -63,7 +63,7 @@ class Distiller(nn.Module):
             )
         ]
         draft = self.draft
-        x = draft.embedding(batch.ids) if seen.start is None else seen.start.float()  # A recording holds bfloat16.
+        x = draft.embedding(batch.ids) if seen.start is None else seen.start
         near = additive(causal & (index[None, None, :] >= batch.near[:, :, None]))
         for layer in draft.self_attention:
             x = layer.finish(x, *layer.project(x, batch.positions), near)  # type: ignore[operator]

@@ -97,6 +97,7 @@ class Recording:
 
     def _read(self, batch: Batch) -> tuple[Tensor, Tensor]:
         rows = torch.from_numpy(self._rows[batch.source.cpu().numpy()]).view(torch.bfloat16).to(batch.ids.device)
+        rows = rows.float()  # As the target computes them: not every processor trains in bfloat16.
         return rows, self._state(rows, self._depth)
 
     def _state(self, rows: Tensor, layer: int) -> Tensor:

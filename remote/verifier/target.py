@@ -42,7 +42,7 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
             config=config,
             local_files_only=local,
             trust_remote_code=False,
-            dtype=torch.float32 if device == "cpu" else torch.bfloat16,
+            dtype=torch.float32 if torch.device(device).type == "cpu" else torch.bfloat16,
             use_safetensors=True,  # The other format is pickle, which runs code while it loads.
             output_loading_info=True,
         )

@@ -291,7 +291,7 @@ def loss_of(distiller, target, data, recipe):
 
 def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_path):
     config = tiny_distiller(target, inference_layers=1).config
-    recipe = Recipe(steps=0, rows=1, rate=2e-2, warmup=1, decay=0.0, local=0.0)
+    recipe = Recipe(steps=0, rows=4, rate=1e-2, warmup=1, decay=0.0, local=0.0)
     untrained = train(config, target, spoken, tmp_path / "untrained", recipe)
     whole = train(config, target, spoken, tmp_path / "whole", replace(recipe, steps=8))
     before, after = (loss_of(model, target, spoken, recipe) for model in (untrained, whole))
