@@ -126,16 +126,10 @@ class StepGraph:
         Raises `DrafterCorrupt` for a file that is not the step graph of this config, `ValueError` for `states` of a
         graph that gives none.
         """
-        from drafter.ort import onnxruntime  # 150 ms, which `outrider --help` does not need.
+        from drafter.ort import graph_session  # Imports ONNX Runtime.
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = draft_threads()
-        options.inter_op_num_threads = 1
-        # Threads that spin between steps make a busy laptop three to ten times slower.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3
         try:
-            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            session = graph_session(path, draft_threads())
         except Exception as error:  # The runtime's errors have no narrower common class.
             raise DrafterCorrupt(f"{path} cannot be loaded ({error}). Reinstall the drafter.") from None
         self.cache_shapes = cache_shapes(config)

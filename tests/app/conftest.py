@@ -23,6 +23,12 @@ def drafter(tiny_pair: Path) -> Drafter:
 
 
 @pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The place of a device's home that is not there yet."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
 def database(tmp_path: Path) -> Path:
     """The place of a database that is not there yet."""
     return tmp_path / "outrider.db"

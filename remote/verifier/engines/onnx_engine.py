@@ -110,16 +110,10 @@ class OnnxEngine(Engine):
     """
 
     def __init__(self, path: Path, encoder: ArrayEncoder | None = None, *, chunk: int = CHUNK) -> None:
-        from drafter.ort import onnxruntime  # 150 ms, which `outrider --help` does not need.
+        from drafter.ort import graph_session  # Imports ONNX Runtime.
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = draft_threads()
-        options.inter_op_num_threads = 1
-        # Threads that spin between forwards make a busy laptop three to ten times slower.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3
         try:
-            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            session = graph_session(path, draft_threads())
             about = session.get_modelmeta().custom_metadata_map[METADATA]
             self.shape = msgspec.json.decode(about, type=GraphShape)
         except Exception as error:  # The runtime's errors have no narrower common class.

@@ -18,11 +18,6 @@ CHATGPT = REPOSITORY / "tests" / "data" / "chatgpt.json"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def outrider(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path) -> Outrider:
     return runner(monkeypatch, capsys, home, home / "no drafter")
 

@@ -28,11 +28,6 @@ YEAR_2001 = "Sat, 06 Jan 2001 12:00:00 GMT"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def outrider(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
 ) -> Outrider:

@@ -32,11 +32,6 @@ NOBODY = "http://127.0.0.1:9"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
     ring = MemoryKeyring()
     use_keyring(monkeypatch, ring)

@@ -65,11 +65,6 @@ def recorder(redirect: str | None = None) -> Iterator[Recorder]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def outrider(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
 ) -> Outrider:

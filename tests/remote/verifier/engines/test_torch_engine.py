@@ -6,8 +6,6 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, BloomConfig, DynamicCache
 
 from drafter.memory import Bits, quantise_row, unpack_memory
@@ -88,26 +86,6 @@ def test_greedy_rounds_give_what_generate_gives(kind: str) -> None:
             rounds += 1
         assert context.tokens[len(PROMPT) :][:24] == expected, trees
         assert (rounds == 24) if trees == "none" else (rounds <= 24)
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data())
-def test_any_history_of_rounds_and_rewinds_leaves_the_slab_exact(engine: Engine, data: st.DataObject) -> None:
-    context = engine.context()
-    tokens = st.integers(0, VOCABULARY - 1)
-    context.assign(0, data.draw(st.lists(tokens, min_size=1, max_size=20)))
-    for _ in range(data.draw(st.integers(1, 5))):
-        if data.draw(st.booleans()):
-            base = data.draw(st.integers(0, len(context.tokens)))
-            context.assign(base, data.draw(st.lists(tokens, min_size=0 if base else 1, max_size=10)))
-        tree = random_tree(random.Random(data.draw(st.integers(0, 99))), data.draw(st.integers(0, 8)))
-        engine.verify(context, tree)
-        node = data.draw(st.integers(-1, len(tree) - 1))
-        context.commit(tree, tree.path(node), data.draw(tokens))
-        assert context.computed == len(context.tokens) - 1
-        assert all(slab.length == context.computed for slab in context.slabs)
-    logits = engine.verify(context, DraftTree.empty())
-    np.testing.assert_allclose(logits[0], plain_logits(engine.model, context.tokens), atol=2e-4, rtol=2e-4)
 
 
 def test_tokens_that_are_sent_again_stay_computed(engine: Engine) -> None:
