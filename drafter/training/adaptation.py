@@ -139,7 +139,7 @@ class _Adapted:
         # Whole blocks of inputs are stored, so the last one may be longer than the matrix is wide.
         fitted = {name: one[..., : wanted[name].shape[-1]] for name, one in weights.items() if name in wanted}
         if set(fitted) != set(wanted):
-            # The exporter keeps equal weights once, so the others cannot be told from it.
+            # Graphs that were traced keep equal weights once, so the others cannot be told from it.
             raise DrafterError(f"the layers of {graph} share weights, so it cannot be learnt deeply")
         try:
             self._model.load_state_dict(fitted)

@@ -44,7 +44,7 @@ def read_weights(path: Path, config: DrafterConfig) -> dict[str, Floats]:
                 weights[matrix] = _dequantised(name, take(name), scales)
             elif own.endswith((".weight", ".bias")):
                 weights[own] = take(name)
-        # The exporter names the two rows without memory in the order in which they are used.
+        # Graphs that were traced have other names for the two rows without memory, in the order in which they are used.
         shape = (config.kv_heads, 1, config.head_size)
         empty = [name for name, tensor in stored.items() if tuple(tensor.dims) == shape and "." not in name]
         for row, name in zip(("null_key", "null_value"), empty, strict=True):

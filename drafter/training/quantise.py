@@ -68,7 +68,6 @@ def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8", *, exact: 
     if not looked_up:
         raise DrafterCorrupt(f"{source} has no embedding of its tokens. Export the float drafter again.")
     graph.finish()
-    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
     _save(model, path)
 
 
@@ -87,8 +86,6 @@ class _Rewriting:
         self.graph, self.folder, self._exact = graph, str(folder), exact
         self.nodes: list[onnx.NodeProto] = []
         self._float = {tensor.name: tensor for tensor in graph.initializer}
-        self._reciprocals: dict[str, str] = {}
-        """Result -> the value that it is the reciprocal of."""
         self._rows: set[str] = set()
         """Activations that also exist in int8."""
 
@@ -112,13 +109,7 @@ class _Rewriting:
 
     def keep(self, node: onnx.NodeProto) -> None:
         """Keep a node in float."""
-        if node.op_type == "Reciprocal":
-            self._reciprocals[node.output[0]] = node.input[0]
-        if node.op_type == "Mul" and node.input[1] in self._reciprocals:
-            # ONNX Runtime fuses a norm that divides, but not one that multiplies: 4 % of a small step.
-            self.add("Div", [node.input[0], self._reciprocals[node.input[1]]], node.output[0])
-        else:
-            self.nodes.append(node)
+        self.nodes.append(node)
 
     def multiply(self, node: onnx.NodeProto, scheme: Scheme) -> None:
         """Replace a linear layer by integer operations: its input (M, K) times its weight."""
@@ -183,7 +174,6 @@ class _Rewriting:
     def finish(self) -> None:
         """Replace the graph's nodes by the new ones, and keep only the weights that they use."""
         used = {name for node in self.nodes for name in node.input}
-        self.nodes = [node for node in self.nodes if node.op_type != "Reciprocal" or node.output[0] in used]
         for at in reversed(range(len(self.graph.initializer))):
             if self.graph.initializer[at].name not in used:
                 del self.graph.initializer[at]

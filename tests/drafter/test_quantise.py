@@ -41,7 +41,7 @@ def quantised(request, tiny, tmp_path_factory):
 @pytest.fixture
 def in_pieces(monkeypatch):
     """Weights lie beside the graph, as those of a large drafter do."""
-    monkeypatch.setattr("drafter.training.export.INLINE", 0)
+    monkeypatch.setattr("drafter.training.onnx_nodes.INLINE", 0)
     monkeypatch.setattr("drafter.training.quantise.INLINE", 0)
 
 

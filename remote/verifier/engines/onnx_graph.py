@@ -26,16 +26,14 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 
-from drafter.config import INLINE
+from drafter.training.onnx_nodes import Declared, OnnxNodes
 from drafter.training.quantise import quantise_graph
 from remote.verifier.engine import Floats, UnverifiableTarget
 from remote.verifier.engines.onnx_engine import METADATA, GraphShape, graph_inputs, graph_outputs
 from remote.verifier.engines.tensors import read_tensors
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
-OPSET = 18
 
 
 def write_graph(folder: Path, path: Path, *, int8: bool) -> GraphShape:
@@ -45,20 +43,15 @@ def write_graph(folder: Path, path: Path, *, int8: bool) -> GraphShape:
     """
     config = json.loads((folder / "config.json").read_text("utf-8"))
     shape = _shape(config, int8)
-    model = _Graph(shape, read_tensors(folder), float(config.get("rms_norm_eps", 1e-6))).model()
+    graph = _Graph(shape, read_tensors(folder), float(config.get("rms_norm_eps", 1e-6)))
     if not int8:
-        _save(model, path)
+        graph.write(path)
         return shape
     with tempfile.TemporaryDirectory() as scratch:
         exact = Path(scratch) / "target.onnx"
-        _save(model, exact)
+        graph.write(exact)
         quantise_graph(exact, path, "int8", exact=True)
     return shape
-
-
-def _save(model: onnx.ModelProto, path: Path) -> None:
-    inline = sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= INLINE
-    onnx.save(model, path, save_as_external_data=not inline, location=f"{path.name}.data")
 
 
 def _shape(config: Mapping[str, Any], int8: bool) -> GraphShape:
@@ -92,134 +85,98 @@ class _Graph:
     def __init__(self, shape: GraphShape, weights: Mapping[str, Floats], eps: float) -> None:
         self.shape, self.eps = shape, eps
         self._weights = weights
-        self._nodes: list[onnx.NodeProto] = []
-        self._stored: dict[str, onnx.TensorProto] = {}
+        self._nodes = OnnxNodes()
 
-    def model(self) -> onnx.ModelProto:
-        shape = self.shape
+    def write(self, path: Path) -> None:
+        shape, nodes = self.shape, self._nodes
         embedding = self._weights["model.embed_tokens.weight"]
-        x = self._add("Gather", [self._put("embedding", embedding), "tokens"], axis=0)
+        x = nodes.add("Gather", [nodes.put("embedding", embedding), "tokens"], axis=0)
         for layer in range(shape.layers):
             x = self._layer(x, layer)
-        x = self._norm(self._add("Gather", [x, "wanted"], axis=0), "model.norm.weight")
+        x = self._norm(nodes.add("Gather", [x, "wanted"], axis=0), "model.norm.weight")
         head = self._weights.get("lm_head.weight", embedding)
-        self._add("MatMul", [x, self._put("head", head.T)], "logits")
-        graph = onnx.helper.make_graph(
-            self._nodes,
-            "target",
-            [onnx.helper.make_tensor_value_info(name, kind, dims) for name, kind, dims in _inputs(shape)],
-            [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in graph_outputs(shape)],
-            list(self._stored.values()),
-        )
-        opset = onnx.helper.make_opsetid("", OPSET)
-        model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8)
-        onnx.helper.set_model_props(model, {METADATA: msgspec.json.encode(shape).decode()})
-        return model
+        nodes.add("MatMul", [x, nodes.put("head", head.T)], "logits")
+        outputs: list[Declared] = [(name, onnx.TensorProto.FLOAT, None) for name in graph_outputs(shape)]
+        nodes.save(path, "target", _inputs(shape), outputs, {METADATA: msgspec.json.encode(shape).decode()})
 
     def _layer(self, x: str, layer: int) -> str:
-        shape, name = self.shape, f"model.layers.{layer}"
+        nodes, shape, name = self._nodes, self.shape, f"model.layers.{layer}"
         query_width, key_width = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
         normed = self._norm(x, f"{name}.input_layernorm.weight")
         parts = [f"{name}.self_attn.{part}_proj" for part in "qkv"]
         qkv = self._linear(normed, parts)
-        query, keys, values = self._split(qkv, [query_width, key_width, key_width])
+        query, keys, values = nodes.split(qkv, [query_width, key_width, key_width])
         if f"{name}.self_attn.q_norm.weight" in self._weights:
             query = self._head_norm(query, f"{name}.self_attn.q_norm.weight", query_width)
             keys = self._head_norm(keys, f"{name}.self_attn.k_norm.weight", key_width)
         query = self._rotate(query)
-        keys = self._add("Identity", [self._rotate(keys)], f"new_keys_{layer}")
-        values = self._add("Identity", [values], f"new_values_{layer}")
+        keys = nodes.add("Identity", [self._rotate(keys)], f"new_keys_{layer}")
+        values = nodes.add("Identity", [values], f"new_values_{layer}")
         attended = self._attention(query, keys, values, layer)
-        x = self._add("Add", [x, self._linear(attended, [f"{name}.self_attn.o_proj"])])
+        x = nodes.add("Add", [x, self._linear(attended, [f"{name}.self_attn.o_proj"])])
         normed = self._norm(x, f"{name}.post_attention_layernorm.weight")
         width = len(self._weights[f"{name}.mlp.gate_proj.weight"])
         both = self._linear(normed, [f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"])
-        gate, up = self._split(both, [width, width])
-        gate = self._add("QuickGelu", [gate], domain="com.microsoft", alpha=1.0)  # SiLU
-        inner = self._add("Mul", [gate, up])
-        return self._add("Add", [x, self._linear(inner, [f"{name}.mlp.down_proj"])])
+        gate, up = nodes.split(both, [width, width])
+        gate = nodes.silu(gate)
+        inner = nodes.add("Mul", [gate, up])
+        return nodes.add("Add", [x, self._linear(inner, [f"{name}.mlp.down_proj"])])
 
     def _attention(self, query: str, keys: str, values: str, layer: int) -> str:
         """Attention of each context over its cached rows and its new ones. Returns (N, heads*size)."""
-        shape = self.shape
+        nodes, shape = self._nodes, self.shape
         size, kv_heads, group = shape.head_size, shape.kv_heads, shape.heads // shape.kv_heads
         # The queries of a group are rows of one product, so that keys are read once.
-        query = self._reshape(self._add("Gather", [query, "queries"], axis=0), [0, 0, kv_heads, group, size])
-        query = self._reshape(self._add("Transpose", [query], perm=[0, 2, 3, 1, 4]), [0, 0, -1, size])
-        new = [self._add("Gather", [part, "queries"], axis=0) for part in (keys, values)]
-        new = [self._reshape(part, [0, 0, kv_heads, size]) for part in new]
-        new_keys, new_values = (self._add("Transpose", [part], perm=[0, 2, 1, 3]) for part in new)
-        product = {"domain": "com.microsoft", "transB": 1, "alpha": size**-0.5}
-        scores = [self._add("FusedMatMul", [query, part], **product) for part in (f"keys_{layer}", new_keys)]
-        masked = self._add("Add", [self._add("Concat", scores, axis=-1), "mask"])
+        query = nodes.reshape(nodes.add("Gather", [query, "queries"], axis=0), 0, 0, kv_heads, group, size)
+        query = nodes.reshape(nodes.add("Transpose", [query], perm=[0, 2, 3, 1, 4]), 0, 0, -1, size)
+        new = [nodes.add("Gather", [part, "queries"], axis=0) for part in (keys, values)]
+        new = [nodes.reshape(part, 0, 0, kv_heads, size) for part in new]
+        new_keys, new_values = (nodes.add("Transpose", [part], perm=[0, 2, 1, 3]) for part in new)
+        scores = [nodes.times_transposed(query, part, size**-0.5) for part in (f"keys_{layer}", new_keys)]
+        masked = nodes.add("Add", [nodes.add("Concat", scores, axis=-1), "mask"])
         if shape.int8:
-            largest = self._add("ReduceMax", [masked, self._put("last", np.array([-1]))])
-            weights = self._add("Exp", [self._add("Sub", [masked, largest])])
-            weights = self._add("Cast", [weights], to=onnx.TensorProto.DOUBLE)
-            new_values = self._add("Cast", [new_values], to=onnx.TensorProto.DOUBLE)
+            largest = nodes.add("ReduceMax", [masked, nodes.whole(-1)])
+            weights = nodes.add("Exp", [nodes.add("Sub", [masked, largest])])
+            weights = nodes.add("Cast", [weights], to=onnx.TensorProto.DOUBLE)
+            new_values = nodes.add("Cast", [new_values], to=onnx.TensorProto.DOUBLE)
         else:
-            weights = self._add("Softmax", [masked], axis=-1)
-        cached, fresh = self._outputs("Split", [weights, "lengths"], 2, axis=-1)
-        mixed = self._add("MatMul", [cached, f"values_{layer}"])
-        mixed = self._add("Add", [mixed, self._add("MatMul", [fresh, new_values])])
+            weights = nodes.add("Softmax", [masked], axis=-1)
+        cached, fresh = nodes.several("Split", [weights, "lengths"], 2, axis=-1)
+        mixed = nodes.add("MatMul", [cached, f"values_{layer}"])
+        mixed = nodes.add("Add", [mixed, nodes.add("MatMul", [fresh, new_values])])
         if shape.int8:
-            total = self._add("ReduceSum", [weights, "last"])
-            mixed = self._add("Cast", [self._add("Div", [mixed, total])], to=onnx.TensorProto.FLOAT)
-        mixed = self._reshape(mixed, [0, 0, group, -1, size])
-        mixed = self._add("Transpose", [mixed], perm=[0, 3, 1, 2, 4])
-        return self._add("Gather", [self._reshape(mixed, [-1, shape.heads * size]), "back"], axis=0)
+            total = nodes.add("ReduceSum", [weights, nodes.whole(-1)])
+            mixed = nodes.add("Cast", [nodes.add("Div", [mixed, total])], to=onnx.TensorProto.FLOAT)
+        mixed = nodes.reshape(mixed, 0, 0, group, -1, size)
+        mixed = nodes.add("Transpose", [mixed], perm=[0, 3, 1, 2, 4])
+        return nodes.add("Gather", [nodes.reshape(mixed, -1, shape.heads * size), "back"], axis=0)
 
     def _rotate(self, x: str) -> str:
-        turned = self._add("Unsqueeze", [x, self._put("first", np.array([0]))])
-        turned = self._add("RotaryEmbedding", [turned, "rows", "cos", "sin"], domain="com.microsoft")
-        return self._add("Squeeze", [turned, "first"])
+        nodes = self._nodes
+        turned = nodes.rotate(nodes.add("Unsqueeze", [x, nodes.whole(0)]), "rows", "cos", "sin")
+        return nodes.add("Squeeze", [turned, nodes.whole(0)])
 
     def _head_norm(self, x: str, weight: str, width: int) -> str:
         """Norm each head by itself, as Qwen3 does with queries and keys."""
-        heads = self._reshape(x, [-1, self.shape.head_size])
-        return self._reshape(self._norm(heads, weight), [-1, width])
+        heads = self._nodes.reshape(x, -1, self.shape.head_size)
+        return self._nodes.reshape(self._norm(heads, weight), -1, width)
 
     def _norm(self, x: str, weight: str) -> str:
-        scale = self._put(weight, self._weights[weight])
-        return self._add("SimplifiedLayerNormalization", [x, scale], axis=-1, epsilon=self.eps, stash_type=1)
+        return self._nodes.norm(x, self._nodes.put(weight, self._weights[weight]), self.eps)
 
     def _linear(self, x: str, names: Sequence[str]) -> str:
         """The linear layers `names` of one input, as one product."""
         matrix = np.concatenate([self._weights[f"{name}.weight"] for name in names]).T
-        product = self._add("MatMul", [x, self._put(names[0], matrix)])
+        product = self._nodes.add("MatMul", [x, self._nodes.put(names[0], matrix)])
         biases = [self._weights.get(f"{name}.bias") for name in names]
         if all(bias is None for bias in biases):
             return product
         widths = [len(self._weights[f"{name}.weight"]) for name in names]
         whole = [np.zeros(width, np.float32) if bias is None else bias for bias, width in zip(biases, widths)]
-        return self._add("Add", [product, self._put(f"{names[0]}.bias", np.concatenate(whole))])
-
-    def _split(self, x: str, widths: Sequence[int]) -> list[str]:
-        sizes = self._put(f"widths {tuple(widths)}", np.array(widths))
-        return self._outputs("Split", [x, sizes], len(widths), axis=-1)
-
-    def _reshape(self, x: str, dims: Sequence[int]) -> str:
-        return self._add("Reshape", [x, self._put(f"dims {tuple(dims)}", np.array(dims))])
-
-    def _put(self, name: str, value: NDArray[Any]) -> str:
-        if name not in self._stored:
-            self._stored[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(value), name)
-        return name
-
-    def _add(self, kind: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
-        (made,) = self._outputs(kind, inputs, 1, [output] if output else None, **attributes)
-        return made
-
-    def _outputs(
-        self, kind: str, inputs: Sequence[str], count: int, names: list[str] | None = None, **attributes: Any
-    ) -> list[str]:
-        names = names or [f"{kind}_{len(self._nodes)}_{at}" for at in range(count)]
-        self._nodes.append(onnx.helper.make_node(kind, inputs, names, **attributes))
-        return names
+        return self._nodes.add("Add", [product, self._nodes.put(f"{names[0]}.bias", np.concatenate(whole))])
 
 
-def _inputs(shape: GraphShape) -> list[tuple[str, int, list[str | int]]]:
-    """(name, kind of numbers, dimensions) of each input."""
+def _inputs(shape: GraphShape) -> list[Declared]:
     whole, real = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
     sums = onnx.TensorProto.DOUBLE if shape.int8 else real
     half = shape.head_size // 2

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -28,7 +29,7 @@ SCHEMES: tuple[Scheme, ...] = ("int8", "nbits8", "nbits4")
 
 @pytest.fixture(scope="module")
 def exported(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The float graph of a model whose norms differ: the exporter keeps equal weights once."""
+    """The float graph of a model whose norms differ."""
     path = tmp_path_factory.mktemp("exported") / "float.onnx"
     model = model_of(tiny)
     model.config = correctable(tiny)
@@ -106,7 +107,14 @@ def test_a_file_that_is_no_quantised_graph_is_refused(tiny: Tiny, tmp_path: Path
 
 
 def test_a_graph_whose_layers_share_weights_is_refused(tiny: Tiny, tmp_path: Path) -> None:
-    quantise_graph(tiny.path, tmp_path / "shared.onnx", "int8")
+    quantise_graph(tiny.path, tmp_path / "whole.onnx", "int8")
+    model = onnx.load(tmp_path / "whole.onnx")  # As those that kept equal weights once.
+    norms = ("cross_attention.input_layernorm.weight", "cross_attention.post_attention_layernorm.weight")
+    one, other = (weight for weight in model.graph.initializer if weight.name.endswith(norms))
+    model.graph.initializer.remove(other)
+    for node in model.graph.node:
+        node.input[:] = [one.name if name == other.name else name for name in node.input]
+    onnx.save(model, tmp_path / "shared.onnx")
     answers = replayed(tiny, 4)
     with pytest.raises(DrafterError, match="share weights"):
         adapt(tmp_path / "shared.onnx", tiny.config, answers, [], answers, tmp_path / "out.onnx")
