@@ -22,6 +22,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +79,10 @@ def main_program(command: str) -> str:
 def read_set(name: str, pages: Pages) -> list[Question]:
     """The questions of one of `SETS`."""
     if name.startswith("everyday"):
-        commands = [unfilled(command) for (command,) in pages.rows("SELECT command FROM examples")]
         return [
             Question(
                 one.prompt,
-                frozenset(
-                    main_program(command)
-                    for command in commands
-                    if any(pattern.search(command) for pattern in one.accept)
-                    and not any(pattern.search(command) for pattern in one.reject)
-                )
-                or frozenset(_spelt(one.accept, pages)),
+                _accepted(pages, tuple(one.accept), tuple(one.reject)) or frozenset(_spelt(one.accept, pages)),
                 tuple(one.accept),
                 tuple(one.reject),
             )
@@ -110,6 +104,20 @@ def read_set(name: str, pages: Pages) -> list[Question]:
         )
         for row in rows
     ]
+
+
+@cache
+def _commands(pages: Pages) -> list[str]:
+    return sorted({unfilled(command) for (command,) in pages.rows("SELECT command FROM examples")})
+
+
+@cache  # Both everyday sets want the same.
+def _accepted(pages: Pages, accept: tuple[re.Pattern[str], ...], reject: tuple[re.Pattern[str], ...]) -> frozenset[str]:
+    """The programs of those commands of the pages that are right."""
+    right = (command for command in _commands(pages) if any(pattern.search(command) for pattern in accept))
+    return frozenset(
+        main_program(command) for command in right if not any(pattern.search(command) for pattern in reject)
+    )
 
 
 def _spelt(patterns: Sequence[re.Pattern[str]], pages: Pages) -> list[str]:

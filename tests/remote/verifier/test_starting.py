@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +18,19 @@ from remote.protocol import Card, decode
 from remote.verifier.serve import serve
 from remote.verifier.start_errors import NoMemory
 from tests.support.serving import REPOSITORY
+
+
+@pytest.fixture
+def brief(tiny_pair: Path, tmp_path: Path) -> Path:
+    """The tiny pair, but every fourth token ends an answer, so that what asks the target is done in seconds."""
+    pair = tmp_path / "pair"
+    shutil.copytree(tiny_pair, pair)
+    size, about = (
+        json.loads((pair / "target" / name).read_text()) for name in ("config.json", "generation_config.json")
+    )
+    stops = list(range(1, size["vocab_size"], 4))
+    (pair / "target/generation_config.json").write_text(json.dumps(about | {"eos_token_id": stops}))
+    return pair
 
 
 def started(pair: Path, *options: str, drafter: bool = True, home: Path | None = None) -> tuple[Card, str, str]:
@@ -75,23 +90,23 @@ def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
         serve(str(tiny_pair / "target"), drafter=tiny_pair / "drafter", max_cached_bytes=1 << 10)
 
 
-def test_without_a_drafter_it_makes_one_once_and_offers_it(tiny_pair: Path, tmp_path: Path) -> None:
-    first, _, said = started(tiny_pair, drafter=False, home=tmp_path)
+def test_without_a_drafter_it_makes_one_once_and_offers_it(brief: Path, tmp_path: Path) -> None:
+    first, _, said = started(brief, drafter=False, home=tmp_path / "home")
     assert "making a drafter for target, which takes a minute or two, once" in said
     assert "the drafter: 3 of 3 layers, " in said and "tokens a round, first guess right in" in said
     assert first.memory is not None and first.drafts and first.drafter is not None
-    (kept,) = (tmp_path / "data" / "drafters" / "made").iterdir()
+    (kept,) = (tmp_path / "home/data/drafters" / "made").iterdir()
     assert first.drafter.size == delivered_bytes(kept)
-    again, _, said = started(tiny_pair, drafter=False, home=tmp_path)
+    again, _, said = started(brief, drafter=False, home=tmp_path / "home")
     assert again.drafter == first.drafter and "making" not in said and "devices may fetch the drafter" in said
     (kept / GRAPH).write_bytes(b"damaged")
-    third, _, said = started(tiny_pair, drafter=False, home=tmp_path)
+    third, _, said = started(brief, drafter=False, home=tmp_path / "home")
     assert "it is made again:" in said and third.drafter is not None
 
 
-def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(tiny_pair: Path, tmp_path: Path) -> None:
-    shown, _, said = started(tiny_pair, "--no-drafter", drafter=False, home=tmp_path)
+def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(brief: Path, tmp_path: Path) -> None:
+    shown, _, said = started(brief, "--no-drafter", drafter=False, home=tmp_path / "home")
     assert shown.memory is None and shown.drafter is None and not shown.drafts and "drafter" not in said
-    shown, _, said = started(tiny_pair, "--budget", "1KB", drafter=False, home=tmp_path)
+    shown, _, said = started(brief, "--budget", "1KB", drafter=False, home=tmp_path / "home")
     assert shown.drafter is None and "no drafter: A drafter for target takes at least 1 MB" in said
-    assert not (tmp_path / "data").exists()
+    assert not (tmp_path / "home/data").exists()
