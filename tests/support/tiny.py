@@ -19,16 +19,21 @@ from drafter.guide.names import MARKS
 from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
 from drafter.training.export import export_graph
 from drafter.training.target import borrow, drafter_config
+from remote.verifier.engines.graphs import GRAPHS
+from remote.verifier.engines.onnx_graph import write_graph
 from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
 
 
 def build_pair(folder: Path, *, seed: int = 0, context: int = 1024, marks: bool = False) -> Path:
-    """Write `folder/target` (a transformers checkpoint) and `folder/drafter` (a drafter's folder), and return
-    `folder`. `marks`: it says the marks of names, too."""
+    """Write `folder/target` (a transformers checkpoint and its graph) and `folder/drafter` (a drafter's folder).
+
+    Returns `folder`. `marks`: it says the marks of names, too.
+    """
     generator_state = torch.random.get_rng_state()
     torch.manual_seed(seed)
     try:
         target = _write_target(folder / "target", context, marks)
+        write_graph(folder / "target", folder / "target" / GRAPHS[1], int8=False)  # A server then starts without torch.
         _write_drafter(folder / "drafter", folder / "target", target)
     finally:
         torch.random.set_rng_state(generator_state)

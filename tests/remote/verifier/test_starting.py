@@ -67,8 +67,8 @@ def test_it_tells_what_it_loads_and_takes_its_limits(tiny_pair: Path, tmp_path: 
     token = tmp_path / "token"
     token.write_text("0123456789abcdef")
     shown, metrics, said = started(
-        tiny_pair, "--max-sessions", "7", "--cache-mb", "40", "--max-tokens", "300", "--host", "0.0.0.0",
-        "--token-file", str(token),
+        tiny_pair, "--engine", "torch", "--max-sessions", "7", "--cache-mb", "40", "--max-tokens", "300",
+        "--host", "0.0.0.0", "--token-file", str(token),
     )  # fmt: skip
     assert shown.limits.max_tokens == 300
     assert {"outrider_max_sessions 7", f"outrider_max_cached_bytes {40 << 20}"} <= set(metrics.splitlines())
