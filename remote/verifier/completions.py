@@ -1,7 +1,7 @@
 """Chat completions for all other clients: text in, text out, through OpenAI's API.
 
 An answer is a stream in a session of its own, which is dropped afterwards. So other clients also profit from what the
-verifier drafts by itself. Half of the sessions are left to devices.
+verifier drafts by itself. Half of the sessions are left to devices; who comes when all others are taken waits in line.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from remote.protocol import (
 from remote.verifier.detokenizer import Detokenizer
 from remote.verifier.engine import EngineError
 from remote.verifier.holders import EVERYONE
-from remote.verifier.refusals import Overloaded, RoundRefused
+from remote.verifier.line import Line
+from remote.verifier.refusals import RoundRefused
 from remote.verifier.sessions import Sessions
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 from remote.verifier.turns import Turns
@@ -106,8 +107,7 @@ class Completions:
 
     def __init__(self, sessions: Sessions, card: Card, text: ChatText, turns: Turns) -> None:
         self._sessions, self._card, self._text, self._turns = sessions, card, text, turns
-        self._most = max(1, sessions.table.max_sessions // 2)
-        self._running = 0
+        self.line = Line(max(1, sessions.table.max_sessions // 2), turns.max_waiting)
         self._model = Model(
             id=card.target, created=int(time.time()), owned_by=OWNER, max_model_len=card.limits.max_tokens
         )
@@ -127,8 +127,6 @@ class Completions:
         Raises `RoundRefused`, and what the turns and the engine raise.
         """
         asked = await to_thread.run_sync(self._asked, body)  # A long prompt takes time to be cut into tokens.
-        if self._running >= self._most:
-            raise Overloaded(f"{self._running} answers are being written. Try again in a moment.")
         pieces = self._written(asked, gone, holder)
         if asked.request.stream:
             first = await anext(pieces, "")
@@ -178,20 +176,19 @@ class Completions:
             ),
             holder,
         )
-        self._running += 1
-        try:
-            first = await self._turns.first(name, frames, gone)
-            async with contextlib.aclosing(self._turns.rest(name, first, frames)) as rest:
-                async for frame in rest:
-                    if isinstance(frame, Progress):
-                        yield self._taken(asked, frame)
-                    if asked.pieces.stopped:
-                        break
-            yield asked.pieces.finish()
-        finally:
-            self._running -= 1
-            if self._sessions.table.get(name) is not None:
-                await self._turns.last(name, lambda: self._forget(frames, name))
+        async with self.line.place(gone):
+            try:
+                first = await self._turns.first(name, frames, gone)
+                async with contextlib.aclosing(self._turns.rest(name, first, frames)) as rest:
+                    async for frame in rest:
+                        if isinstance(frame, Progress):
+                            yield self._taken(asked, frame)
+                        if asked.pieces.stopped:
+                            break
+                yield asked.pieces.finish()
+            finally:
+                if self._sessions.table.get(name) is not None:
+                    await self._turns.last(name, lambda: self._forget(frames, name))
 
     def _forget(self, frames: Answer, name: str) -> None:
         frames.close()

@@ -44,7 +44,7 @@ from remote.verifier.engine import BrokenTarget, Engine, EngineError
 from remote.verifier.holders import EVERYONE, Tokens, holder_of
 from remote.verifier.learning.learning import Learning
 from remote.verifier.own_drafter import OwnDrafter
-from remote.verifier.refusals import RoundRefused, UnknownPrefix
+from remote.verifier.refusals import Overloaded, RoundRefused, UnknownPrefix
 from remote.verifier.security import BearerAuth
 from remote.verifier.sessions import Sessions
 from remote.verifier.stream_response import STREAM_HEADERS, Cut, Streamed
@@ -63,8 +63,6 @@ STATUS: dict[ErrorCode, int] = {
     "busy": 503,
     "unavailable": 503,
 }
-RETRY_SECONDS = 1
-"""When a client should come again after a 503."""
 MAX_SESSIONS = 256
 MAX_CACHED_BYTES = 2 << 30
 MAX_WAITING = 256
@@ -232,7 +230,8 @@ class Service:
         if isinstance(error, UnknownPrefix):
             return _message(error.conflict, 409)
         self.refused += STATUS[error.code] == 503
-        return _error(request, error.code, str(error), retry=error.retry)
+        seconds = error.seconds if isinstance(error, Overloaded) else 1
+        return _error(request, error.code, str(error), retry=error.retry, seconds=seconds)
 
 
 def _name(holder: str, session: str) -> str:
@@ -268,9 +267,10 @@ def _message(message: Struct, status: int = 200) -> Response:
 
 
 def _error(
-    request: Request, code: ErrorCode, message: str, *, retry: bool = False, status: int | None = None
+    request: Request, code: ErrorCode, message: str, *, retry: bool = False, status: int | None = None, seconds: int = 1
 ) -> Response:
-    """An error in the shape that the path uses. `status`: if it is not that of the code."""
+    """An error in the shape that the path uses. `status`: if it is not that of the code. `seconds`: when a client
+    should come again after a 503."""
     error = Error(code=code, message=message, retry=retry)
     if request.url.path.startswith(PATHS):
         status = status or (400 if code == "too_long" else STATUS[code])
@@ -278,7 +278,7 @@ def _error(
     else:
         response = _message(error, status or STATUS[code])
     if response.status_code == 503:
-        response.headers["Retry-After"] = str(RETRY_SECONDS)
+        response.headers["Retry-After"] = str(seconds)
     return response
 
 

@@ -51,6 +51,11 @@ class Overloaded(RoundRefused):
     code = "busy"
     retry = True
 
+    def __init__(self, message: str, seconds: int = 1) -> None:
+        """`seconds`: when it is worth trying again."""
+        super().__init__(message)
+        self.seconds = seconds
+
 
 class Dropped(RoundRefused):
     """Its session was dropped while it ran."""

@@ -112,11 +112,6 @@ class Sessions:
             self.counters.streams += 1
             yield from self._read(session, message.session, epoch)
             drafts = session.drafts if own is not None else None
-            if drafts is not None:
-                drafts.follow(session.context.tokens)
-                while drafts.read():
-                    yield None
-                    self._check(session, message.session, epoch)
             end = len(session.context.tokens) + min(message.most, room)
             yield from self._written(session, message, epoch, drafts, end)
 
@@ -125,18 +120,25 @@ class Sessions:
         context, greedy, memory_from = session.context, message.sampling.temperature == 0, message.memory_from
         # Memory of a long prompt, one frame after each round, so that no word waits for all of it.
         owed: list[Memory] = []
+        drafting = False  # The first token waits for no draft.
         while True:
             begun, tree = time.monotonic(), DraftTree.empty()
             pending = len(context.tokens) - context.computed
-            if drafts is not None:
+            if drafts is not None and drafting:
                 drafts.follow(context.tokens)
+                while drafts.read():
+                    yield None
+                    if not self._stands(session, message.session, epoch):
+                        return
                 tree = drafts.draft(greedy)
-            remembered = None if drafts is None else drafts.remembered
+            remembered = drafts.remembered if drafts is not None and drafting else None
             room = end - len(context.tokens)
             judged, said = yield from self._verify(session, tree, message, room, remembered, rejected=0)
             if drafts is not None:
                 drafts.judged(tree, judged, greedy, pending)
-                drafts.follow(context.tokens)
+                drafting = drafts.pays
+                if drafting:
+                    drafts.follow(context.tokens)  # Memory is kept for tokens that are there.
             length, finished = len(context.tokens), self._finished(context)
             yield Progress(
                 tokens=pack_tokens(judged.new),
@@ -146,11 +148,11 @@ class Sessions:
                 finished=finished,
                 server_seconds=time.monotonic() - begun,
             )
-            for start, stop, sent in self._stream_spans(context, memory_from, drafts):
+            for start, stop, sent in self._stream_spans(context, memory_from, drafts if drafting else None):
                 if not self._stands(session, message.session, epoch):
                     return
                 frame = self._frame(session, start, stop)
-                if drafts is not None:
+                if drafts is not None and drafting:
                     drafts.remember(start, frame.count, frame.data)
                 self.counters.memory_tokens += frame.count if sent else 0
                 newest = sent and stop == context.computed

@@ -211,7 +211,10 @@ def computed_together(engine: Engine, requests: Sequence[Forward]) -> list[Compu
             return [error]
         return [computed for request in requests for computed in computed_together(engine, [request])]
     rows, seconds = sum(request.rows for request in requests), time.monotonic() - begun
-    return [answer if isinstance(answer, Exception) else Computed(answer, rows, seconds) for answer in answers]  # type: ignore[arg-type]
+    return [
+        answer if isinstance(answer, Exception) else Computed(answer, rows, seconds, len(requests))  # type: ignore[arg-type]
+        for answer in answers
+    ]
 
 
 def advanced(frames: Answer, computed: Computed | Exception | None) -> object:

@@ -32,6 +32,8 @@ class Computed(NamedTuple):
     rows: int
     """Rows of all sessions in this forward."""
     seconds: float
+    sessions: int
+    """How many shared it."""
 
 
 Answer = Generator[Verdict | Progress | Memory | Likeliest | Forward | None, Computed | None, None]
@@ -83,5 +85,5 @@ def verify(
     new = context.commit(shallow, result.accepted, result.bonus)
     session.digest.extend(new)
     accepted = tuple(int(places[node]) for node in result.accepted)
-    judged = Judged(accepted, result.bonus, new, computed.rows, computed.seconds)
+    judged = Judged(accepted, result.bonus, new, computed.rows, computed.seconds, computed.sessions)
     return Verified(start, shallow, places, result.accepted, computed.logits, judged)

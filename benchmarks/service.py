@@ -1,0 +1,266 @@
+"""Many clients at once, through OpenAI's API: Outrider's engines, with and without drafts, beside other servers.
+
+    python -m benchmarks.service [--clients 1,4,16,64] [--answers 8] [--rounds 3] [--engines onnx,torch]
+                                 [--llama-server PROGRAM --gguf NAME=FILE ...] [--transformers PYTHON] [--json OUT]
+
+All servers run the bundled target with the same number of threads, and are loaded at the same time. They are asked in
+turn, so that what else the machine does meets all of them. In a round, each client asks one everyday question after
+another, at temperature 0, and reads its answer to the end as it comes. In a round no question is asked twice. A request
+that is refused is tried again when the server says. `--gguf q8_0=FILE` adds llama.cpp with a file of that form,
+made with its `convert_hf_to_gguf.py`. `--transformers`: a Python with `transformers[serving]`.
+
+- `tokens_per_second`: of all clients together; tokens are counted by the target's tokenizer
+- `tokens_per_cpu_second`: CPU of the server's processes
+- `first_ms`, `gap_ms`: to the first text of an answer, and from one piece of text to the next, p50 and p95
+- `pieces`: pieces of an answer; `refused`: requests that had to be tried again; `failed`: answers that never came
+- `same`: share of the answers that are those of this server's first client alone
+- `memory_mb`: resident, when the round ends
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.config import BUNDLED_TARGET
+from benchmarks.everyday import DATA, read_questions
+from benchmarks.pair import machine_and_pair
+from drafter.text import ChatText
+from remote.openai.schema import DONE
+from remote.openai.sse import EventReader
+
+ROOT = Path(__file__).parents[1]
+MOST_TOKENS = 64
+START_SECONDS = 180.0
+PATIENCE = 300.0
+TRIES = 20
+
+
+@dataclass(frozen=True)
+class Server:
+    """A program that serves the bundled target. `model`: as it wants it named in a request."""
+
+    title: str
+    command: tuple[str, ...]
+    model: str
+
+
+@dataclass
+class Asked:
+    """What the clients met in one round."""
+
+    first: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    pieces: int = 0
+    refused: int = 0
+    failed: int = 0
+
+
+class Running:
+    """A server's process, as a context manager."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.alone: dict[str, str] = {}
+        """The answers to one client alone, by question."""
+
+    def __enter__(self) -> Running:
+        command = [part.format(port=self.port) for part in self.server.command]
+        self._home = tempfile.TemporaryDirectory()
+        environment = {**os.environ, "OUTRIDER_HOME": self._home.name, "HF_HUB_OFFLINE": "1"}
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=quiet, stderr=quiet)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}/v1/models", timeout=5, trust_env=False).status_code == 200:
+                    return self
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.__exit__()
+                raise SystemExit(f"{self.server.title} did not start; run it by hand to see why: {' '.join(command)}")
+            time.sleep(0.3)
+
+    def __exit__(self, *exception: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._home.cleanup()
+
+    def cpu_seconds(self) -> float:
+        """CPU of the process and of those that it started."""
+        ticks = 0
+        for pid in self._pids():
+            with contextlib.suppress(OSError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def resident_mb(self) -> float:
+        pages = 0
+        for pid in self._pids():
+            with contextlib.suppress(OSError):
+                pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def _pids(self) -> Iterator[int]:
+        waiting = [self._process.pid]
+        while waiting:
+            pid = waiting.pop()
+            yield pid
+            with contextlib.suppress(OSError):
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    waiting += map(int, (task / "children").read_text().split())
+
+
+async def answered(client: httpx.AsyncClient, server: Server, question: str, asked: Asked) -> None:
+    """Ask one question, and read the answer to its end."""
+    body = {
+        "model": server.model,
+        "messages": [{"role": "user", "content": question}],
+        "temperature": 0,
+        "max_tokens": MOST_TOKENS,
+        "stream": True,
+    }
+    begun, text = time.monotonic(), ""
+    for _ in range(TRIES):
+        async with client.stream("POST", "/v1/chat/completions", json=body) as response:
+            if response.status_code in (429, 503):
+                asked.refused += 1
+                await response.aread()
+                await asyncio.sleep(float(response.headers.get("retry-after", "1")))
+                continue
+            if response.status_code != 200:
+                break
+            events, last = EventReader(), begun
+            async for chunk in response.aiter_raw():
+                for data in events.feed(chunk):
+                    if data == DONE or not (choices := json.loads(data).get("choices")):
+                        continue
+                    if piece := choices[0]["delta"].get("content"):
+                        now = time.monotonic()
+                        (asked.gaps if text else asked.first).append(now - last)
+                        last, text = now, text + piece
+                        asked.pieces += 1
+            asked.texts[question] = text
+            return
+    asked.failed += 1
+
+
+async def load(running: Running, clients: int, questions: Sequence[str]) -> tuple[Asked, float]:
+    """Let so many clients ask, each its share of the questions. Returns what they met, and the seconds in all."""
+    asked, waiting = Asked(), list(reversed(questions))
+    limits = httpx.Limits(max_connections=clients)
+    async with httpx.AsyncClient(base_url=running.url, timeout=PATIENCE, limits=limits, trust_env=False) as client:
+
+        async def one() -> None:
+            while waiting:
+                await answered(client, running.server, waiting.pop(), asked)
+
+        begun = time.monotonic()
+        await asyncio.gather(*(one() for _ in range(clients)))
+        return asked, time.monotonic() - begun
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    if len(values) < 2:
+        return {}
+    cuts = statistics.quantiles(values, n=20)
+    return {"p50": round(1000 * statistics.median(values), 1), "p95": round(1000 * cuts[18], 1)}
+
+
+def measured(running: Running, clients: int, questions: Sequence[str], text: ChatText) -> dict[str, Any]:
+    """One round of one server."""
+    cpu = running.cpu_seconds()
+    asked, seconds = asyncio.run(load(running, clients, questions))
+    tokens = sum(len(text.encode(answer)) + 1 for answer in asked.texts.values())
+    known = [answer == running.alone[question] for question, answer in asked.texts.items() if question in running.alone]
+    return {
+        "tokens_per_second": round(tokens / seconds, 1),
+        "tokens_per_cpu_second": round(tokens / max(running.cpu_seconds() - cpu, 0.01), 1),
+        "first_ms": spread(asked.first),
+        "gap_ms": spread(asked.gaps),
+        "pieces": round(asked.pieces / max(1, len(asked.texts)), 1),
+        "refused": asked.refused,
+        "failed": asked.failed,
+        "same": round(sum(known) / len(known), 3) if known else None,
+        "memory_mb": round(running.resident_mb()),
+    }
+
+
+def servers(arguments: argparse.Namespace) -> Iterator[Server]:
+    serve = (sys.executable, "-m", "app.cli", "serve", "--model", str(BUNDLED_TARGET), "--port", "{port}")
+    name = BUNDLED_TARGET.name
+    for engine in arguments.engines.split(","):
+        yield Server(f"Outrider, {engine}", (*serve, "--engine", engine), name)
+        yield Server(f"Outrider, {engine}, no drafts", (*serve, "--engine", engine, "--no-drafter"), name)
+    threads = str(len(os.sched_getaffinity(0)))
+    for given in arguments.gguf:
+        form, _, file = given.partition("=")
+        slots = ("--parallel", str(max(arguments.clients)), "-c", str(1024 * max(arguments.clients)), "-t", threads)
+        yield Server(
+            f"llama.cpp, {form}", (arguments.llama_server, "-m", file, "--port", "{port}", "--jinja", *slots), name
+        )
+    if arguments.transformers:
+        command = (arguments.transformers, "-m", "transformers.cli.transformers", "serve", "--continuous-batching")
+        yield Server("transformers serve", (*command, "--port", "{port}"), str(BUNDLED_TARGET))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 4, 16, 64])
+    parser.add_argument("--answers", type=int, default=8, help="answers for each client in a round; at least 24 in all")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--engines", default="onnx,torch")
+    parser.add_argument("--llama-server", metavar="PROGRAM")
+    parser.add_argument("--gguf", action="append", default=[], metavar="NAME=FILE")
+    parser.add_argument("--transformers", metavar="PYTHON")
+    parser.add_argument("--json", type=Path, metavar="OUT")
+    arguments = parser.parse_args()
+    if arguments.gguf and not arguments.llama_server:
+        parser.error("--gguf needs --llama-server")
+    text = ChatText.load(BUNDLED_TARGET)
+    prompts = [
+        one.prompt for name in ("everyday", "everyday_rephrased") for one in read_questions(DATA / f"{name}.jsonl")
+    ]
+    rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    with contextlib.ExitStack() as stack:
+        all_running = [stack.enter_context(Running(server)) for server in servers(arguments)]
+        for running in all_running:
+            asked, _ = asyncio.run(load(running, 1, prompts))
+            running.alone = asked.texts
+        for turn in range(arguments.rounds):
+            for clients in arguments.clients:
+                count = max(24, arguments.answers * clients)
+                questions = random.Random(turn).sample(prompts, min(count, len(prompts)))
+                for running in all_running:
+                    row = measured(running, clients, questions, text)
+                    rows.setdefault((running.server.title, clients), []).append(row)
+                    print(f"{running.server.title}, {clients} clients: {row}", flush=True)
+    found = [{"server": title, "clients": clients, "rounds": each} for (title, clients), each in rows.items()]
+    if arguments.json:
+        document = {**machine_and_pair(), "answers": arguments.answers, "rows": found}
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""A line: answers that are written at the same time, and those that wait for one of them to end, in their order."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from starlette.requests import ClientDisconnect
+
+from remote.verifier.refusals import Overloaded
+
+LOOK_SECONDS = 1.0
+"""How often it is asked whether a client that waits is still there."""
+NEWEST = 0.2
+"""Weight of the newest answer's seconds."""
+
+
+class Line:
+    """Belongs to the event loop. At most `places` answers at the same time, and `longest` that wait."""
+
+    def __init__(self, places: int, longest: int) -> None:
+        self.places, self._longest = places, longest
+        self.running = 0
+        self._waiting = deque[anyio.Event]()
+        self._seconds = 1.0
+        """What an answer takes, of late."""
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def expected(self) -> int:
+        """Whole seconds until one who comes now would have a place; at least 1."""
+        return max(1, math.ceil((len(self._waiting) + 1) * self._seconds / self.places))
+
+    @asynccontextmanager
+    async def place(self, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
+        """A place for as long as the block runs, once those before have theirs.
+
+        Raises `Overloaded` at once if too many wait, `ClientDisconnect` if the client is `gone` before its turn.
+        """
+        await self._enter(gone)
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds += NEWEST * (time.monotonic() - begun - self._seconds)
+            self._leave()
+
+    async def _enter(self, gone: Callable[[], Awaitable[bool]]) -> None:
+        if self.running < self.places:  # Then nobody waits.
+            self.running += 1
+            return
+        if len(self._waiting) >= self._longest:
+            raise Overloaded(
+                f"{self.running} answers are being written and {len(self._waiting)} requests wait. "
+                f"Try again in {self.expected} s.",
+                self.expected,
+            )
+        turn = anyio.Event()
+        self._waiting.append(turn)
+        try:
+            while not turn.is_set():
+                with anyio.move_on_after(LOOK_SECONDS):
+                    await turn.wait()
+                if not turn.is_set() and await gone():
+                    raise ClientDisconnect
+        except BaseException:
+            if turn.is_set():
+                self._leave()
+            else:
+                self._waiting.remove(turn)
+            raise
+
+    def _leave(self) -> None:
+        """Give the place to the next one, if there is one."""
+        if self._waiting:
+            self._waiting.popleft().set()
+        else:
+            self.running -= 1
