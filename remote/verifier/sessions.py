@@ -131,7 +131,7 @@ class Sessions:
                     if not self._stands(session, message.session, epoch):
                         return
                 tree = drafts.draft(greedy)
-            remembered = drafts.remembered if drafts is not None and drafting else None
+            remembered = None if drafts is None else drafts.remembered
             room = end - len(context.tokens)
             judged, said = yield from self._verify(session, tree, message, room, remembered, rejected=0)
             if drafts is not None:

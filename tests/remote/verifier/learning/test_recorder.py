@@ -81,7 +81,10 @@ class Server:
 
 
 @pytest.fixture
-def server(engine: Engine, drafter: Drafter, tiny_pair: Path, tmp_path: Path) -> Server:
+def server(
+    engine: Engine, drafter: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Server:
+    monkeypatch.setattr(OwnDrafter, "pays", True)  # Else a target of this size would be asked without drafts.
     return Server(engine, drafter, tiny_pair / "drafter", tmp_path)
 
 

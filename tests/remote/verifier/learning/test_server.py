@@ -37,7 +37,8 @@ def tokens(tmp_path: Path) -> Path:
 
 def server(pair: Path, tmp_path: Path, tokens: Path | None, *options: str) -> VerifierProcess:
     said, home = tmp_path / "said", tmp_path / "home"
-    return VerifierProcess(pair, token_file=tokens, options=options or ("--learn", "own"), home=home, said=said)
+    options = ("--engine", "torch", *(options or ("--learn", "own")))  # Its forwards are slow enough for drafts to pay.
+    return VerifierProcess(pair, token_file=tokens, options=options, home=home, said=said)
 
 
 async def ask(url: str, token: str | None, drafter: Drafter, count: int, most: int = 24) -> float:
