@@ -28,6 +28,7 @@ from benchmarks.learning_tables import (
 from benchmarks.markdown import page, picture, table, with_interval
 from benchmarks.network_table import network_table, withdrawn_table
 from benchmarks.pair import FORMER, is_former
+from benchmarks.service_tables import service_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDER = DOCS / "benchmarks"
@@ -37,6 +38,7 @@ Row = Mapping[str, Any]
 Documents = Mapping[str, Mapping[str, Any]]
 """Documents by file name, without `.json`."""
 
+GGUF = "--llama-server llama-server --gguf f32=shell-guide.f32.gguf --gguf q8_0=shell-guide.q8_0.gguf"
 TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
 SHIPPED = "remote/verifier/pretrained/shell-guide"
@@ -65,6 +67,7 @@ COMMANDS = {
         "born": f"born --target bundled={SHIPPED} --target deep=runs/deep/average {TRAINED_PAIRS}",
         "first_use": "first_use --model runs/deep/average",
         "retrieval": "retrieval",
+        "service": f"service {GGUF}",
         "network": "network",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
         "exactness": "exactness --limit 100",
@@ -322,6 +325,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "handover": handover_table,
     "chaos": chaos_table,
     "startup": startup_table,
+    "service": service_table,
     "shell": shell_table,
     "screen": screen_table,
     "search": search_table,

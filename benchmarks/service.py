@@ -38,9 +38,10 @@ from typing import Any
 
 import httpx
 
-from app.config import BUNDLED_TARGET
-from benchmarks.everyday import DATA, read_questions
+from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
+from benchmarks.everyday import read_questions
 from benchmarks.pair import machine_and_pair
+from benchmarks.retrieval import DATA
 from drafter.text import ChatText
 from remote.openai.schema import DONE
 from remote.openai.sse import EventReader
@@ -49,6 +50,10 @@ ROOT = Path(__file__).parents[1]
 MOST_TOKENS = 64
 START_SECONDS = 180.0
 PATIENCE = 300.0
+LEAST = 24
+"""Answers of a round, at least."""
+KNOWN = 60
+"""Questions whose answers to one client alone are known before the rounds."""
 TRIES = 20
 
 
@@ -225,20 +230,24 @@ def servers(arguments: argparse.Namespace) -> Iterator[Server]:
         yield Server("transformers serve", (*command, "--port", "{port}"), str(BUNDLED_TARGET))
 
 
+def parser() -> argparse.ArgumentParser:
+    known = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 4, 16, 64])
+    known.add_argument("--answers", type=int, default=8, help="of each client in a round; at least 24 in all")
+    known.add_argument("--rounds", type=int, default=3)
+    known.add_argument("--engines", default="onnx,torch")
+    known.add_argument("--llama-server", metavar="PROGRAM")
+    known.add_argument("--gguf", action="append", default=[], metavar="NAME=FILE")
+    known.add_argument("--transformers", metavar="PYTHON")
+    known.add_argument("--json", type=Path, metavar="OUT")
+    return known
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 4, 16, 64])
-    parser.add_argument("--answers", type=int, default=8, help="answers for each client in a round; at least 24 in all")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--engines", default="onnx,torch")
-    parser.add_argument("--llama-server", metavar="PROGRAM")
-    parser.add_argument("--gguf", action="append", default=[], metavar="NAME=FILE")
-    parser.add_argument("--transformers", metavar="PYTHON")
-    parser.add_argument("--json", type=Path, metavar="OUT")
-    arguments = parser.parse_args()
+    arguments = parser().parse_args()
     if arguments.gguf and not arguments.llama_server:
-        parser.error("--gguf needs --llama-server")
-    text = ChatText.load(BUNDLED_TARGET)
+        parser().error("--gguf needs --llama-server")
+    text = ChatText.load(BUNDLED_DRAFTER)
     prompts = [
         one.prompt for name in ("everyday", "everyday_rephrased") for one in read_questions(DATA / f"{name}.jsonl")
     ]
@@ -246,11 +255,11 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         all_running = [stack.enter_context(Running(server)) for server in servers(arguments)]
         for running in all_running:
-            asked, _ = asyncio.run(load(running, 1, prompts))
+            asked, _ = asyncio.run(load(running, 1, prompts[:KNOWN]))
             running.alone = asked.texts
         for turn in range(arguments.rounds):
             for clients in arguments.clients:
-                count = max(24, arguments.answers * clients)
+                count = max(LEAST, arguments.answers * clients)
                 questions = random.Random(turn).sample(prompts, min(count, len(prompts)))
                 for running in all_running:
                     row = measured(running, clients, questions, text)

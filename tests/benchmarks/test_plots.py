@@ -209,6 +209,28 @@ DOCUMENTS = {
         "start": {"nobody learns": SPREAD},
         "change": {"another graph": {"p50": 9.5, "p95": 10.0, "most": 12.5}},
     },
+    "service": {
+        "machine": MACHINE,
+        "rows": [
+            {
+                "server": "Outrider, onnx",
+                "clients": 16,
+                "rounds": [
+                    {
+                        "tokens_per_second": 250.0,
+                        "tokens_per_cpu_second": 125.0,
+                        "first_ms": {"p50": 12.0, "p95": 40.0},
+                        "gap_ms": {"p50": 4.0, "p95": 8.0},
+                        "pieces": 12.5,
+                        "refused": 1,
+                        "failed": 0,
+                        "same": 0.75,
+                        "memory_mb": 150,
+                    }
+                ],
+            }
+        ],
+    },
     "server_learning": {
         "machine": MACHINE,
         "requests": 96,
@@ -497,6 +519,10 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
         (
             "server_learning",
             ["| nobody learns | 4.5 ms | 9.2 ms | 12 ms | 9 |", "of 90 rounds around the change took 31 ms"],
+        ),
+        (
+            "service",
+            ["| Outrider, onnx | 250 |", "| 12 and 40 |", "| 12.5, 150 MB, 1 and 0, 75.0% |"],
         ),
         ("born", ["| deep, 24 layers | born | 6.2 MB | 4, nbits4 | 50 s | 3.25 | 75.0% | 50.0% |", "| trained |"]),
         ("first_use", ["| `outrider drafter fetch mine` | 2.5 s | 6.25 MB |"]),

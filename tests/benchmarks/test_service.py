@@ -1,0 +1,36 @@
+"""The benchmark of many clients: real servers are asked in turn, and each round has its figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import service
+
+
+def test_every_server_has_a_row_for_each_number_of_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "LEAST", 2)
+    monkeypatch.setattr(service, "KNOWN", 4)
+    out = tmp_path / "service.json"
+    options = ["--clients", "1,3", "--answers", "1", "--rounds", "1", "--engines", "onnx", "--json", str(out)]
+    monkeypatch.setattr(sys, "argv", ["service", *options])
+    service.main()
+    rows = json.loads(out.read_text())["rows"]
+    assert {row["server"] for row in rows} == {"Outrider, onnx", "Outrider, onnx, no drafts"}
+    assert sorted(row["clients"] for row in rows) == [1, 1, 3, 3]
+    for row in rows:
+        [found] = row["rounds"]
+        assert found["tokens_per_second"] > 1 and 0 < found["first_ms"]["p50"] <= found["first_ms"]["p95"]
+        assert (found["refused"], found["failed"]) == (0, 0) and found["memory_mb"] > 50
+
+
+def test_llama_cpp_is_given_what_it_needs_for_as_many_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = service.parser().parse_args(
+        ["--engines", "onnx", "--clients", "1,16", "--llama-server", "llama-server", "--gguf", "q8_0=a.gguf"]
+    )
+    *_, last = service.servers(arguments)
+    assert last.title == "llama.cpp, q8_0" and last.command[:3] == ("llama-server", "-m", "a.gguf")
+    assert last.command[last.command.index("--parallel") + 1] == "16"
