@@ -213,7 +213,7 @@ def measured(running: Running, clients: int, questions: Sequence[str], text: Cha
 
 
 def servers(arguments: argparse.Namespace) -> Iterator[Server]:
-    serve = (sys.executable, "-m", "app.cli", "serve", "--model", str(BUNDLED_TARGET), "--port", "{port}")
+    serve = (sys.executable, "-m", "app.cli", "serve", "--port", "{port}")  # The bundled target, with its drafter.
     name = BUNDLED_TARGET.name
     for engine in arguments.engines.split(","):
         yield Server(f"Outrider, {engine}", (*serve, "--engine", engine), name)

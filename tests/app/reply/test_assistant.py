@@ -208,7 +208,7 @@ async def test_auto_mode_takes_the_faster_mode_and_says_why(
 
         def measured(edge: float, hosted: float) -> None:
             """Both modes get so many rounds that those of one answer change nothing, however busy the machine is."""
-            for _ in range(60):
+            for _ in range(200):
                 meter.edge(4, edge, edge)
                 meter.hosted(4, hosted)
 

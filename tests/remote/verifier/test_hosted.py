@@ -56,6 +56,12 @@ def prompt(drafter) -> list[int]:
     return drafter.text.render([("user", "unpack a tar archive")])
 
 
+@pytest.fixture(autouse=True)
+def always_drafting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the time of the tiny target's forwards would decide."""
+    monkeypatch.setattr(OwnDrafter, "pays", True)
+
+
 def table(engine: Engine, drafter: Drafter | None, stops: frozenset[int] = frozenset(), **changed) -> Sessions:
     own = None if drafter is None else OwnDrafter(drafter, engine)
     limits = {"max_sessions": 4, "max_bytes": 1 << 30, **changed}

@@ -105,14 +105,14 @@ def test_what_a_folder_lacks_is_told(target: Path) -> None:
         read_text_side(target)
 
 
-def test_a_graph_is_taken_where_there_is_one(target: Path, tiny_pair: Path) -> None:
+def test_a_graph_is_taken_where_there_is_one(target: Path, tmp_path: Path) -> None:
     assert graph_of(str(target), "auto", None) == target / GRAPHS[1]
     assert graph_of(str(target), "torch", None) is None
     assert graph_of(str(target), "auto", "int8") is None
-    assert graph_of(str(tiny_pair / "target"), "auto", None) is None
+    assert graph_of(str(tmp_path), "auto", None) is None
     assert graph_of("owner/model", "auto", None) is None
     with pytest.raises(UnknownModel, match="--engine torch"):
-        graph_of(str(tiny_pair / "target"), "onnx", None)
+        graph_of(str(tmp_path), "onnx", None)
     with pytest.raises(UnknownModel, match="--quantize"):
         graph_of(str(target), "onnx", "int8")
 
