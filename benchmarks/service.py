@@ -146,29 +146,42 @@ async def answered(client: httpx.AsyncClient, server: Server, question: str, ask
         "max_tokens": MOST_TOKENS,
         "stream": True,
     }
-    begun, text = time.monotonic(), ""
+    begun = time.monotonic()
     for _ in range(TRIES):
-        async with client.stream("POST", "/v1/chat/completions", json=body) as response:
-            if response.status_code in (429, 503):
-                asked.refused += 1
-                await response.aread()
-                await asyncio.sleep(float(response.headers.get("retry-after", "1")))
-                continue
-            if response.status_code != 200:
-                break
-            events, last = EventReader(), begun
-            async for chunk in response.aiter_raw():
-                for data in events.feed(chunk):
-                    if data == DONE or not (choices := json.loads(data).get("choices")):
-                        continue
-                    if piece := choices[0]["delta"].get("content"):
-                        now = time.monotonic()
-                        (asked.gaps if text else asked.first).append(now - last)
-                        last, text = now, text + piece
-                        asked.pieces += 1
-            asked.texts[question] = text
+        try:
+            wait = await _read(client, body, begun, question, asked)
+        except httpx.RemoteProtocolError:  # The server closed the connection between two requests.
+            wait = 0.0
+        if wait is None:
             return
+        asked.refused += 1
+        await asyncio.sleep(wait)
     asked.failed += 1
+
+
+async def _read(
+    client: httpx.AsyncClient, body: dict[str, Any], begun: float, question: str, asked: Asked
+) -> float | None:
+    """Read one answer. Returns the seconds after which to try again, if the server refused it."""
+    text, last, events = "", begun, EventReader()
+    async with client.stream("POST", "/v1/chat/completions", json=body) as response:
+        if response.status_code in (429, 503):
+            await response.aread()
+            return float(response.headers.get("retry-after", "1"))
+        if response.status_code != 200:
+            asked.failed += 1
+            return None
+        async for chunk in response.aiter_raw():
+            for data in events.feed(chunk):
+                if data == DONE or not (choices := json.loads(data).get("choices")):
+                    continue
+                if piece := choices[0]["delta"].get("content"):
+                    now = time.monotonic()
+                    (asked.gaps if text else asked.first).append(now - last)
+                    last, text = now, text + piece
+                    asked.pieces += 1
+    asked.texts[question] = text
+    return None
 
 
 async def load(running: Running, clients: int, questions: Sequence[str]) -> tuple[Asked, float]:
