@@ -280,7 +280,7 @@ def main() -> None:
                     print(f"{running.server.title}, {clients} clients: {row}", flush=True)
     found = [{"server": title, "clients": clients, "rounds": each} for (title, clients), each in rows.items()]
     if arguments.json:
-        document = {**machine_and_pair(), "answers": arguments.answers, "rows": found}
+        document = {"machine": machine_and_pair(), "answers": arguments.answers, "rows": found}
         arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
