@@ -1,19 +1,19 @@
 """Many clients at once, through OpenAI's API: Outrider's engines, with and without drafts, beside other servers.
 
-    python -m benchmarks.service [--clients 1,4,16,64] [--answers 8] [--rounds 3] [--engines onnx,torch]
-                                 [--llama-server PROGRAM --gguf NAME=FILE ...] [--transformers PYTHON] [--json OUT]
+    python -m benchmarks.service [--clients 1,4,16,64] [--answers 6] [--rounds 3] [--engines onnx,torch]
+                                 [--llama-server PROGRAM --gguf NAME=FILE ...] [--json OUT]
 
-All servers run the bundled target with the same number of threads, and are loaded at the same time. They are asked in
-turn, so that what else the machine does meets all of them. In a round, each client asks one everyday question after
-another, at temperature 0, and reads its answer to the end as it comes. In a round no question is asked twice. A request
-that is refused is tried again when the server says. `--gguf q8_0=FILE` adds llama.cpp with a file of that form,
-made with its `convert_hf_to_gguf.py`. `--transformers`: a Python with `transformers[serving]`.
+All servers run the bundled target, each with the threads that it takes by itself (llama.cpp: one for each core), and
+are loaded at the same time. They are asked in turn, so that what else the machine does meets all of them. In a round,
+each client asks one everyday question after another, at temperature 0, and reads its answer to the end as it comes. In
+a round no question is asked twice. A request that is refused is tried again when the server says. `--gguf q8_0=FILE`
+adds llama.cpp with a file of that form, made with its `convert_hf_to_gguf.py`.
 
 - `tokens_per_second`: of all clients together; tokens are counted by the target's tokenizer
 - `tokens_per_cpu_second`: CPU of the server's processes
 - `first_ms`, `gap_ms`: to the first text of an answer, and from one piece of text to the next, p50 and p95
 - `pieces`: pieces of an answer; `refused`: requests that had to be tried again; `failed`: answers that never came
-- `same`: share of the answers that are those of this server's first client alone
+- `same`: share of the answers that are those that this server gave to one client alone, of the questions asked then
 - `memory_mb`: resident, when the round ends
 """
 
@@ -59,11 +59,10 @@ TRIES = 20
 
 @dataclass(frozen=True)
 class Server:
-    """A program that serves the bundled target. `model`: as it wants it named in a request."""
+    """A program that serves the bundled target."""
 
     title: str
     command: tuple[str, ...]
-    model: str
 
 
 @dataclass
@@ -137,10 +136,10 @@ class Running:
                     waiting += map(int, (task / "children").read_text().split())
 
 
-async def answered(client: httpx.AsyncClient, server: Server, question: str, asked: Asked) -> None:
+async def answered(client: httpx.AsyncClient, question: str, asked: Asked) -> None:
     """Ask one question, and read the answer to its end."""
     body = {
-        "model": server.model,
+        "model": BUNDLED_TARGET.name,
         "messages": [{"role": "user", "content": question}],
         "temperature": 0,
         "max_tokens": MOST_TOKENS,
@@ -192,7 +191,7 @@ async def load(running: Running, clients: int, questions: Sequence[str]) -> tupl
 
         async def one() -> None:
             while waiting:
-                await answered(client, running.server, waiting.pop(), asked)
+                await answered(client, waiting.pop(), asked)
 
         begun = time.monotonic()
         await asyncio.gather(*(one() for _ in range(clients)))
@@ -227,31 +226,24 @@ def measured(running: Running, clients: int, questions: Sequence[str], text: Cha
 
 def servers(arguments: argparse.Namespace) -> Iterator[Server]:
     serve = (sys.executable, "-m", "app.cli", "serve", "--port", "{port}")  # The bundled target, with its drafter.
-    name = BUNDLED_TARGET.name
     for engine in arguments.engines.split(","):
-        yield Server(f"Outrider, {engine}", (*serve, "--engine", engine), name)
-        yield Server(f"Outrider, {engine}, no drafts", (*serve, "--engine", engine, "--no-drafter"), name)
+        yield Server(f"Outrider, {engine}", (*serve, "--engine", engine))
+        yield Server(f"Outrider, {engine}, no drafts", (*serve, "--engine", engine, "--no-drafter"))
     threads = str(len(os.sched_getaffinity(0)))
     for given in arguments.gguf:
         form, _, file = given.partition("=")
         slots = ("--parallel", str(max(arguments.clients)), "-c", str(1024 * max(arguments.clients)), "-t", threads)
-        yield Server(
-            f"llama.cpp, {form}", (arguments.llama_server, "-m", file, "--port", "{port}", "--jinja", *slots), name
-        )
-    if arguments.transformers:
-        command = (arguments.transformers, "-m", "transformers.cli.transformers", "serve", "--continuous-batching")
-        yield Server("transformers serve", (*command, "--port", "{port}"), str(BUNDLED_TARGET))
+        yield Server(f"llama.cpp, {form}", (arguments.llama_server, "-m", file, "--port", "{port}", "--jinja", *slots))
 
 
 def parser() -> argparse.ArgumentParser:
     known = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 4, 16, 64])
-    known.add_argument("--answers", type=int, default=8, help="of each client in a round; at least 24 in all")
+    known.add_argument("--answers", type=int, default=6, help="of each client in a round; at least 24 in all")
     known.add_argument("--rounds", type=int, default=3)
     known.add_argument("--engines", default="onnx,torch")
     known.add_argument("--llama-server", metavar="PROGRAM")
     known.add_argument("--gguf", action="append", default=[], metavar="NAME=FILE")
-    known.add_argument("--transformers", metavar="PYTHON")
     known.add_argument("--json", type=Path, metavar="OUT")
     return known
 

@@ -74,10 +74,10 @@ class OwnDrafter:
         cost = self.cost
         return cost is None or self._first_right * cost.round > cost.level + cost.node
 
-    def ran(self, judged: Judged, own: int) -> None:
-        """Take the time of a round's forward, in which the session had `own` rows."""
+    def ran(self, judged: Judged, pending: int) -> None:
+        """Take the time of a round's forward, which ran `pending` committed tokens of the session."""
         self._company += NEWEST * (judged.sessions - self._company)
-        if own <= LONGEST_READ:
+        if pending <= LONGEST_READ:
             self.costs.judged(judged.rows - 1, judged.seconds)
 
     def guessed(self, right: bool) -> None:
@@ -151,7 +151,7 @@ class OwnDrafts:
     def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
         """Learn from a round, and from its verdict on the last draft if it had one. The forward ran `pending` committed
         tokens beside the tree."""
-        self._own.ran(judged, pending + len(tree))
+        self._own.ran(judged, pending)
         if len(tree):
             self._own.calibrations[greedy].learn(tree, judged.accepted, judged.bonus)
             self._own.guessed(bool(judged.accepted))

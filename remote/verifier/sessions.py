@@ -120,25 +120,25 @@ class Sessions:
         context, greedy, memory_from = session.context, message.sampling.temperature == 0, message.memory_from
         # Memory of a long prompt, one frame after each round, so that no word waits for all of it.
         owed: list[Memory] = []
-        drafting = False  # The first token waits for no draft.
+        using: OwnDrafts | None = None
+        """What drafts in this round. Nothing does where a draft would not pay, and the first token waits for none."""
         while True:
             begun, tree = time.monotonic(), DraftTree.empty()
             pending = len(context.tokens) - context.computed
-            if drafts is not None and drafting:
-                drafts.follow(context.tokens)
-                while drafts.read():
+            if using is not None:
+                while using.read():
                     yield None
                     if not self._stands(session, message.session, epoch):
                         return
-                tree = drafts.draft(greedy)
+                tree = using.draft(greedy)
             remembered = None if drafts is None else drafts.remembered
             room = end - len(context.tokens)
             judged, said = yield from self._verify(session, tree, message, room, remembered, rejected=0)
             if drafts is not None:
                 drafts.judged(tree, judged, greedy, pending)
-                drafting = drafts.pays
-                if drafting:
-                    drafts.follow(context.tokens)  # Memory is kept for tokens that are there.
+                using = drafts if drafts.pays else None
+            if using is not None:
+                using.follow(context.tokens)
             length, finished = len(context.tokens), self._finished(context)
             yield Progress(
                 tokens=pack_tokens(judged.new),
@@ -148,12 +148,12 @@ class Sessions:
                 finished=finished,
                 server_seconds=time.monotonic() - begun,
             )
-            for start, stop, sent in self._stream_spans(context, memory_from, drafts if drafting else None):
+            for start, stop, sent in self._stream_spans(context, memory_from, using):
                 if not self._stands(session, message.session, epoch):
                     return
                 frame = self._frame(session, start, stop)
-                if drafts is not None and drafting:
-                    drafts.remember(start, frame.count, frame.data)
+                if using is not None:
+                    using.remember(start, frame.count, frame.data)
                 self.counters.memory_tokens += frame.count if sent else 0
                 newest = sent and stop == context.computed
                 yield frame if newest else None
