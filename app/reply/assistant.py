@@ -315,20 +315,24 @@ class Assistant:
         return self.status()
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
-        """Each later change of the mode while no reply runs. A reply reports its own changes, except one by `use`."""
+        """The mode now, and each later change of it while no reply runs.
+
+        A reply reports its own changes, except one by `use`. The mode now comes first because it may have changed
+        since its reader asked for it, and nobody would tell of that change again.
+        """
         self.start()
-        connection, unsaid = self._connection, False
+        connection, unsaid = self._connection, True
         while True:
+            if unsaid and not self.replying:
+                unsaid = False
+                yield self.status()
             changed = False
             if connection is self._connection:  # Else `use` was called while nobody listened.
                 waits = [self.outbox.stirred(), *([] if connection is None else [connection.changed()])]
                 _, *ended = await first_of(*waits)
-                changed = any(ended)
-            unsaid = unsaid or connection is not self._connection
+                changed = any(ended) and not self.replying
+            unsaid = unsaid or changed or connection is not self._connection
             connection = self._connection
-            if not self.replying and (changed or unsaid):
-                unsaid = False
-                yield self.status()
 
     # ---- one reply ---------------------------------------------------------------------------------------------------
 

@@ -129,13 +129,12 @@ class DeferredCore:
         return ModeChanged("warming", "the small model is being loaded")
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
-        """Each later change of the mode that no reply reports; the first is that the assistant is there."""
+        """The mode as soon as the assistant is there, and each later change of it that no reply reports."""
         try:
             assistant = await self.assistant()
         except NotStarted:
             yield self.status()
             return
-        yield assistant.status()
         async for change in assistant.changes():
             note(change)
             yield change

@@ -97,4 +97,4 @@ class Core(Protocol):
         """The mode now, and why. Never waits: the window opens before the verifier is up."""
 
     def changes(self) -> AsyncIterator[ModeChanged]:
-        """Each later change of the mode that is not an event of a reply."""
+        """The mode as soon as somebody can answer, and each later change of it that is not an event of a reply."""

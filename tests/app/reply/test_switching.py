@@ -91,6 +91,15 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(
         await asyncio.gather(watching, return_exceptions=True)
 
 
+async def test_a_line_that_was_there_before_anybody_listened_is_told(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, verifier.url) as opened:
+        await until_mode(opened, "edge")
+        async with aclosing(opened.changes()) as changes, asyncio.timeout(PATIENCE_SECONDS):
+            assert (await anext(changes)).mode == "edge"
+
+
 async def test_what_waits_is_sent_to_the_new_one(drafter: Drafter, database: Path) -> None:
     server = talker()
     async with server.listening() as port, assistant(drafter, database, None) as opened:
