@@ -62,8 +62,8 @@ from benchmarks.pair import machine_and_pair
 from benchmarks.served import REFERENCE, NotServed, Served
 from benchmarks.standings import GOALS, forward, standings
 from drafter.config import DrafterError
+from drafter.cores import draft_threads
 from drafter.runtime import Drafter
-from drafter.step import draft_threads
 from remote import VerifierClient
 from remote.verifier.measure import evenly
 from remote.verifier.target import load_target

@@ -1,13 +1,13 @@
 """Many clients at once, through OpenAI's API: Outrider's engines, with and without drafts, beside other servers.
 
     python -m benchmarks.service [--clients 1,4,16,64] [--answers 6] [--rounds 3] [--engines onnx,torch]
-                                 [--llama-server PROGRAM --gguf NAME=FILE ...] [--json OUT]
+                                 [--gguf f32,q8_0] [--llama-server PROGRAM] [--json OUT]
 
 All servers run the bundled target, each with the threads that it takes by itself (llama.cpp: one for each core), and
 are loaded at the same time. They are asked in turn, so that what else the machine does meets all of them. In a round,
 each client asks one everyday question after another, at temperature 0, and reads its answer to the end as it comes. In
-a round no question is asked twice. A request that is refused is tried again when the server says. `--gguf q8_0=FILE`
-adds llama.cpp with a file of that form, made with its `convert_hf_to_gguf.py`.
+a round no question is asked twice. A request that is refused is tried again when the server says. `--gguf` writes GGUF
+files of these forms, for the engine `llama` and for llama.cpp's own server, the program of `--llama-server`.
 
 - `tokens_per_second`: of all clients together; tokens are counted by the target's tokenizer
 - `tokens_per_cpu_second`: CPU of the server's processes
@@ -25,6 +25,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import socket
 import statistics
 import subprocess
@@ -55,6 +56,8 @@ LEAST = 24
 KNOWN = 60
 """Questions whose answers to one client alone are known before the rounds."""
 TRIES = 20
+TEXT_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
+"""What a device must know of a target beside its weights."""
 
 
 @dataclass(frozen=True)
@@ -224,16 +227,28 @@ def measured(running: Running, clients: int, questions: Sequence[str], text: Cha
     }
 
 
-def servers(arguments: argparse.Namespace) -> Iterator[Server]:
-    serve = (sys.executable, "-m", "app.cli", "serve", "--port", "{port}")  # The bundled target, with its drafter.
-    for engine in arguments.engines.split(","):
-        yield Server(f"Outrider, {engine}", (*serve, "--engine", engine))
-        yield Server(f"Outrider, {engine}, no drafts", (*serve, "--engine", engine, "--no-drafter"))
+def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
+    """All servers. GGUF files are written into `folder`, with the bundled tokenizer beside them."""
+    files = {form: folder / form / f"shell-guide-{form}.gguf" for form in arguments.gguf}
+    for form, file in files.items():
+        from benchmarks.gguf_file import write_gguf  # Needs the `gguf` package.
+
+        file.parent.mkdir()
+        write_gguf(BUNDLED_TARGET, file, form)
+        for name in TEXT_FILES:
+            shutil.copy(BUNDLED_TARGET / name, file.parent)
+    serve = (sys.executable, "-m", "app.cli", "serve", "--port", "{port}")
+    for engine in arguments.engines:
+        for form, file in files.items() if engine == "llama" else [(None, BUNDLED_TARGET)]:
+            title = f"Outrider, {engine if form is None else f'llama.cpp {form}'}"
+            of = (*serve, "--engine", engine, "--model", str(file))
+            yield Server(title, (*of, "--drafter", str(BUNDLED_DRAFTER)))
+            yield Server(f"{title}, no drafts", (*of, "--no-drafter"))
     threads = str(len(os.sched_getaffinity(0)))
-    for given in arguments.gguf:
-        form, _, file = given.partition("=")
+    for form, file in files.items() if arguments.llama_server else ():
         slots = ("--parallel", str(max(arguments.clients)), "-c", str(1024 * max(arguments.clients)), "-t", threads)
-        yield Server(f"llama.cpp, {form}", (arguments.llama_server, "-m", file, "--port", "{port}", "--jinja", *slots))
+        command = (arguments.llama_server, "-m", str(file), "--port", "{port}", "--jinja", *slots)
+        yield Server(f"llama.cpp, {form}", command)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -241,24 +256,25 @@ def parser() -> argparse.ArgumentParser:
     known.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 4, 16, 64])
     known.add_argument("--answers", type=int, default=6, help="of each client in a round; at least 24 in all")
     known.add_argument("--rounds", type=int, default=3)
-    known.add_argument("--engines", default="onnx,torch")
+    known.add_argument("--engines", type=lambda text: text.split(","), default=["onnx", "torch"])
     known.add_argument("--llama-server", metavar="PROGRAM")
-    known.add_argument("--gguf", action="append", default=[], metavar="NAME=FILE")
+    known.add_argument("--gguf", type=lambda text: text.split(","), default=[], metavar="FORM,...")
     known.add_argument("--json", type=Path, metavar="OUT")
     return known
 
 
 def main() -> None:
     arguments = parser().parse_args()
-    if arguments.gguf and not arguments.llama_server:
-        parser().error("--gguf needs --llama-server")
+    if not arguments.gguf and (arguments.llama_server or "llama" in arguments.engines):
+        parser().error("llama.cpp needs --gguf, for instance --gguf q8_0")
     text = ChatText.load(BUNDLED_DRAFTER)
     prompts = [
         one.prompt for name in ("everyday", "everyday_rephrased") for one in read_questions(DATA / f"{name}.jsonl")
     ]
     rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
     with contextlib.ExitStack() as stack:
-        all_running = [stack.enter_context(Running(server)) for server in servers(arguments)]
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        all_running = [stack.enter_context(Running(server)) for server in servers(arguments, folder)]
         for running in all_running:
             asked, _ = asyncio.run(load(running, 1, prompts[:KNOWN]))
             running.alone = asked.texts

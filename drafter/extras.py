@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-Extra = Literal["server", "train"]
+Extra = Literal["server", "train", "gguf", "server,gguf"]
 
 
 def how_to_install(extra: Extra) -> str:
-    """The command that installs an extra of `pyproject.toml`, as part of a sentence."""
+    """The command that installs extras of `pyproject.toml`, as part of a sentence."""
     return f"run pip install '.[{extra}]' in Outrider's source folder"

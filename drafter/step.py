@@ -7,8 +7,6 @@ cache rows; old rows are never copied out. `DraftStep` is what every runtime off
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.config import GRAPH, DrafterConfig, DrafterCorrupt
+from drafter.cores import draft_threads
 
 Floats = NDArray[np.float32]
 
@@ -30,8 +29,6 @@ takes numpy arrays."""
 
 NEVER = np.float32(-1e9)
 """Additive mask of a row that a token must not see."""
-
-MOST_THREADS = 4
 
 
 class Step(NamedTuple):
@@ -262,19 +259,3 @@ class Slab:
             more = np.zeros((heads, max(rows, 2 * capacity) - capacity, size), np.float32)
             self.keys = np.concatenate((self.keys, more), axis=1)
             self.values = np.concatenate((self.values, more), axis=1)
-
-
-def draft_threads() -> int:
-    """Threads for a draft step on the CPU. One core stays free for everything else."""
-    return min(MOST_THREADS, max(1, _physical_cores() - 1))
-
-
-def _physical_cores() -> int:
-    """Cores that this process may use. Each counts once, however many threads it has."""
-    if hasattr(os, "sched_getaffinity"):
-        allowed = os.sched_getaffinity(0)
-        siblings = [Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in allowed]
-        if all(path.is_file() for path in siblings):
-            return len({path.read_text() for path in siblings})
-    logical = os.cpu_count() or 1
-    return logical if platform.machine().lower() in ("arm64", "aarch64") else (logical + 1) // 2

@@ -255,7 +255,9 @@ def serve(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", metavar="NAME|DIR", help="Folder, or name on the Hugging Face hub. Default: the bundled model."
+            "--model",
+            metavar="NAME|DIR|FILE",
+            help="Folder, GGUF file, or name on the Hugging Face hub. Default: the bundled model.",
         ),
     ] = None,
     drafter: Annotated[
@@ -274,9 +276,17 @@ def serve(
         Literal["int8", "int4"] | None, typer.Option("--quantize", help="Weights in 8 or 4 bits: less memory.")
     ] = None,
     engine: Annotated[
-        Literal["auto", "onnx", "torch"],
-        typer.Option("--engine", help="What runs the model. auto: ONNX Runtime if its folder has a graph, or PyTorch."),
+        Literal["auto", "onnx", "llama", "torch"],
+        typer.Option(
+            "--engine",
+            help="What runs the model. auto: llama.cpp for a GGUF file, ONNX Runtime if its folder has a graph, "
+            "or PyTorch.",
+        ),
     ] = "auto",
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", metavar="N", min=1, help="Processor cores for the model. Default: all."),
+    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -352,6 +362,7 @@ def serve(
             host=host,
             port=port,
             engine=engine,
+            threads=threads,
             quantize=quantize,
             tokens=None if token_file is None else read_tokens(token_file),
             tls_cert=tls_cert,

@@ -19,6 +19,7 @@ from pathlib import Path
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.own_process import own_command, own_environment
 from app.remotes.source import SourceFailed
+from drafter.cores import draft_threads
 from drafter.extras import how_to_install
 from remote import Kind, TransportOptions, VerifierClient
 from remote.verifier.engines.graphs import graph_in
@@ -116,7 +117,7 @@ class Loopback:
             return await self._start_with(file)
 
     async def _start_with(self, token_file: Path) -> str:
-        command = own_command("serve", "--port", "0", "--watch-stdin")
+        command = own_command("serve", "--port", "0", "--watch-stdin", "--threads", str(draft_threads()))
         command += ["--model", self._target, "--token-file", str(token_file)]
         # A model that the person chose has no drafter yet: the verifier makes one, and finds it again the next time.
         command += [] if self._makes else ["--drafter", self._drafter]

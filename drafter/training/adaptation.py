@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError
+from drafter.cores import draft_threads
 from drafter.learning.comparison import Hits
 from drafter.learning.distributions import MOST, NOTHING, Distributions, Ids
 from drafter.learning.samples import Chunk, Round
 from drafter.memory import dequantise
 from drafter.model import DraftModel
-from drafter.step import draft_threads
 from drafter.training.batches import additive
 from drafter.training.graph_weights import read_weights, weights_of_bits, write_weights
 from drafter.training.rounding import BITS, round_weights

@@ -76,12 +76,12 @@ class Newborn:
 
 
 def kept_drafter(model: str, budget: int, kept: Path) -> Path | None:
-    """The folder of the drafter of this size that was made for `model`, a folder or a name on the hub, as it is now.
+    """The folder of the drafter of this size that was made for `model`, as it is now: a folder, a file, or a name.
 
     It need not exist. None: the model is not on this machine yet.
     """
     found = Path(model)
-    if not found.is_dir():
+    if not found.exists():
         try:
             config = cached_file(model, CONFIG, local_files_only=True, _raise_exceptions_for_missing_entries=False)
         except OSError:  # No name of a model, or one that was never fetched.
@@ -90,10 +90,10 @@ def kept_drafter(model: str, budget: int, kept: Path) -> Path | None:
             return None
         found = Path(config).parent
     running = hashlib.sha256(msgspec.json.encode((MADE_AS, budget)))
-    for file in sorted(found.iterdir()):
+    for file in sorted(found.iterdir()) if found.is_dir() else [found]:
         about = file.stat()
         running.update(msgspec.json.encode((file.name, about.st_size, about.st_mtime_ns)))
-    return kept / f"{found.name[:40]}-{running.hexdigest()[:16]}"
+    return kept / f"{found.stem[:40] if found.is_file() else found.name[:40]}-{running.hexdigest()[:16]}"
 
 
 def make_drafter(

@@ -170,6 +170,8 @@ class Engine(ABC):
     """Rows of a forward from which on one more costs its full price, so that nothing is won by more."""
     bytes_per_token: int
     """Bytes of one token's keys and values."""
+    most_nodes: int | None = None
+    """Most nodes of a tree; None: any number."""
     encoder: Encoder | None
 
     @property
@@ -275,3 +277,27 @@ def check_shape(made: DrafterConfig, found: tuple[int, int, int], name: str) -> 
             f"The drafter was made for {made.target}, {wanted[0]} layers of {wanted[1]} x {wanted[2]} keys; "
             f"this {name} has {found[0]} of {found[1]} x {found[2]}. Serve its own target, or leave the drafter out."
         )
+
+
+def tree_difference(engine: Engine) -> float:
+    """How far the logits of a small tree are from those of its paths, token by token, as a share of the largest.
+
+    Raises what `Engine.verify` raises.
+    """
+    parts = ([7, 3, 5], [2, 9, 6], [4, 1])
+    prompt, left, right = ([token % engine.vocabulary for token in part] for part in parts)
+    tree = DraftTree(np.array([left[0], right[0], left[1], right[1], left[2]]), np.array([-1, -1, 0, 1, 2]))
+    context = engine.context()
+    context.assign(0, prompt)
+    whole = engine.verify(context, tree)
+    context.release()
+    differences = []
+    for tokens, node in ((left, 4), (right, 3)):
+        context.assign(0, prompt)
+        for token in tokens:
+            engine.verify(context, DraftTree.empty())
+            context.commit(DraftTree.empty(), [], token)
+        (found,) = engine.verify(context, DraftTree.empty())
+        differences.append(float(np.abs(found - whole[node + 1]).max()))
+        context.release()
+    return max(differences) / float(np.abs(whole).max())

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Literal
 from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
 from drafter.extras import how_to_install
 from remote.verifier.engine import Engine, UnverifiableTarget
-from remote.verifier.engines.choice import EngineKind, graph_of, onnx_engine
+from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
+from remote.verifier.gguf_file import is_gguf, text_source
 from remote.verifier.start_errors import MissingPackage
 from remote.verifier.text_side import TextSide, licence_in, stored_size
 
@@ -42,19 +43,27 @@ def opened(
     making: Making | None,
     kind: EngineKind,
     quantize: Literal["int8", "int4"] | None,
+    threads: int,
 ) -> tuple[TextSide, Engine, Path | None]:
     """The text side, the engine, and the drafter's folder: the one that was given, or one that is made.
 
-    Raises what `START_ERRORS` names.
+    `threads`: for the products of the model. Raises what `START_ERRORS` names.
     """
-    graph = graph_of(model, kind, quantize)
+    by_llama = is_gguf(model) and kind in ("auto", "llama")
+    graph = None if by_llama else graph_of(model, kind, quantize)
     target: Target | None = None
     if drafter is None and making is not None:
         drafter, target = _own_drafter(model, making)
+    if by_llama:
+        target = None  # Its weights were unpacked to make the drafter.
+        with timed_step(f"loading {model}"):
+            side, engine = llama_engine(model, drafter, threads, quantize)
+        say(f"{side.name}: {engine.description}")
+        return side, engine, drafter
     if graph is not None:
         try:
             with timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
-                side, engine = onnx_engine(graph, drafter)
+                side, engine = onnx_engine(graph, drafter, threads)
             say(f"{side.name}: {engine.description}")
             return side, engine, drafter
         except UnverifiableTarget as error:
@@ -63,6 +72,8 @@ def opened(
             say(f"PyTorch instead: {error}")
     say("loading PyTorch ...")  # Takes seconds without any other output.
     try:
+        import torch
+
         from drafter.model import MemoryEncoder
         from remote.verifier.engines.torch_engine import TorchEngine
         from remote.verifier.target import load_target
@@ -76,6 +87,7 @@ def opened(
             target = load_target(model, quantize=quantize)
     with timed_step("testing whether it can check drafts"):
         engine = TorchEngine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
+    torch.set_num_threads(threads)
     say(f"{target.name}: {engine.description}")
     return target, engine, drafter
 
@@ -113,8 +125,11 @@ def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None
     folder = kept_drafter(model, making.budget, making.folder)
     assert folder is not None  # The model is here now.
     try:
-        with timed_step(f"making a drafter for {target.name}, which takes a minute or two, once"):
-            made = make_drafter(target, model, folder, making.questions, making.budget)
+        with (
+            timed_step(f"making a drafter for {target.name}, which takes a minute or two, once"),
+            text_source(model) as source,
+        ):
+            made = make_drafter(target, source, folder, making.questions, making.budget)
     except UnsupportedTarget as error:
         say(f"no drafter: {error} Devices get plain text, and cannot go on alone.")
         return None, target

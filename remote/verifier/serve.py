@@ -18,6 +18,7 @@ from typing import Literal
 import msgspec
 
 from drafter.config import GRAPH
+from drafter.cores import usable_cores
 from drafter.delivery import delivery
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
@@ -58,7 +59,8 @@ SPARE_FILES = 64
 def card(target: TextSide, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> Card:
     """The card of this target, for `GET /v1/card`."""
     tokens = min(max_tokens, target.positions or max_tokens)
-    body = 4 * tokens + 6 * MAX_NODES + BODY_SLACK
+    nodes = min(MAX_NODES, engine.most_nodes or MAX_NODES)
+    body = 4 * tokens + 6 * nodes + BODY_SLACK
     encoder = engine.encoder
     return Card(
         version=VERSION,
@@ -67,7 +69,7 @@ def card(target: TextSide, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> C
         tokenizer=target.tokenizer,
         chat_template=target.chat_template,
         stop_tokens=target.stop_tokens,
-        limits=Limits(max_nodes=MAX_NODES, max_depth=MAX_NODES, max_tokens=tokens, max_body_bytes=body),
+        limits=Limits(max_nodes=nodes, max_depth=nodes, max_tokens=tokens, max_body_bytes=body),
         memory=None if encoder is None else MemoryFormat(digest=encoder.digest, layers=encoder.layers),
     )
 
@@ -91,13 +93,15 @@ def serve(
     max_waiting: int = MAX_WAITING,
     max_connections: int = MAX_CONNECTIONS,
     max_cached_bytes: int | None = None,
+    threads: int | None = None,
     teaching: Teaching | None = None,
 ) -> None:
     """Serve a target until SIGINT or SIGTERM. Port 0 takes a free one.
 
     `drafter`: folder of the one that was made for it. `making`: without a folder, one is made at the first start, and
     found again later; None: it is served without a drafter. `engine`: see `graph_of`.
-    `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: most answers that
+    `max_cached_bytes`: for all sessions together; None: a share of the free memory. `threads`: for the products of the
+    model; None: as many as there are cores. `max_waiting`: most answers that
     wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
     that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`: how
     the drafter learns from what is answered; None: nothing is kept. Raises what `START_ERRORS` names.
@@ -113,7 +117,7 @@ def serve(
         )
     connections = _connections(max_connections)
     with contextlib.closing(_bind(host, port, connections)) as listener:
-        target, running, drafter = opened(model, drafter, making, engine, quantize)
+        target, running, drafter = opened(model, drafter, making, engine, quantize, threads or usable_cores())
         own = None
         if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
             with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):

@@ -11,8 +11,9 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import cached_file
 
+from remote.verifier.gguf_file import gguf_path, head_size, is_gguf, text_source
 from remote.verifier.start_errors import CorruptWeights, MissingTokenizer, UnknownModel
-from remote.verifier.text_side import TextSide, chat_text, licence_in, tokenizer_digest
+from remote.verifier.text_side import TextSide, chat_text, licence_in, read_text_side, tokenizer_digest
 
 
 @dataclass(frozen=True)
@@ -23,28 +24,42 @@ class Target(TextSide):
 
 
 def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, device: str | None = None) -> Target:
-    """Load a folder or a hub model: float32 on a CPU, so that greedy output equals `generate`; bfloat16 on a GPU.
+    """Load a folder, a GGUF file or a hub model: float32 on a CPU, so that greedy output equals `generate`.
 
-    Raises `UnknownModel`, `CorruptWeights`, `MissingTokenizer`.
+    On a GPU it is bfloat16. A GGUF file's weights are unpacked. Raises `UnknownModel`, `CorruptWeights`,
+    `MissingTokenizer`, `MissingPackage`.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if is_gguf(model):
+        with text_source(model) as source:
+            return _loaded(gguf_path(model), source, quantize, device)
     if not Path(model).is_dir() and (Path(model).is_absolute() or model.startswith(("./", "../", "~"))):
         raise UnknownModel(f"There is no folder {model}. Give a model's folder, or its name on the Hugging Face hub.")
+    return _loaded(model, model, quantize, device)
+
+
+def _loaded(model: str | Path, source: str, quantize: Literal["int8", "int4"] | None, device: str) -> Target:
+    """`model`: a folder, a name on the hub, or the path of a GGUF file. `source`: where its text side is."""
+    file = model.name if isinstance(model, Path) else None
+    where = str(model.parent) if isinstance(model, Path) else model
+    local = Path(where).is_dir()  # Then no network is asked.
+    about = {"local_files_only": local, "trust_remote_code": False} | ({} if file is None else {"gguf_file": file})
     try:
-        local = Path(model).is_dir()  # Then no network is asked.
-        config = AutoConfig.from_pretrained(model, local_files_only=local, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(where, **about)
     except (OSError, ValueError, KeyError) as error:
         raise UnknownModel(f"{model} is no model that this server can load: {_first_line(error)}") from error
-    tokenizer, template, end, special_tokens = _text_side(model)
+    if isinstance(model, Path) and (size := head_size(model)) is not None:
+        config.head_dim = size
+    tokenizer, template, end, special_tokens = _text_side(source)
     try:
         loaded, report = AutoModelForCausalLM.from_pretrained(
-            model,
+            where,
             config=config,
-            local_files_only=local,
-            trust_remote_code=False,
             dtype=torch.float32 if torch.device(device).type == "cpu" else torch.bfloat16,
-            use_safetensors=True,  # The other format is pickle, which runs code while it loads.
+            # The other format is pickle, which runs code while it loads.
+            use_safetensors=None if file else True,
             output_loading_info=True,
+            **about,
         )
     except (SafetensorError, RuntimeError, EOFError) as error:
         raise CorruptWeights(f"The weights of {model} are damaged ({_first_line(error)}). Fetch them again.") from error
@@ -61,7 +76,9 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
     stop = loaded.generation_config.eos_token_id if loaded.generation_config is not None else None
     stop = end if stop is None else stop
     stops = tuple(stop) if isinstance(stop, list) else () if stop is None else (int(stop),)
-    name = Path(model).resolve().name if Path(model).is_dir() else model
+    if file is not None:
+        stops = read_text_side(Path(source)).stop_tokens
+    name = model.stem if isinstance(model, Path) else Path(model).resolve().name if local else model
     positions = getattr(loaded.config.get_text_config(), "max_position_embeddings", None)
     text = chat_text(name, tokenizer, template, stops, special_tokens)
     model_here = loaded.to(device).eval()

@@ -27,10 +27,12 @@ def test_every_server_has_a_row_for_each_number_of_clients(tmp_path: Path, monke
         assert (found["refused"], found["failed"]) == (0, 0) and found["memory_mb"] > 50
 
 
-def test_llama_cpp_is_given_what_it_needs_for_as_many_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llama_cpp_is_given_what_it_needs_for_as_many_clients(tmp_path: Path) -> None:
     arguments = service.parser().parse_args(
-        ["--engines", "onnx", "--clients", "1,16", "--llama-server", "llama-server", "--gguf", "q8_0=a.gguf"]
+        ["--engines", "llama", "--clients", "1,16", "--llama-server", "llama-server", "--gguf", "q8_0"]
     )
-    *_, last = service.servers(arguments)
-    assert last.title == "llama.cpp, q8_0" and last.command[:3] == ("llama-server", "-m", "a.gguf")
+    ours, _, last = service.servers(arguments, tmp_path)
+    [file] = tmp_path.rglob("*.gguf")
+    assert last.title == "llama.cpp, q8_0" and last.command[:3] == ("llama-server", "-m", str(file))
     assert last.command[last.command.index("--parallel") + 1] == "16"
+    assert ours.command[ours.command.index("--model") + 1] == str(file) and (file.parent / "tokenizer.json").is_file()

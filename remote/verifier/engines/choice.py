@@ -1,24 +1,29 @@
-"""Which engine serves a model: ONNX Runtime where the model's folder has a graph for it, else PyTorch."""
+"""Which engine serves a model: llama.cpp a GGUF file, ONNX Runtime a folder with a graph, PyTorch all others."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from drafter.extras import how_to_install
 from remote.verifier.engine import Engine
 from remote.verifier.engines.graphs import GRAPHS, graph_in
-from remote.verifier.start_errors import UnknownModel
+from remote.verifier.gguf_file import gguf_path, text_source
+from remote.verifier.start_errors import MissingPackage, UnknownModel
 from remote.verifier.text_side import TextSide, read_text_side
 
-EngineKind = Literal["auto", "onnx", "torch"]
+EngineKind = Literal["auto", "onnx", "llama", "torch"]
 
 
 def graph_of(model: str, kind: EngineKind, quantize: str | None) -> Path | None:
     """The graph that serves `model`; None: PyTorch does.
 
     `auto` takes a graph that is there, unless `quantize` asks for weights that only PyTorch has. Raises `UnknownModel`
-    if ONNX Runtime was asked for and there is no graph.
+    if ONNX Runtime was asked for and there is no graph, or llama.cpp, which needs a GGUF file.
     """
+    if kind == "llama":
+        raise UnknownModel(f"llama.cpp cannot serve {model}: it needs a file whose name ends in .gguf.")
     if kind == "torch" or (kind == "auto" and quantize is not None):
         return None
     found = graph_in(model)
@@ -28,8 +33,10 @@ def graph_of(model: str, kind: EngineKind, quantize: str | None) -> Path | None:
     return found
 
 
-def onnx_engine(graph: Path, drafter: Path | None) -> tuple[TextSide, Engine]:
-    """The text side and the engine of a graph. `drafter`: the folder of the drafter that its memory is for.
+def onnx_engine(graph: Path, drafter: Path | None, threads: int) -> tuple[TextSide, Engine]:
+    """The text side and the engine of a graph.
+
+    `drafter`: the folder of the drafter that its memory is for. `threads`: for its products.
 
     Raises `UnknownModel`, `MissingTokenizer`, `CorruptWeights`, and what `OnnxEngine` raises.
     """
@@ -37,4 +44,28 @@ def onnx_engine(graph: Path, drafter: Path | None) -> tuple[TextSide, Engine]:
     from remote.verifier.engines.onnx_engine import OnnxEngine
 
     side = read_text_side(graph.parent)
-    return side, OnnxEngine(graph, None if drafter is None else ArrayEncoder.load(drafter))
+    return side, OnnxEngine(graph, None if drafter is None else ArrayEncoder.load(drafter), threads=threads)
+
+
+def llama_engine(model: str, drafter: Path | None, threads: int, quantize: str | None) -> tuple[TextSide, Engine]:
+    """The text side and the engine of a GGUF file. For the others see `onnx_engine`.
+
+    Raises `UnknownModel`, `MissingPackage`, `MissingTokenizer`, `CorruptWeights`, and what `LlamaEngine` raises.
+    """
+    path = gguf_path(model)
+    if quantize is not None:
+        raise UnknownModel(f"--quantize is for PyTorch, and {path.name} is as it was made. Leave --quantize out.")
+    try:
+        import llama_cpp  # noqa: F401
+    except ImportError as error:
+        raise MissingPackage(
+            f"A GGUF file needs llama.cpp ({error.name} is missing): {how_to_install('gguf')}, "
+            "or let PyTorch read it with --engine torch."
+        ) from error
+    from remote.verifier.engines.llama_engine import LlamaEngine
+    from remote.verifier.engines.memory_encoder import ArrayEncoder
+
+    with text_source(model) as folder:
+        side = replace(read_text_side(Path(folder)), name=path.stem)
+    encoder = None if drafter is None else ArrayEncoder.load(drafter)
+    return side, LlamaEngine(path, encoder, threads=threads)

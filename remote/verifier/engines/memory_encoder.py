@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.config import ENCODER, DrafterConfig, DrafterCorrupt, Rope, read_config
+from drafter.memory import pack_memory, quantise_row
 from remote.verifier.engine import Floats
 from remote.verifier.engines.tensors import DamagedWeights, read_tensors
 
@@ -70,6 +71,13 @@ class ArrayEncoder:
             keys, values = base_keys + keys, base_values + values
         last = range(made.entry_layer, made.target_layers)
         return [(keys, values), *(self._of_layer(keys_values, layer) for layer in last)]
+
+    def packed(self, keys: Floats, values: Floats, start: int) -> bytes:
+        """The packed memory of tokens from position `start` on, from their cached rows, (S, L, Hk, d) each."""
+        keys_values = np.stack((keys, values), axis=3).reshape(*keys.shape[:2], -1)
+        rows = self(keys_values, np.arange(start, start + len(keys)))
+        bits = self.config.memory_bits
+        return pack_memory([quantise_row(*pair, bits) for pair in rows], bits)
 
     def _mixed(self, x: Floats) -> Floats:
         """The layer self-attention: a decoder layer whose sequence is the L layers of one token."""

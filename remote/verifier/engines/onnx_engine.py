@@ -16,11 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.config import Rope
-from drafter.memory import pack_memory, quantise_row
-from drafter.step import NEVER, draft_threads
-from drafter.tree import DraftTree
+from drafter.step import NEVER
 from remote.verifier.budget import free_bytes
-from remote.verifier.engine import Engine, Floats, Forward, TargetContext, UnverifiableTarget, check_shape
+from remote.verifier.engine import (
+    Engine,
+    Floats,
+    Forward,
+    TargetContext,
+    UnverifiableTarget,
+    check_shape,
+    tree_difference,
+)
 from remote.verifier.engines.memory_encoder import ArrayEncoder, turns
 from remote.verifier.start_errors import CorruptWeights
 
@@ -109,11 +115,13 @@ class OnnxEngine(Engine):
     weights of 8 bits, if this processor's kernels add up in an order that depends on the tree.
     """
 
-    def __init__(self, path: Path, encoder: ArrayEncoder | None = None, *, chunk: int = CHUNK) -> None:
+    def __init__(
+        self, path: Path, encoder: ArrayEncoder | None = None, *, chunk: int = CHUNK, threads: int = 1
+    ) -> None:
         from drafter.ort import graph_session  # Imports ONNX Runtime.
 
         try:
-            session = graph_session(path, draft_threads())
+            session = graph_session(path, threads)
             about = session.get_modelmeta().custom_metadata_map[METADATA]
             self.shape = msgspec.json.decode(about, type=GraphShape)
         except Exception as error:  # The runtime's errors have no narrower common class.
@@ -146,11 +154,8 @@ class OnnxEngine(Engine):
 
     def memory(self, context: TargetContext, start: int, end: int) -> bytes:
         assert self.encoder is not None and isinstance(context, ArrayContext)
-        pair = np.stack((context.keys[:, :, start:end], context.values[:, :, start:end]), axis=2, dtype=np.float32)
-        keys_values = pair.transpose(3, 0, 1, 2, 4).reshape(end - start, self.shape.layers, -1)
-        bits = self.encoder.config.memory_bits
-        rows = self.encoder(keys_values, np.arange(start, end))
-        return pack_memory([quantise_row(keys, values, bits) for keys, values in rows], bits)
+        keys, values = (side[:, :, start:end].transpose(2, 0, 1, 3).astype(np.float32) for side in _sides(context))
+        return self.encoder.packed(keys, values, start)
 
     def _run(self, requests: Sequence[Forward]) -> list[Floats]:
         logits: dict[int, Floats] = {}
@@ -232,23 +237,10 @@ class OnnxEngine(Engine):
         return self._turns
 
     def _self_check(self, path: Path) -> None:
-        prompt, left, right = ([token % self.vocabulary for token in part] for part in ([7, 3, 5], [2, 9, 6], [4, 1]))
-        tree = DraftTree(np.array([left[0], right[0], left[1], right[1], left[2]]), np.array([-1, -1, 0, 1, 2]))
-        context = self.context()
-        context.assign(0, prompt)
-        whole = self.verify(context, tree)
-        largest = float(np.abs(whole).max())
-        for tokens, node in ((left, 4), (right, 3)):
-            context = self.context()
-            context.assign(0, prompt)
-            for token in tokens:
-                self.verify(context, DraftTree.empty())
-                context.commit(DraftTree.empty(), [], token)
-            (found,) = self.verify(context, DraftTree.empty())
-            if np.abs(found - whole[node + 1]).max() > (0.0 if self.shape.int8 else 0.002 * largest):
-                raise UnverifiableTarget(
-                    f"On this processor {path.name} reads a draft tree differently from its paths. Use --engine torch."
-                )
+        if tree_difference(self) > (0.0 if self.shape.int8 else 0.002):
+            raise UnverifiableTarget(
+                f"On this processor {path.name} reads a draft tree differently from its paths. Use --engine torch."
+            )
 
 
 def _sides(context: ArrayContext) -> tuple[NDArray[np.floating], NDArray[np.floating]]:

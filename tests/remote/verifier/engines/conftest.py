@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from transformers import PreTrainedModel
 
+from benchmarks.gguf_file import write_gguf
 from drafter.config import ENCODER, write_config
 from drafter.model import save_weights
 from remote.verifier.engine import Engine
+from remote.verifier.engines.llama_engine import LlamaEngine
 from remote.verifier.engines.memory_encoder import ArrayEncoder
 from remote.verifier.engines.onnx_engine import OnnxEngine
 from remote.verifier.engines.onnx_graph import write_graph
@@ -21,6 +23,7 @@ from tests.remote.verifier.tiny import encoder_config, tiny_encoder, tiny_model
 
 TORCH = ("llama", "qwen3-mixed", "gemma2-eager", "gpt2")
 ONNX = ("llama", "llama-tied", "qwen2", "qwen3", "llama-many-heads")
+LLAMA_CPP = ("llama", "llama-tied", "qwen2", "qwen3")
 CHUNK = 8
 
 
@@ -34,6 +37,8 @@ class Bench:
     """A share of the largest logit."""
     same_bits: bool
     """A token's logits are the same, bit for bit, alone, in a tree and in a batch."""
+    apart: float = 2e-5
+    """Otherwise, how far they may differ, as a share of the largest logit."""
 
     def close(self, logits: np.ndarray, expected: np.ndarray) -> None:
         np.testing.assert_allclose(logits, expected, atol=self.tolerance * np.abs(expected).max(), rtol=0)
@@ -43,7 +48,7 @@ class Bench:
         if self.same_bits:
             np.testing.assert_array_equal(logits, expected)
         else:
-            np.testing.assert_allclose(logits, expected, atol=2e-5 * np.abs(expected).max(), rtol=0)
+            np.testing.assert_allclose(logits, expected, atol=self.apart * np.abs(expected).max(), rtol=0)
             assert (logits.argmax(-1) == expected.argmax(-1)).all()
 
 
@@ -51,15 +56,27 @@ def onnx_bench(kind: str, folder: Path, *, int8: bool) -> Bench:
     model = tiny_model(kind)
     model.save_pretrained(folder / "target")
     write_graph(folder / "target", folder / "target.onnx", int8=int8)
-    encoder = None
-    if kind == "llama":
-        (folder / "drafter").mkdir()
-        save_weights(tiny_encoder(), folder / "drafter" / ENCODER)
-        write_config(folder / "drafter", encoder_config())
-        encoder = ArrayEncoder.load(folder / "drafter")
+    encoder = tiny_array_encoder(folder) if kind == "llama" else None
     engine = OnnxEngine(folder / "target.onnx", encoder, chunk=CHUNK)
     # Weights of 8 bits are coarse in a model of random numbers; what they mean for text is measured on the bundled one.
     return Bench(engine, model, 0.3 if int8 else 1e-4, int8)
+
+
+def llama_bench(kind: str, folder: Path) -> Bench:
+    """A GGUF file on llama.cpp, whose cache holds float16. Skipped without the `gguf` extra."""
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    model = tiny_model(kind)
+    model.save_pretrained(folder / "target")
+    write_gguf(folder / "target", folder / "target.gguf")
+    engine = LlamaEngine(folder / "target.gguf", tiny_array_encoder(folder) if kind == "llama" else None, chunk=CHUNK)
+    return Bench(engine, model, 0.01, False, 0.005)
+
+
+def tiny_array_encoder(folder: Path) -> ArrayEncoder:
+    (folder / "drafter").mkdir()
+    save_weights(tiny_encoder(), folder / "drafter" / ENCODER)
+    write_config(folder / "drafter", encoder_config())
+    return ArrayEncoder.load(folder / "drafter")
 
 
 def torch_bench(kind: str) -> Bench:
@@ -76,7 +93,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
         if name not in kept:
             runtime, _, kind = name.partition(" ")
             folder = tmp_path_factory.mktemp("engine")
-            kept[name] = torch_bench(kind) if runtime == "torch" else onnx_bench(kind, folder, int8=runtime == "int8")
+            if runtime == "llama.cpp":
+                kept[name] = llama_bench(kind, folder)
+            elif runtime == "torch":
+                kept[name] = torch_bench(kind)
+            else:
+                kept[name] = onnx_bench(kind, folder, int8=runtime == "int8")
         return kept[name]
 
     return bench
@@ -88,6 +110,7 @@ EVERY = [
     "int8 llama",
     "int8 qwen3",
     "int8 llama-many-heads",
+    *(f"llama.cpp {kind}" for kind in LLAMA_CPP),
 ]
 
 
@@ -96,7 +119,7 @@ def bench(made: Callable[[str], Bench], request: pytest.FixtureRequest) -> Bench
     return made(request.param)
 
 
-@pytest.fixture(params=["torch llama", "onnx llama", "int8 llama"])
+@pytest.fixture(params=["torch llama", "onnx llama", "int8 llama", "llama.cpp llama"])
 def encoding(made: Callable[[str], Bench], request: pytest.FixtureRequest) -> Bench:
     """A bench whose engine has a memory encoder."""
     return made(request.param)

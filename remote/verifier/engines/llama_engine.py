@@ -1,0 +1,433 @@
+"""The engine for GGUF files, on llama.cpp. It needs the `gguf` extra, and no PyTorch.
+
+llama.cpp keeps rows in a cache, and each row knows the *sequences* that see it. The committed rows of a conversation
+belong to its main sequence. A draft tree takes one more for each leaf but the first: a node belongs to the sequences of
+all leaves below it, so a row sees its ancestors and the committed rows, and nothing else. Accepted rows are kept by
+giving them to the main sequence. `llama_rows.py` reads the rows for memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drafter.tree import DraftTree
+from remote.verifier.budget import free_bytes
+from remote.verifier.engine import (
+    Engine,
+    EngineError,
+    Floats,
+    Forward,
+    TargetContext,
+    UnverifiableTarget,
+    check_shape,
+    tree_difference,
+)
+from remote.verifier.engines.llama_rows import ROW_BYTES, CacheRows, UnreadableRows
+from remote.verifier.engines.memory_encoder import ArrayEncoder
+from remote.verifier.start_errors import CorruptWeights
+
+log = logging.getLogger(__name__)
+
+CHUNK = 128
+"""Tokens of a prompt in one forward."""
+ROWS = 128
+DECODED = 512
+"""Most rows of one call of llama.cpp."""
+SEQUENCES = 128
+"""Sequences of a lane."""
+LEAVES = 64
+"""Sequences that no conversation takes, so that there are some for the leaves of a tree. A tree may have so many
+nodes."""
+SMALLEST, LARGEST = 1024, 16_384
+"""Rows of a lane that several conversations share."""
+SAME_BITS = 0
+"""llama.cpp without its fused attention, which adds up in float16 and in the order in which rows lie in the cache: then
+a text could depend on who else is served."""
+
+
+class Lane:
+    """A cache of llama.cpp with `cells` rows, for one long conversation or for several short ones.
+
+    Each row attends to all rows of its lane that are in use, and most of them are hidden by the mask. So a lane is as
+    large as attention to it costs about what the products of a row cost.
+    """
+
+    def __init__(self, lib: Any, model: Any, cells: int, threads: int) -> None:
+        self._lib, self.cells = lib, cells
+        parameters = lib.llama_context_default_params()
+        parameters.n_ctx, parameters.n_batch, parameters.n_ubatch = cells, DECODED, ROWS
+        parameters.n_seq_max, parameters.kv_unified = SEQUENCES, True
+        parameters.n_outputs_max = parameters.n_outputs_max_per_seq = 0  # As many as there are rows.
+        parameters.n_threads = parameters.n_threads_batch = threads
+        parameters.flash_attn_type = SAME_BITS
+        parameters.swa_full = True  # A rewind may need any row.
+        parameters.no_perf = True
+        self._context = lib.llama_init_from_model(model, parameters)
+        if not self._context:
+            raise EngineError(f"llama.cpp has no room for {cells} rows{_last_words()}")
+        self._memory, self._batch = lib.llama_get_memory(self._context), lib.llama_batch_init(DECODED, 0, SEQUENCES)
+        self._scratch = SEQUENCES - 1
+        """A sequence for a moment."""
+        self._sequences = list(range(self._scratch))
+        """Those that are free."""
+        self.holders: set[LlamaContext] = set()
+        """Conversations that have rows here."""
+
+    def close(self) -> None:
+        """Free the cache."""
+        self._lib.llama_batch_free(self._batch)
+        self._lib.llama_free(self._context)
+
+    @property
+    def free(self) -> int:
+        """Sequences that are free."""
+        return len(self._sequences)
+
+    def has_room(self, rows: int, context: LlamaContext) -> bool:
+        """Whether a conversation can have so many rows here."""
+        held = sum(other.capacity for other in self.holders if other is not context)
+        return held + rows <= self.cells and (context in self.holders or self.free > LEAVES)
+
+    def take(self) -> int:
+        return self._sequences.pop()
+
+    def give_back(self, sequence: int) -> None:
+        self.cut(sequence)
+        self._sequences.append(sequence)
+
+    def cut(self, sequence: int, start: int = -1, end: int = -1) -> None:
+        """Take rows `start .. end` out of a sequence; -1: from the first, to the last."""
+        self._lib.llama_memory_seq_rm(self._memory, sequence, start, end)
+
+    def copy(self, source: int, sequence: int, start: int, end: int) -> None:
+        """Let another sequence have the rows `start .. end` too. Nothing is computed or moved."""
+        self._lib.llama_memory_seq_cp(self._memory, source, sequence, start, end)
+
+    def state(self, sequence: int, start: int, end: int) -> bytes:
+        """The rows `start .. end` of a sequence, as llama.cpp writes them."""
+        self.copy(sequence, self._scratch, start, end)
+        try:
+            size = self._lib.llama_state_seq_get_size(self._context, self._scratch)
+            state = (ctypes.c_uint8 * size)()
+            written = self._lib.llama_state_seq_get_data(self._context, state, size, self._scratch)
+        finally:
+            self.cut(self._scratch)
+        return bytes(state[:written])
+
+    def put(self, sequence: int, state: bytes) -> bool:
+        """Give a sequence the rows of a `state`. False if they do not fit."""
+        held = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        return bool(self._lib.llama_state_seq_set_data(self._context, held, len(state), sequence))
+
+    def decode(self, requests: Sequence[Forward], vocabulary: int) -> list[Floats]:
+        """Run requests of this lane's conversations as one batch. Raises `EngineError`."""
+        batch, at, counts = self._batch, 0, list[int]()
+        for request in requests:
+            assert isinstance(request.context, LlamaContext)
+            wanted = request.rows if request.tree is None else request.pending - 1
+            counts.append(request.rows - wanted)
+            rows = zip(request.tokens, request.positions.tolist(), request.context.begin(request))
+            for row, (token, position, sequences) in enumerate(rows):
+                batch.token[at], batch.pos[at], batch.n_seq_id[at] = token, position, len(sequences)
+                for number, sequence in enumerate(sequences):
+                    batch.seq_id[at][number] = sequence
+                batch.logits[at] = row >= wanted
+                at += 1
+        batch.n_tokens = at
+        if status := self._lib.llama_decode(self._context, batch):
+            raise EngineError(f"llama.cpp could not compute this (status {status}){_last_words()}")
+        total = sum(counts)
+        if not total:
+            return [np.zeros((0, vocabulary), np.float32) for _ in requests]
+        logits = np.ctypeslib.as_array(self._lib.llama_get_logits(self._context), (total, vocabulary)).copy()
+        return np.split(logits, np.cumsum(counts[:-1]))
+
+
+class LlamaContext(TargetContext):
+    """A conversation whose rows lie in a lane."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lane: Lane | None = None
+        self._main = 0
+        """Its own sequence there."""
+        self._branches: dict[int, list[int]] = {}
+        """The other sequences of the last tree, each with the nodes of its path."""
+        self._path: list[int] = []
+        """The nodes of the last tree that the main sequence has."""
+        self._rows = 0
+        self._whole = 0
+        """The last commit has the rows of so many tokens."""
+
+    @property
+    def capacity(self) -> int:
+        return self._rows
+
+    @property
+    def lane(self) -> Lane | None:
+        return self._lane
+
+    def move(self, lane: Lane) -> None:
+        """Take its rows to another lane."""
+        self.forget_branches()
+        state = None if self._lane is None or not self.computed else self._lane.state(self._main, 0, self.computed)
+        self._leave()
+        self._lane, self._main = lane, lane.take()
+        lane.holders.add(self)
+        self._rows = self.computed
+        if state is not None and not lane.put(self._main, state):
+            self.computed = self._rows = 0  # They are computed again.
+            self.rewinds += 1
+
+    def reserve(self, rows: int) -> None:
+        """Count so many rows as its own, so that no other conversation is given them."""
+        self._rows = rows
+
+    def begin(self, request: Forward) -> list[list[int]]:
+        """Make the lane ready for a forward. The sequences of each of its rows."""
+        assert self._lane is not None
+        self.forget_branches()
+        self._lane.cut(self._main, self.computed)
+        paths = [] if request.tree is None else [[*request.tree.path(leaf)] for leaf in leaves(request.tree)]
+        self._path = paths[0] if paths else []
+        for path in paths[1:]:
+            sequence = self._lane.take()
+            if self.computed:
+                self._lane.copy(self._main, sequence, 0, self.computed)
+            self._branches[sequence] = path
+        pending = [[self._main, *self._branches] for _ in range(request.pending)]
+        nodes: list[list[int]] = [[] for _ in range(request.nodes)]
+        for sequence, path in ((self._main, self._path), *self._branches.items()):
+            for node in path:
+                nodes[node].append(sequence)
+        return pending + nodes
+
+    def forget_branches(self) -> None:
+        """Give the sequences of the last tree back, except the main one."""
+        if self._lane is not None:
+            for sequence in self._branches:
+                self._lane.give_back(sequence)
+        self._branches = {}
+
+    def rows(self, start: int, end: int) -> bytes:
+        """Its rows `start .. end`, as llama.cpp writes them."""
+        assert self._lane is not None
+        return self._lane.state(self._main, start, end)
+
+    def commit(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> list[int]:
+        new = super().commit(tree, accepted, bonus)
+        self.computed = min(self.computed, self._whole)  # A branch that was given up is computed again.
+        return new
+
+    def _keep(self, start: int, rows: Sequence[int]) -> None:
+        assert self._lane is not None
+        nodes = [row - start for row in rows]
+        self._whole = start + len(nodes)
+        branch = next((sequence for sequence, path in self._branches.items() if path[: len(nodes)] == nodes), None)
+        if self._path[: len(nodes)] != nodes and branch is not None:
+            self._lane.cut(self._main, start)
+            self._lane.copy(branch, self._main, start, self._whole)
+        else:
+            agreed = next((at for at, pair in enumerate(zip(self._path, nodes)) if pair[0] != pair[1]), len(self._path))
+            self._whole = start + min(agreed, len(nodes))
+            self._lane.cut(self._main, self._whole)
+        self.forget_branches()
+        self._path, self._rows = [], self._whole
+
+    def _leave(self) -> None:
+        if self._lane is not None:
+            self._lane.give_back(self._main)
+            self._lane.holders.discard(self)
+        self._lane = None
+
+    def _free(self) -> None:
+        self.forget_branches()
+        self._leave()
+        self._path, self._rows = [], 0
+
+
+class LlamaEngine(Engine):
+    """A GGUF file.
+
+    The constructor verifies a small tree in two ways, as a tree and token by token. Raises `CorruptWeights` for a file
+    that llama.cpp cannot load, `UnverifiableTarget`, `UnfitDrafter`, `BrokenTarget`, and `ImportError` without the
+    extra.
+    """
+
+    def __init__(
+        self, path: Path, encoder: ArrayEncoder | None = None, *, threads: int = 1, chunk: int = CHUNK
+    ) -> None:
+        """`threads`: for the products."""
+        import llama_cpp as lib
+
+        self._lib: Any = lib
+        self._threads = threads
+        self._lanes: list[Lane] = []
+        _be_silent(lib)
+        lib.llama_backend_init()
+        self._model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
+        if not self._model:
+            raise CorruptWeights(f"{path} cannot be loaded by llama.cpp{_last_words()}. Fetch or convert it again.")
+        self._bytes = path.stat().st_size
+        self.vocabulary = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model)))
+        layers, heads, kv_heads = (
+            int(count(self._model))
+            for count in (lib.llama_model_n_layer, lib.llama_model_n_head, lib.llama_model_n_head_kv)
+        )
+        size = self._key_length(heads)
+        self.shape = layers, kv_heads, size
+        self.chunk, self.row_budget, self.most_nodes = chunk, ROWS, LEAVES
+        self.bytes_per_token = layers * kv_heads * size * 2 * ROW_BYTES
+        shared = int(lib.llama_model_n_params(self._model)) // (4 * layers * heads * size)
+        self.lane_cells = min(LARGEST, max(SMALLEST, shared // 256 * 256))
+        """Rows of a lane that several conversations share."""
+        self.encoder: ArrayEncoder | None = None
+        self._self_check(path)
+        if encoder is not None:
+            check_shape(encoder.config, self.shape, "file")
+            self.encoder = encoder if self._reads_rows() else None
+
+    def close(self) -> None:
+        """Free the model and all rows. The engine cannot be used any more."""
+        for lane in self._lanes:
+            lane.close()
+        self._lanes = []
+        self._lib.llama_model_free(self._model)
+
+    @property
+    def description(self) -> str:
+        text = ctypes.create_string_buffer(128)
+        self._lib.llama_model_desc(self._model, text, len(text))
+        return f"llama.cpp, {text.value.decode(errors='replace')}, {self._bytes / 1e6:,.0f} MB"
+
+    def context(self) -> LlamaContext:
+        return LlamaContext()
+
+    def free_bytes(self) -> int:
+        return free_bytes()
+
+    def memory(self, context: TargetContext, start: int, end: int) -> bytes:
+        assert self.encoder is not None and isinstance(context, LlamaContext)
+        rows = self._cached(context, start, end)
+        return self.encoder.packed(rows.keys, rows.values, start)
+
+    def _cached(self, context: LlamaContext, start: int, end: int) -> CacheRows:
+        """The cached rows `start .. end`. Raises `UnreadableRows`."""
+        turned = self._lib.llama_model_rope_type(self._model) == self._lib.LLAMA_ROPE_TYPE_NORM
+        return CacheRows.read(context.rows(start, end), range(start, end), self.shape, interleaved=turned)
+
+    def _run(self, requests: Sequence[Forward]) -> list[Floats]:
+        by_lane: dict[Lane, list[int]] = {}
+        for at, request in enumerate(requests):
+            by_lane.setdefault(self._placed(request), []).append(at)
+        found: dict[int, Floats] = {}
+        for lane, places in by_lane.items():
+            for part in _parts(requests, places):
+                logits = lane.decode([requests[at] for at in part], self.vocabulary)
+                found |= zip(part, logits)
+                for at in part:
+                    if lane.free >= LEAVES:
+                        break
+                    context = requests[at].context
+                    assert isinstance(context, LlamaContext)
+                    context.forget_branches()
+        return [found[at] for at in range(len(requests))]
+
+    def _placed(self, request: Forward) -> Lane:
+        """The lane of a request's conversation, which moves where its lane has no room. Lanes without any are freed."""
+        context, rows = request.context, request.context.computed + request.rows
+        assert isinstance(context, LlamaContext)
+        if context.lane is not None and context.lane.has_room(rows, context):
+            context.reserve(rows)
+            return context.lane
+        lane = next((lane for lane in self._lanes if lane.has_room(rows, context)), None)
+        if lane is None:
+            lane = Lane(
+                self._lib, self._model, max(self.lane_cells, (rows + rows // 2) // 256 * 256 + 256), self._threads
+            )
+            self._lanes.append(lane)
+        context.move(lane)
+        context.reserve(rows)
+        for empty in [other for other in self._lanes if not other.holders]:
+            self._lanes.remove(empty)
+            empty.close()
+        return lane
+
+    def _key_length(self, heads: int) -> int:
+        """Numbers of a key of one head."""
+        lib, text = self._lib, ctypes.create_string_buffer(64)
+        for key in ("general.architecture", "attention.key_length"):
+            name = key if key.startswith("general") else f"{text.value.decode()}.{key}"
+            if lib.llama_model_meta_val_str(self._model, name.encode(), text, len(text)) < 0:
+                return int(lib.llama_model_n_embd(self._model)) // heads
+        return int(text.value)
+
+    def _reads_rows(self) -> bool:
+        """Whether memory can be made: the rows of the cache can be read. It is said where they cannot."""
+        context = self.context()
+        try:
+            context.assign(0, [token % self.vocabulary for token in (7, 3, 5)])
+            self.verify(context, DraftTree.empty())
+            self._cached(context, 0, 3)
+        except UnreadableRows as error:
+            log.warning("Devices get no memory of this model, and cannot draft: %s.", error)
+            return False
+        finally:
+            context.release()
+        return True
+
+    def _self_check(self, path: Path) -> None:
+        try:
+            difference = tree_difference(self)
+        except EngineError as error:
+            raise UnverifiableTarget(f"{path.name} cannot verify a draft tree: {error}") from error
+        if difference > 0.02:
+            raise UnverifiableTarget(f"llama.cpp reads a draft tree of {path.name} differently from its paths.")
+
+
+def _parts(requests: Sequence[Forward], places: Sequence[int]) -> list[list[int]]:
+    """Those places in groups that one call of llama.cpp has room for."""
+    parts, rows, branches = [list[int]()], 0, 0
+    for at in places:
+        request = requests[at]
+        more = 0 if request.tree is None else max(0, len(leaves(request.tree)) - 1)
+        if parts[-1] and (rows + request.rows > DECODED or branches + more > LEAVES):
+            parts.append([])
+            rows = branches = 0
+        parts[-1].append(at)
+        rows, branches = rows + request.rows, branches + more
+    return parts
+
+
+def leaves(tree: DraftTree) -> list[int]:
+    """The nodes without children."""
+    parents = set(tree.parents.tolist())
+    return [node for node in range(len(tree)) if node not in parents]
+
+
+_words: list[str] = []
+"""The last warnings and errors of llama.cpp."""
+_callbacks: list[Any] = []
+"""llama.cpp holds bare pointers to them."""
+
+
+def _be_silent(lib: Any) -> None:
+    """Keep what llama.cpp says for the message of an error, in place of stderr."""
+
+    def hear(level: int, text: bytes, _: Any) -> None:
+        if level in (3, 4):  # Warnings and errors.
+            _words[:] = [*_words[-4:], text.decode(errors="replace").strip()]
+
+    if not _callbacks:
+        _callbacks.append(lib.llama_log_callback(hear))
+    lib.llama_log_set(_callbacks[0], None)
+
+
+def _last_words() -> str:
+    return f" ({_words[-1]})" if _words else ""

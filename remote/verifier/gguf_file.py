@@ -1,0 +1,97 @@
+"""A GGUF file as a target: where its text side is, as files that other targets have in their folder.
+
+Published GGUF files mostly stand alone. Then the text side is unpacked from the file, with transformers. Where
+`tokenizer.json` and `config.json` lie beside the file, they are taken as they are: an unpacked tokenizer is a
+translation, and may miss a rule that the file does not tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from drafter.config import TOKENIZER
+from drafter.extras import how_to_install
+from remote.verifier.start_errors import CorruptWeights, MissingPackage, MissingTokenizer, UnknownModel
+from remote.verifier.text_side import CONFIG, GENERATION
+
+ENDS = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
+"""Entries that name a token which ends an answer."""
+
+
+def is_gguf(model: str) -> bool:
+    """Whether `model` is the path of a GGUF file, by its name."""
+    return model.lower().endswith(".gguf")
+
+
+def gguf_path(model: str) -> Path:
+    """The file. Raises `UnknownModel` if there is none."""
+    path = Path(model).expanduser()
+    if not path.is_file():
+        raise UnknownModel(f"There is no file {model}. Fetch it first, and give its path.")
+    return path
+
+
+@contextlib.contextmanager
+def text_source(model: str) -> Iterator[str]:
+    """The folder or the name on the hub that the text side of `model` is read from.
+
+    A folder for the text side of a GGUF file is there while the block runs. Raises `UnknownModel`, `CorruptWeights`,
+    `MissingPackage`, `MissingTokenizer`.
+    """
+    if not is_gguf(model):
+        yield model
+        return
+    path = gguf_path(model)
+    if (path.parent / TOKENIZER).is_file() and (path.parent / CONFIG).is_file():
+        yield str(path.parent)
+        return
+    with tempfile.TemporaryDirectory(prefix="outrider-") as scratch:
+        folder = Path(scratch) / path.stem  # Its name is that of the target.
+        folder.mkdir()
+        _unpack(path, folder)
+        yield str(folder)
+
+
+def head_size(path: Path) -> int | None:
+    """Numbers of a key, as the file says, which transformers does not read for every architecture; None: not said."""
+    from gguf import GGUFReader
+
+    fields = GGUFReader(path).fields
+    name = f"{fields['general.architecture'].contents()}.attention.key_length"
+    return int(fields[name].contents()) if name in fields else None
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    """Write the text side of a GGUF file into a folder, as transformers writes it."""
+    try:
+        from gguf import GGUFReader
+        from transformers import AutoConfig, AutoTokenizer
+    except ImportError as error:
+        raise MissingPackage(
+            f"The tokenizer of {path.name} has to be unpacked, and {error.name} is missing: "
+            f"{how_to_install('server,gguf')}, or put its tokenizer.json and config.json beside it."
+        ) from error
+    try:
+        fields = GGUFReader(path).fields
+        ends = [int(fields[name].contents()) for name in ENDS if name in fields]
+    except (ValueError, OSError, IndexError) as error:
+        raise CorruptWeights(f"{path} is no GGUF file, or is damaged ({error}). Fetch it again.") from error
+    try:
+        config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
+    except Exception as error:  # A file of any architecture, which transformers may know or not.
+        raise UnknownModel(f"transformers does not know the model in {path.name}: {error}") from error
+    try:
+        AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True).save_pretrained(folder)
+    except Exception as error:
+        raise MissingTokenizer(
+            f"The tokenizer of {path.name} cannot be unpacked ({error}). "
+            "Put its tokenizer.json and config.json beside it."
+        ) from error
+    config.save_pretrained(folder)
+    if ends:
+        (folder / GENERATION).write_bytes(msgspec.json.encode({"eos_token_id": sorted(set(ends))}))

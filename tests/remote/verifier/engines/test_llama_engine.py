@@ -1,0 +1,156 @@
+"""What only the engine on llama.cpp has: one cache for all conversations, and rows read out of its state."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drafter.tree import DraftTree
+from remote.verifier.engine import Forward, TargetContext
+from remote.verifier.engines.llama_engine import SMALLEST, LlamaEngine
+from remote.verifier.engines.llama_rows import CacheRows, UnreadableRows
+from remote.verifier.start_errors import CorruptWeights
+from tests.remote.verifier.engines.conftest import Bench, llama_bench
+from tests.remote.verifier.tiny import random_tree
+
+EMPTY = DraftTree.empty()
+
+
+def state(keys: np.ndarray, values: np.ndarray, positions: list[int], *, transposed: bool) -> bytes:
+    """What llama.cpp writes of a sequence, for keys and values of shape (positions, layers, heads, size)."""
+    cells, layers = keys.shape[:2]
+    parts = [struct.pack("=IiII", 7, 255, 1, cells)]
+    parts += [struct.pack("=iIi", position, 1, 255) for position in positions]
+    parts.append(struct.pack("=II", transposed, layers))
+    for layer in range(layers):
+        rows = keys[:, layer].reshape(cells, -1).astype(np.float16)
+        parts += [struct.pack("=iQ", 1, rows.shape[1] * 2), rows.tobytes()]
+    for layer in range(layers):
+        rows = values[:, layer].reshape(cells, -1).astype(np.float16)
+        if transposed:
+            parts += [struct.pack("=iII", 1, 2, rows.shape[1]), rows.T.tobytes()]
+        else:
+            parts += [struct.pack("=iQ", 1, rows.shape[1] * 2), rows.tobytes()]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_rows_come_in_the_order_of_their_positions(transposed: bool) -> None:
+    keys, values = np.arange(2 * 4 * 3 * 2 * 4, dtype=np.float32).reshape(2, 4, 3, 2, 4)
+    written = state(keys[[2, 0, 1, 3]], values[[2, 0, 1, 3]], [7, 5, 6, 8], transposed=transposed)
+    found = CacheRows.read(written, range(5, 9), (3, 2, 4), interleaved=False)
+    np.testing.assert_array_equal(found.keys, keys)
+    np.testing.assert_array_equal(found.values, values)
+    turned = CacheRows.read(written, range(5, 9), (3, 2, 4), interleaved=True)
+    np.testing.assert_array_equal(turned.keys, keys[..., [0, 2, 1, 3]])
+    np.testing.assert_array_equal(turned.values, values)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda whole: whole[:-1],
+        lambda whole: whole + b"x",
+        lambda whole: b"",
+        lambda whole: whole[:8] + struct.pack("=I", 2) + whole[12:],
+        lambda whole: whole[:16] + struct.pack("=i", 9) + whole[20:],
+        lambda whole: whole[: 16 + 4 * 12 + 4] + struct.pack("=I", 4) + whole[16 + 4 * 12 + 8 :],
+        lambda whole: whole[: 16 + 4 * 12 + 8] + struct.pack("=i", 0) + whole[16 + 4 * 12 + 12 :],
+    ],
+    ids=["short", "long", "empty", "streams", "positions", "layers", "type"],
+)
+def test_an_unknown_layout_is_refused(damage: Callable[[bytes], bytes]) -> None:
+    rows = np.zeros((4, 3, 2, 4), np.float32)
+    written = state(rows, rows, [5, 6, 7, 8], transposed=False)
+    CacheRows.read(written, range(5, 9), (3, 2, 4), interleaved=False)
+    with pytest.raises(UnreadableRows):
+        CacheRows.read(damage(written), range(5, 9), (3, 2, 4), interleaved=False)
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Iterator[Bench]:
+    bench = llama_bench("llama", tmp_path)
+    yield bench
+    assert isinstance(bench.engine, LlamaEngine)
+    bench.engine.close()
+
+
+def test_a_conversation_that_outgrows_its_lane_takes_its_rows_along(llama: Bench) -> None:
+    engine = llama.engine
+    assert isinstance(engine, LlamaEngine) and engine.lane_cells == SMALLEST
+    rng = random.Random(2)
+    short, long = engine.context(), engine.context()
+    for context in (short, long):
+        context.assign(0, [rng.randrange(48) for _ in range(20)])
+        engine.verify(context, EMPTY)
+    assert short.lane is long.lane is not None
+    long.assign(20, [rng.randrange(48) for _ in range(2 * SMALLEST)])
+    moved = engine.verify(long, random_tree(rng, 6))[0]
+    assert long.lane is not short.lane and long.lane.cells >= long.capacity and long.rewinds == 0
+    again = engine.context()
+    again.assign(0, long.tokens)
+    llama.same(moved, engine.verify(again, EMPTY)[0])
+    again.release()
+    long.release()
+    other = engine.context()
+    other.assign(0, [rng.randrange(48) for _ in range(SMALLEST)])
+    engine.verify(other, EMPTY)
+    assert len(engine._lanes) == 2 and other.lane.cells < 2 * SMALLEST  # Those that were left empty are gone.
+    for context in (short, other):
+        context.release()
+
+
+def test_so_many_sessions_share_a_lane_as_it_has_room_for(llama: Bench) -> None:
+    engine = llama.engine
+    assert isinstance(engine, LlamaEngine)
+    contexts = [engine.context() for _ in range(10)]
+    for number, context in enumerate(contexts):
+        context.assign(0, [number, *(at % 48 for at in range(SMALLEST // 4 - 10))])
+    for context in contexts:
+        while engine.read(context):
+            pass
+    asked = [_asked(context, EMPTY) for context in contexts]
+    together = engine.forward(asked)
+    lanes = {context.lane for context in contexts}
+    assert len(lanes) == 3 and all(sum(c.capacity for c in lane.holders) <= lane.cells for lane in lanes if lane)
+    for context, logits in zip(contexts, together):
+        context.assign(len(context.tokens), [])
+        assert isinstance(logits, np.ndarray)
+        llama.same(logits[0], engine.verify(context, EMPTY)[0])
+        context.release()
+
+
+def test_many_sessions_with_wide_trees_have_the_rows_that_count(llama: Bench) -> None:
+    engine = llama.engine
+    wide = DraftTree(np.arange(3, 43), np.full(40, -1))
+    contexts = [engine.context() for _ in range(12)]
+    for number, context in enumerate(contexts):
+        context.assign(0, [number + 1, 5, 9])
+    requests = [request for context in contexts for request in [_asked(context, wide)]]
+    for context, logits in zip(contexts, engine.forward(requests)):
+        assert isinstance(logits, np.ndarray) and logits.shape == (41, 48)
+        context.commit(wide, [17], 6)
+        assert context.tokens[-2:] == [20, 6]
+        found = engine.verify(context, random_tree(random.Random(1), 5))[0]
+        again = engine.context()
+        again.assign(0, context.tokens)
+        llama.same(found, engine.verify(again, EMPTY)[0])
+        again.release()
+    for context in contexts:
+        context.release()
+
+
+def _asked(context: TargetContext, tree: DraftTree) -> Forward:
+    return Forward(context, len(context.tokens) - context.computed, tree)
+
+
+def test_a_file_that_is_none_says_what_to_do(tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    (tmp_path / "a.gguf").write_bytes(b"GGUF and nothing more")
+    with pytest.raises(CorruptWeights, match="a.gguf cannot be loaded"):
+        LlamaEngine(tmp_path / "a.gguf", threads=1)

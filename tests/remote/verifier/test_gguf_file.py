@@ -1,0 +1,113 @@
+"""A GGUF file as a target: its text side, its weights in PyTorch, and what is said where something is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from benchmarks.gguf_file import write_gguf
+from remote.verifier.engines.choice import graph_of, llama_engine
+from remote.verifier.gguf_file import text_source
+from remote.verifier.start_errors import CorruptWeights, MissingPackage, UnknownModel
+from remote.verifier.target import load_target
+from remote.verifier.text_side import read_text_side
+from tests.remote.verifier.tiny import CONFIGS
+from tests.support.tiny_text import CHAT_TEMPLATE, END, train_tokenizer
+
+TEXT = "list the files of a folder, and then those of 12 others; it's a naïve test"
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen3"])
+def model_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with a byte-level BPE tokenizer, as transformers saves it."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    tokenizer = train_tokenizer([TEXT])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>")
+    fast.chat_template = CHAT_TEMPLATE
+    config = CONFIGS[request.param]()
+    config.vocab_size, config.eos_token_id, config.pad_token_id = tokenizer.get_vocab_size(), END, None
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(model_folder: Path) -> Path:
+    """The model as a GGUF file, with nothing beside it."""
+    path = model_folder.parent / "files" / "tiny-f32.gguf"
+    path.parent.mkdir(exist_ok=True)
+    write_gguf(model_folder, path)
+    return path
+
+
+def test_the_text_side_is_unpacked_from_the_file(model_folder: Path, alone: Path) -> None:
+    wanted = read_text_side(model_folder)
+    with text_source(str(alone)) as folder:
+        found = read_text_side(Path(folder))
+        tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+    assert not Path(folder).exists()
+    assert found.stop_tokens == wanted.stop_tokens == (END,)
+    assert found.chat_template == wanted.chat_template and found.positions == wanted.positions
+    reference = Tokenizer.from_file(str(model_folder / "tokenizer.json"))
+    assert tokenizer.encode(TEXT).ids == reference.encode(TEXT).ids
+    assert found.text is not None and wanted.text is not None
+    assert found.text.render([("user", TEXT)]) == wanted.text.render([("user", TEXT)])
+
+
+def test_what_lies_beside_the_file_is_taken_as_it_is(model_folder: Path, alone: Path, tmp_path: Path) -> None:
+    shutil.copy(alone, tmp_path)
+    for name in ("tokenizer.json", "config.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(model_folder / name, tmp_path)
+    with text_source(str(tmp_path / alone.name)) as folder:
+        assert Path(folder) == tmp_path
+        assert read_text_side(tmp_path).tokenizer == read_text_side(model_folder).tokenizer
+
+
+def test_pytorch_reads_the_same_weights(model_folder: Path, alone: Path) -> None:
+    target = load_target(str(alone), device="cpu")
+    reference = load_target(str(model_folder), device="cpu")
+    assert target.name == "tiny-f32" and target.stop_tokens == (END,)
+    tokens = torch.tensor([[5, 9, 200, 30, 7, 7, 110]])
+    with torch.no_grad():
+        found, wanted = (each.model(tokens).logits for each in (target, reference))
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
+
+
+def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    with pytest.raises(MissingPackage, match=r"\.\[gguf\].*--engine torch"):
+        llama_engine(str(alone), None, 1, None)
+
+
+def test_without_the_package_that_unpacks_it_says_what_to_do(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(MissingPackage, match=r"tokenizer.json and config.json beside it"), text_source(str(alone)):
+        pass
+
+
+def test_what_is_no_gguf_file_is_told(tmp_path: Path, model_folder: Path) -> None:
+    with pytest.raises(UnknownModel, match="There is no file"), text_source(str(tmp_path / "none.gguf")):
+        pass
+    (tmp_path / "a.gguf").write_bytes(b"not one")
+    with pytest.raises(CorruptWeights, match=r"a.gguf is no GGUF file"), text_source(str(tmp_path / "a.gguf")):
+        pass
+    with pytest.raises(UnknownModel, match="name ends in .gguf"):
+        graph_of(str(model_folder), "llama", None)
+    with pytest.raises(UnknownModel, match="--quantize is for PyTorch"):
+        (tmp_path / "b.gguf").write_bytes(b"")
+        llama_engine(str(tmp_path / "b.gguf"), None, 1, "int8")
+
+
+def test_a_model_of_another_kind_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
+    with pytest.raises(SystemExit, match="mamba"):
+        write_gguf(tmp_path, tmp_path / "a.gguf")
