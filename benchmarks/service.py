@@ -1,13 +1,15 @@
 """Many clients at once, through OpenAI's API: Outrider's engines, with and without drafts, beside other servers.
 
     python -m benchmarks.service [--clients 1,4,16,64] [--answers 6] [--rounds 3] [--engines onnx,torch]
-                                 [--gguf f32,q8_0] [--llama-server PROGRAM] [--json OUT]
+                                 [--gguf f32,q8_0] [--llama-server PROGRAM] [--transformers PROGRAM]
+                                 [--json OUT]
 
 All servers run the bundled target, each with the threads that it takes by itself (llama.cpp: one for each core), and
 are loaded at the same time. They are asked in turn, so that what else the machine does meets all of them. In a round,
 each client asks one everyday question after another, at temperature 0, and reads its answer to the end as it comes. In
 a round no question is asked twice. A request that is refused is tried again when the server says. `--gguf` writes GGUF
 files of these forms, for the engine `llama` and for llama.cpp's own server, the program of `--llama-server`.
+`--transformers` adds `transformers serve` with continuous batching, which needs `pip install 'transformers[serving]'`.
 
 - `tokens_per_second`: of all clients together; tokens are counted by the target's tokenizer
 - `tokens_per_cpu_second`: CPU of the server's processes
@@ -66,6 +68,8 @@ class Server:
 
     title: str
     command: tuple[str, ...]
+    model: str = BUNDLED_TARGET.name
+    """Its name there."""
 
 
 @dataclass
@@ -139,10 +143,10 @@ class Running:
                     waiting += map(int, (task / "children").read_text().split())
 
 
-async def answered(client: httpx.AsyncClient, question: str, asked: Asked) -> None:
+async def answered(client: httpx.AsyncClient, model: str, question: str, asked: Asked) -> None:
     """Ask one question, and read the answer to its end."""
     body = {
-        "model": BUNDLED_TARGET.name,
+        "model": model,
         "messages": [{"role": "user", "content": question}],
         "temperature": 0,
         "max_tokens": MOST_TOKENS,
@@ -194,7 +198,7 @@ async def load(running: Running, clients: int, questions: Sequence[str]) -> tupl
 
         async def one() -> None:
             while waiting:
-                await answered(client, waiting.pop(), asked)
+                await answered(client, running.server.model, waiting.pop(), asked)
 
         begun = time.monotonic()
         await asyncio.gather(*(one() for _ in range(clients)))
@@ -242,13 +246,18 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
         for form, file in files.items() if engine == "llama" else [(None, BUNDLED_TARGET)]:
             title = f"Outrider, {engine if form is None else f'llama.cpp {form}'}"
             of = (*serve, "--engine", engine, "--model", str(file))
-            yield Server(title, (*of, "--drafter", str(BUNDLED_DRAFTER)))
-            yield Server(f"{title}, no drafts", (*of, "--no-drafter"))
+            name = BUNDLED_TARGET.name if form is None else file.stem
+            yield Server(title, (*of, "--drafter", str(BUNDLED_DRAFTER)), name)
+            yield Server(f"{title}, no drafts", (*of, "--no-drafter"), name)
     threads = str(len(os.sched_getaffinity(0)))
     for form, file in files.items() if arguments.llama_server else ():
         slots = ("--parallel", str(max(arguments.clients)), "-c", str(1024 * max(arguments.clients)), "-t", threads)
         command = (arguments.llama_server, "-m", str(file), "--port", "{port}", "--jinja", *slots)
         yield Server(f"llama.cpp, {form}", command)
+    if arguments.transformers:
+        options = ("--continuous-batching", "--device", "cpu", "--port", "{port}")
+        command = (arguments.transformers, "serve", str(BUNDLED_TARGET), *options)
+        yield Server("transformers serve", command, str(BUNDLED_TARGET))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -258,6 +267,7 @@ def parser() -> argparse.ArgumentParser:
     known.add_argument("--rounds", type=int, default=3)
     known.add_argument("--engines", type=lambda text: text.split(","), default=["onnx", "torch"])
     known.add_argument("--llama-server", metavar="PROGRAM")
+    known.add_argument("--transformers", metavar="PROGRAM")
     known.add_argument("--gguf", type=lambda text: text.split(","), default=[], metavar="FORM,...")
     known.add_argument("--json", type=Path, metavar="OUT")
     return known

@@ -106,6 +106,17 @@ class SecondStage:
         self._said.rewind(length)
         self.chain = NO_CHAIN
 
+    def follow(self, tokens: Sequence[int]) -> None:
+        """Take `tokens` as all that has been said. Those that were there already stay; the new ones are learnt from."""
+        said, known = self._said.tokens, min(len(self._said.tokens), len(tokens))
+        old, new = said[:known].tolist(), list(tokens[:known])
+        if old != new:
+            known = next(at for at, pair in enumerate(zip(old, new)) if pair[0] != pair[1])
+        if known < len(said):
+            self.rewind(known)
+        if known < len(tokens):
+            self.commit(tokens[known:])
+
     @contextmanager
     def supposing(self, tokens: Sequence[int]) -> Iterator[None]:
         """Act in the block as if `tokens` came next. Nothing is learnt, and afterwards everything is as it was."""
@@ -136,6 +147,15 @@ class SecondStage:
             gained, cost, guessed = gained + reached, cost + row_cost, guessed + 1
         self.chain = Chain([token for token, _ in chain], [support for _, support in chain], guessed)
         return self.chain.tokens[:guessed]
+
+    @property
+    def expected(self) -> float:
+        """Tokens that a round with the last guess should gain, the bonus included."""
+        gained = reached = 1.0
+        for support in self.chain.support[: self.chain.guessed]:
+            reached *= self.experience.chance(*support)
+            gained += reached
+        return gained
 
     def keep(self, count: int) -> None:
         """Only the first `count` tokens of the last guess are put to the test."""

@@ -2,12 +2,15 @@
 
 This drafter gets the target's memory as a device would, so both draft in the same way. It runs on the engine's thread,
 for one session after another. Where many sessions share a forward, another token costs each of them little, and drafts
-would only hold up the others: then there are none.
+would only hold up the others: then there are none. Where the conversation repeats itself, what followed there before is
+a draft that costs no call (prompt lookup, `drafter/second_stage.py`).
 """
 
 from __future__ import annotations
 
 import copy
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,7 @@ from drafter.cost import Cost, CostMeter
 from drafter.memory import unpack_memory
 from drafter.runtime import Drafter
 from drafter.search import Pace
+from drafter.second_stage import MOST, Experience, SecondStage
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine, UnfitDrafter
 
@@ -54,8 +58,15 @@ class OwnDrafter:
         self.costs = CostMeter()
         """Whole forwards, with the rows of all sessions."""
         self.calibrations = _calibrations()
+        self.lookups = Experience()
+        """How often what followed before has followed again."""
+        self.bounds = replace(BOUNDS, nodes=min(BOUNDS.nodes, engine.most_nodes or BOUNDS.nodes))
         self._company = 1.0
         """Sessions in a forward, of late."""
+        self._beside = 0.0
+        """Seconds of a round beside its draft and its forward, for each session that shares it."""
+        self._gained, self._spent = 0.0, 0.0
+        """Tokens of rounds with a draft of the drafter, and their seconds, of late."""
         self._first_right = 0.8
         """How often a draft's first token was accepted, of late."""
 
@@ -66,7 +77,14 @@ class OwnDrafter:
         if whole is None:
             return None
         others = self._company - 1
-        return Cost((whole.round + others * whole.node) / self._company, whole.level, whole.node)
+        return Cost((whole.round + others * whole.node) / self._company + self._beside, whole.level, whole.node)
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second of rounds with a draft of the drafter; 0 where none pays, infinite while nothing is known."""
+        if not self.pays:
+            return 0.0
+        return self._gained / self._spent if self._spent else math.inf
 
     @property
     def pays(self) -> bool:
@@ -80,9 +98,23 @@ class OwnDrafter:
         if pending <= LONGEST_READ:
             self.costs.judged(judged.rows - 1, judged.seconds)
 
+    def rested(self, seconds: float, judged: Judged) -> None:
+        """Take the seconds of a round beside its draft and its forward: the walk, the words, the line to the client.
+
+        They count up to the time of the forward, because a client may read slowly.
+        """
+        taken = min(max(seconds, 0.0), judged.seconds) / judged.sessions
+        self._beside += NEWEST * (taken - self._beside)
+
     def guessed(self, right: bool) -> None:
         """Take whether a draft's first token was accepted."""
         self._first_right += NEWEST * (right - self._first_right)
+
+    def drafted(self, tokens: int, nodes: int, seconds: float) -> None:
+        """Take a round with a draft of the drafter: the tokens that it gained, and the seconds of the draft."""
+        if (cost := self.cost) is not None:
+            self._gained += NEWEST * (tokens - self._gained)
+            self._spent += NEWEST * (seconds + cost.round + nodes * cost.node - self._spent)
 
     def twin(self) -> OwnDrafter:
         """One more, which drafts with the same graph until it becomes another (`become`)."""
@@ -109,15 +141,20 @@ def _calibrations() -> dict[bool, Calibration]:
 
 
 class OwnDrafts:
-    """The drafter's state in one session. Its tokens may lag behind the session's: call `follow` first."""
+    """What drafts in one session: the drafter, whose tokens may lag behind (call `follow` first), and what was said."""
 
     def __init__(self, own: OwnDrafter) -> None:
         self._own = own
         self._context = own.drafter.context()
+        self._said = SecondStage(experience=own.lookups)
+        self._seconds: float | None = None
+        """Of the last draft; None: it was not the drafter's."""
+        self._judged: float | None = None
+        """When the last round of the stream was judged."""
 
     @property
     def pays(self) -> bool:
-        """Whether a draft would earn its time at present."""
+        """Whether a draft of the drafter would earn its time at present."""
         return self._own.pays
 
     @property
@@ -125,8 +162,12 @@ class OwnDrafts:
         """How many tokens, from the first one on without a gap, have their memory here."""
         return self._context.memory_length
 
+    def begin(self) -> None:
+        """A stream begins: what was before it says nothing about its rounds."""
+        self._seconds = self._judged = None
+
     def follow(self, tokens: Sequence[int]) -> None:
-        """Replace the tokens."""
+        """Replace the drafter's tokens."""
         self._context.follow(tokens)
 
     def nbytes(self, rows: int = 0) -> int:
@@ -137,24 +178,47 @@ class OwnDrafts:
         """Run one chunk of the new tokens and return True, if there is more than one chunk to run."""
         return self._context.read_chunk()
 
+    def looked_up(self, tokens: Sequence[int]) -> DraftTree:
+        """What followed the end of these tokens before, as a draft.
+
+        Empty where nothing did, where it would not earn its rows, and where the drafter's draft should gain more.
+        """
+        self._said.follow(tokens)
+        cost = self._own.cost
+        if cost is None:
+            return DraftTree.empty()
+        self._own.lookups.row_cost = cost.node / cost.round
+        guess = self._said.guess(min(MOST, self._own.bounds.nodes))
+        if not guess or self._said.expected / (cost.round + len(guess) * cost.node) < self._own.rate:
+            self._said.keep(0)
+            return DraftTree.empty()
+        return DraftTree.chain(guess)
+
     def draft(self, greedy: bool) -> DraftTree:
-        """A draft of what comes next, given how the target chooses.
+        """The drafter's draft of what comes next, given how the target chooses.
 
         Runs the tokens that are new since the last draft.
         """
+        begun = time.monotonic()
         calibration = self._own.calibrations[greedy]
-        tree = self._context.draft(replace(BOUNDS, cost=self._own.cost), None, calibration)
+        tree = self._context.draft(replace(self._own.bounds, cost=self._own.cost), None, calibration)
         if self._context.taken is not None:
             self._own.costs.drafted(*self._context.taken)
+        self._seconds = time.monotonic() - begun
         return tree
 
     def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
-        """Learn from a round, and from its verdict on the last draft if it had one. The forward ran `pending` committed
+        """Learn from a round, and from its verdict on its draft if it had one. The forward ran `pending` committed
         tokens beside the tree."""
-        self._own.ran(judged, pending)
-        if len(tree):
-            self._own.calibrations[greedy].learn(tree, judged.accepted, judged.bonus)
-            self._own.guessed(bool(judged.accepted))
+        own, seconds, now = self._own, self._seconds, time.monotonic()
+        own.ran(judged, pending)
+        if self._judged is not None:
+            own.rested(now - self._judged - judged.seconds - (seconds or 0.0), judged)
+        if seconds is not None and len(tree):
+            own.calibrations[greedy].learn(tree, judged.accepted, judged.bonus)
+            own.guessed(bool(judged.accepted))
+            own.drafted(len(judged.new), len(tree), seconds)
+        self._seconds, self._judged = None, now
 
     def remember(self, start: int, count: int, data: bytes) -> None:
         """Take the target's memory of `count` tokens from `start` on, in the form that it has on the wire."""

@@ -121,9 +121,13 @@ class Sessions:
         # Memory of a long prompt, one frame after each round, so that no word waits for all of it.
         owed: list[Memory] = []
         using: OwnDrafts | None = None
-        """What drafts in this round. Nothing does where a draft would not pay, and the first token waits for none."""
+        """The drafter, if it drafts in this round. It does not where that would not pay, or what was said before is a
+        better draft; and the first token waits for no draft."""
+        tree = DraftTree.empty()
+        if drafts is not None:
+            drafts.begin()
         while True:
-            begun, tree = time.monotonic(), DraftTree.empty()
+            begun = time.monotonic()
             pending = len(context.tokens) - context.computed
             if using is not None:
                 while using.read():
@@ -136,7 +140,8 @@ class Sessions:
             judged, said = yield from self._verify(session, tree, message, room, remembered, rejected=0)
             if drafts is not None:
                 drafts.judged(tree, judged, greedy, pending)
-                using = drafts if drafts.pays else None
+                tree = drafts.looked_up(context.tokens)
+                using = drafts if drafts.pays and not len(tree) else None
             if using is not None:
                 using.follow(context.tokens)
             length, finished = len(context.tokens), self._finished(context)

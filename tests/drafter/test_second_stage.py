@@ -186,3 +186,21 @@ def test_conversations_learn_from_one_another():
         second.guess()
         second.commit([next(strange)])
     assert stage(PERIOD, PERIOD[:3]).guess() and not stage(PERIOD, PERIOD[:3], experience=experience).guess()
+
+
+def test_following_a_text_is_committing_what_is_new():
+    second, other = stage(range(20)), stage(range(20), [5, 6, 7, 8])
+    second.follow([*range(20), 5, 6, 7, 8])
+    assert second.guess() == other.guess() != []
+    second.follow([*range(10), 3, 4])
+    assert second.guess() == stage(range(10), [3, 4]).guess() != []
+    second.follow([1, 2])
+    assert second.guess() == []
+
+
+def test_it_says_how_many_tokens_a_guess_should_gain():
+    second = stage(range(20), [5, 6, 7, 8])
+    guess = second.guess()
+    assert 1 < second.expected < 1 + len(guess)
+    second.keep(0)
+    assert second.expected == 1

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from drafter.cost import Cost
 from drafter.memory import dequantise, unpack_memory
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
@@ -109,6 +110,21 @@ def test_drafts_of_its_own_change_no_token_and_save_rounds(engine, drafter, prom
     last = frames["drafts"][-1]
     assert (last.length, last.digest) == (len(prompt) + 40, digest_of(prompt + tokens_of(frames["drafts"])))
     assert all(frame.server_seconds > 0 and not frame.finished for frame in frames["drafts"])
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), WARM])
+def test_what_was_said_before_is_a_draft_that_needs_no_drafter(engine, drafter, prompt, sampling, monkeypatch):
+    monkeypatch.setattr(OwnDrafter, "pays", False)
+    monkeypatch.setattr(OwnDrafter, "cost", Cost(round=0.01, level=0.02, node=0.001))
+    # The prompt has what greedy decoding says, and the question again.
+    asked = [*prompt, *generated(engine.model, prompt, 40), *prompt]
+    plain = tokens_of(alone(engine, table(engine, None).stream(ask([], asked, most=60, sampling=sampling))))
+    sessions = table(engine, drafter)
+    frames = told(alone(engine, sessions.stream(ask([], asked, most=60, sampling=sampling))))
+    assert tokens_of(frames) == plain
+    if sampling.temperature == 0:
+        assert sum(frame.drafted for frame in frames) > 0 and len(frames) < 60
+    assert sessions.own.costs.cost is None  # The drafter was never called.
 
 
 @pytest.mark.parametrize("known", [0, 5])

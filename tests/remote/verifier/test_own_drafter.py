@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,51 @@ def test_in_company_a_round_costs_a_session_its_share(own: OwnDrafter) -> None:
     shared = own.cost
     assert alone is not None and shared is not None
     assert shared.round == pytest.approx(0.019 / 16, rel=0.2) and shared.round < alone.round
+
+
+REPEATED = [7, 8, 9, 10, 11, 12, 13, 14] * 3
+
+
+def test_what_was_said_before_is_a_draft_where_it_pays(own: OwnDrafter) -> None:
+    drafts = own.drafts()
+    assert len(drafts.looked_up(REPEATED)) == 0, "what a row costs is not known yet"
+    own.costs.drafted(4, 0.04)
+    rounds(own, 30, sessions=1)
+    assert not own.pays and own.rate == 0
+    guess = drafts.looked_up([*REPEATED, 7, 8])
+    assert guess.tokens.tolist()[:3] == [9, 10, 11] and len(guess) <= own.bounds.nodes
+    rounds(own, 60, sessions=64)  # Then a row costs nearly as much as a round.
+    assert len(drafts.looked_up([*REPEATED, 7, 8])) < len(guess)
+    for _ in range(30):
+        drafts.looked_up([*REPEATED, 7, 8])
+        drafts.looked_up([*REPEATED, 7, 8, 99])  # What followed before does not follow again.
+    assert len(drafts.looked_up([*REPEATED, 7, 8])) == 0
+
+
+def test_the_drafters_draft_is_taken_where_it_gains_more(own: OwnDrafter) -> None:
+    own.costs.drafted(4, 0.002)
+    rounds(own, 30, sessions=1)
+    drafts = own.drafts()
+    assert own.pays and own.rate == math.inf and len(drafts.looked_up(REPEATED)) == 0
+    for _ in range(40):
+        own.drafted(tokens=6, nodes=8, seconds=0.004)
+    cost = own.cost
+    assert cost is not None and own.rate == pytest.approx(6 / (0.004 + cost.round + 8 * cost.node), rel=0.05)
+    assert len(drafts.looked_up(REPEATED)) > 0  # More tokens, and no call of the drafter.
+    for _ in range(40):
+        own.drafted(tokens=60, nodes=8, seconds=0.004)
+    assert len(drafts.looked_up(REPEATED)) == 0
+
+
+def test_what_a_round_takes_beside_its_forward_is_part_of_its_cost(own: OwnDrafter) -> None:
+    own.costs.drafted(4, 0.02)
+    rounds(own, 30, sessions=1)
+    before = own.cost
+    judged = Judged((), None, [], 2, 0.004, 2)
+    for _ in range(60):
+        own.rested(0.003, judged)
+    assert before is not None and own.cost is not None
+    assert own.cost.round - before.round == pytest.approx(0.0015, rel=0.1)
+    for _ in range(60):
+        own.rested(60.0, judged)  # A client that reads slowly.
+    assert own.cost.round - before.round == pytest.approx(0.002, rel=0.1)
