@@ -91,6 +91,11 @@ class SecondStage:
 
     # ---- what has been said ------------------------------------------------------------------------------------------
 
+    @property
+    def length(self) -> int:
+        """Tokens that have been said."""
+        return len(self._said.tokens)
+
     def commit(self, tokens: Sequence[int]) -> None:
         """Append tokens, and learn from what was expected in their place."""
         for at, (expected, token) in enumerate(zip(self.chain.tokens, tokens)):
@@ -120,7 +125,7 @@ class SecondStage:
     @contextmanager
     def supposing(self, tokens: Sequence[int]) -> Iterator[None]:
         """Act in the block as if `tokens` came next. Nothing is learnt, and afterwards everything is as it was."""
-        length, chain = len(self._said.tokens), self.chain
+        length, chain = self.length, self.chain
         self._said.extend(tokens)
         try:
             yield

@@ -1,7 +1,8 @@
 """Chat completions for all other clients: text in, text out, through OpenAI's API.
 
-An answer is a stream in a session of its own, which is dropped afterwards. So other clients also profit from what the
-verifier drafts by itself. Half of the sessions are left to devices; who comes when all others are taken waits in line.
+An answer is a stream in a session of its own. So other clients also profit from what the verifier drafts by itself. The
+newest ones are kept for a while: a client sends its whole conversation again with each question, and only what is new
+has to be read. Half of the sessions are left to devices; who comes when all others are taken waits in line.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -60,6 +62,8 @@ from remote.verifier.verification import Answer
 
 BODY_BYTES_PER_TOKEN = 16
 """Bytes of the longest conversation, per token. JSON may spell a character in six bytes."""
+KEPT = 16
+"""Answers whose session is kept after their end."""
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 HUNG_UP = 499
 """Nobody reads it. Proxies log this status for a client that left."""
@@ -107,6 +111,8 @@ class Completions:
 
     def __init__(self, sessions: Sessions, card: Card, text: ChatText, turns: Turns) -> None:
         self._sessions, self._card, self._text, self._turns = sessions, card, text, turns
+        self._kept: deque[str] = deque()
+        """The sessions of the newest answers."""
         self.line = Line(max(1, sessions.table.max_sessions // 2), turns.max_waiting)
         self._model = Model(
             id=card.target, created=int(time.time()), owned_by=OWNER, max_model_len=card.limits.max_tokens
@@ -176,6 +182,7 @@ class Completions:
             ),
             holder,
         )
+        complete = False
         async with self.line.place(gone):
             try:
                 first = await self._turns.first(name, frames, gone)
@@ -185,14 +192,22 @@ class Completions:
                             yield self._taken(asked, frame)
                         if asked.pieces.stopped:
                             break
+                complete = True
                 yield asked.pieces.finish()
             finally:
                 if self._sessions.table.get(name) is not None:
-                    await self._turns.last(name, lambda: self._forget(frames, name))
+                    await self._turns.last(name, lambda: self._ended(frames, name, complete))
 
-    def _forget(self, frames: Answer, name: str) -> None:
+    def _ended(self, frames: Answer, name: str, complete: bool) -> None:
+        """End an answer. The session of a complete one is kept in the place of the oldest one that is kept."""
         frames.close()
-        self._sessions.drop(name)
+        if not complete:
+            self._sessions.drop(name)
+            return
+        self._sessions.rest(name)
+        self._kept.append(name)
+        if len(self._kept) > KEPT:
+            self._sessions.drop(self._kept.popleft())
 
     def _taken(self, asked: ChatCall, frame: Progress) -> str:
         tokens = unpack_tokens(frame.tokens)

@@ -17,6 +17,8 @@ class Counters:
     replays: int = 0
     conflicts: int = 0
     prompt_tokens: int = 0
+    shared_tokens: int = 0
+    """Prompt tokens that were not computed, because another session had them."""
     drafted_nodes: int = 0
     accepted_nodes: int = 0
     new_tokens: int = 0

@@ -101,6 +101,15 @@ class TargetContext(ABC):
         self.tokens += new
         return new
 
+    def adopt(self, other: TargetContext, count: int) -> None:
+        """Take the rows of the first `count` tokens from a context of the same engine that begins with them too.
+
+        They are not computed again, if there is room for them. Only where nothing is computed yet.
+        """
+        count = min(count, other.computed, len(self.tokens) - 1)
+        if self.computed == 0 < count and self._copy(other, count):
+            self.computed = count
+
     def release(self) -> None:
         """Forget everything and free the rows."""
         self.rewinds += 1
@@ -110,6 +119,10 @@ class TargetContext(ABC):
     @abstractmethod
     def _keep(self, start: int, rows: Sequence[int]) -> None:
         """Move `rows`, indices at or after `start`, to `start`. Those behind them no longer count."""
+
+    @abstractmethod
+    def _copy(self, other: TargetContext, count: int) -> bool:
+        """Copy the first `count` rows of another context. False if there is no room."""
 
     @abstractmethod
     def _free(self) -> None:

@@ -29,6 +29,8 @@ BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Bounds of its trees, which are as large as pays."""
 LONGEST_READ = 256
 """Longest prompt, in tokens, whose forward still says something about other rounds."""
+INDEX_BYTES = 190
+"""Bytes of a token in the index of what was said, as Python objects (measured: 185)."""
 NEWEST = 0.1
 """Weight of the newest round in what is known of first guesses and of company."""
 
@@ -172,7 +174,7 @@ class OwnDrafts:
 
     def nbytes(self, rows: int = 0) -> int:
         """Bytes that are allocated, or that would be with this many tokens and nodes."""
-        return self._context.nbytes(rows)
+        return self._context.nbytes(rows) + INDEX_BYTES * max(rows, self._said.length)
 
     def read(self) -> bool:
         """Run one chunk of the new tokens and return True, if there is more than one chunk to run."""

@@ -40,6 +40,8 @@ from remote.verifier.verification import Answer, Computing, verify
 
 FRAME_TOKENS = 64
 """Tokens of memory in one frame. It is small enough that another session's round never waits long behind one."""
+SHORTEST_SHARED = 16
+"""Tokens that two sessions must begin with for one to take the other's rows."""
 STREAM_ROWS = 1024
 """Coming tokens of a stream for which room is reserved at its beginning; later as many again, if there is room."""
 
@@ -273,6 +275,12 @@ class Sessions:
         session.context.assign(message.base, append)
         session.digest.truncate(message.base)
         session.digest.extend(append)
+        session.holder = holder
+        if not session.context.computed:
+            other, agreed = self.table.begins_like(session)
+            if other is not None and agreed >= SHORTEST_SHARED:
+                session.context.adopt(other.context, agreed)
+                self.counters.shared_tokens += session.context.computed
         return session.epoch
 
     def _finished(self, context: TargetContext) -> bool:
@@ -313,6 +321,12 @@ class Sessions:
     def _ended(self, session: Session) -> None:
         if session.trail is not None and self.learning is not None:
             self.learning.recorder.ended(session.trail, session.context.tokens)
+
+    def rest(self, name: str) -> None:
+        """Keep a session only for others that begin like it: nobody goes on with it."""
+        if (session := self.table.get(name)) is not None:
+            self._ended(session)
+            session.drafts = None
 
     def drop(self, name: str) -> bool:
         """Forget a session. Returns False if there is none of that name."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from remote.protocol import Conflict, Likeliest, RunningDigest, Verdict
 from remote.verifier.engine import TargetContext, slab_rows
+from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.trail import Trail
 from remote.verifier.own_drafter import OwnDrafts
 from remote.verifier.refusals import Overloaded, TooLong
@@ -45,6 +46,8 @@ class Session:
     """The result of the last round. None after a stream."""
     drafts: OwnDrafts | None = None
     """The verifier's own drafts. None if it has made none here."""
+    holder: str = EVERYONE
+    """Whose it is."""
     trail: Trail | None = None
     """What it leaves to learn from. None: nobody learns."""
     running: int = 0
@@ -130,6 +133,24 @@ class Table:
         session.reserved = max(rows, session.reserved)
         self.touch(name, session)
 
+    def begins_like(self, session: Session) -> tuple[Session | None, int]:
+        """The other session of the same holder whose computed tokens agree longest with this one's, and how many do.
+
+        Never that of somebody else: how soon an answer begins would tell what others have asked.
+        """
+        best, longest = None, 0
+        for other in self._sessions.values():
+            most = min(other.context.computed, len(other.digest), len(session.digest))
+            if other is session or other.holder != session.holder or most <= longest:
+                continue
+            # Prefixes agree up to some length, and none that is longer does.
+            agreed = bisect_right(
+                range(1, most + 1), False, key=lambda at: other.digest.at(at) != session.digest.at(at)
+            )
+            if agreed > longest:
+                best, longest = other, agreed
+        return best, longest
+
     def touch(self, name: str, session: Session) -> None:
         """Make a session the last one to leave."""
         self._sessions[name] = session
@@ -153,3 +174,8 @@ class Table:
         target = capacity if rows <= capacity else slab_rows(rows)
         own = 0 if session.drafts is None else session.drafts.nbytes(rows)
         return target * self._row + own + HOST_BYTES * max(rows, len(session.context.tokens))
+
+
+def _agreed(one: RunningDigest, other: RunningDigest, most: int) -> int:
+    """How many of the first `most` tokens two sequences begin with alike."""
+    return bisect_right(range(1, most + 1), False, key=lambda length: one.at(length) != other.at(length))

@@ -240,6 +240,19 @@ class LlamaContext(TargetContext):
         self.forget_branches()
         self._path, self._rows = [], self._whole
 
+    def _copy(self, other: TargetContext, count: int) -> bool:
+        assert isinstance(other, LlamaContext)
+        lane = other.lane
+        if lane is None or self._lane not in (None, lane) or not lane.has_room(len(self.tokens) + LEAVES, self):
+            return False
+        if self._lane is None:
+            self._lane, self._main = lane, lane.take()
+            lane.holders.add(self)
+        lane.cut(self._main)
+        lane.copy(other._main, self._main, 0, count)
+        self._rows = count
+        return True
+
     def _leave(self) -> None:
         if self._lane is not None:
             self._lane.give_back(self._main)

@@ -92,6 +92,13 @@ class ArrayContext(TargetContext):
             for slab in (self.keys, self.values):
                 slab[:, :, start : start + len(rows)] = slab[:, :, rows]
 
+    def _copy(self, other: TargetContext, count: int) -> bool:
+        assert isinstance(other, ArrayContext)
+        self.reserve(count)
+        for rows, others in zip(_sides(self), _sides(other)):
+            rows[:, :, :count] = others[:, :, :count]
+        return True
+
     def _free(self) -> None:
         self.keys, self.values = self._empty()
 

@@ -101,6 +101,15 @@ class TorchContext(TargetContext):
         for slab in self.slabs:
             slab.keep(start, rows)
 
+    @torch.no_grad()
+    def _copy(self, other: TargetContext, count: int) -> bool:
+        assert isinstance(other, TorchContext)
+        for slab, from_ in zip(self.slabs, other.slabs):
+            assert from_.keys is not None and from_.values is not None
+            slab.length = 0
+            slab.append(from_.keys[..., :count, :], from_.values[..., :count, :])
+        return True
+
     def _free(self) -> None:
         self.slabs[:] = [TargetSlab() for _ in self.slabs]
 

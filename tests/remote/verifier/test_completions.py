@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from drafter.runtime import Drafter
 from remote import VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
+from remote.verifier.completions import KEPT
 from remote.verifier.engine import Engine
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
@@ -270,10 +271,31 @@ async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Tar
 # ---- bounds ----------------------------------------------------------------------------------------------------------
 
 
-async def test_sessions_are_dropped_behind_every_answer(client: httpx.AsyncClient) -> None:
-    before = await counter(client, "sessions")
-    await asyncio.gather(*(whole(client) for _ in range(3)), *(streamed(client) for _ in range(3)))
-    assert await counter(client, "sessions") <= before, "fewer, where those of others had to make room"
+async def test_the_newest_answers_are_kept_for_those_that_begin_like_them(target: Target, engine: Engine) -> None:
+    with running(app(target, engine)) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            first = await whole(client)
+            assert await counter(client, "shared_tokens_total") == 0
+            turns = [QUESTION, first["choices"][0]["message"], {"role": "user", "content": "and then?"}]
+            again = await whole(client, messages=turns)
+            prompt = first["usage"]["prompt_tokens"]
+            assert prompt <= await counter(client, "shared_tokens_total") < again["usage"]["prompt_tokens"]
+            others = [{"role": "user", "content": f"{number} how do I list files?"} for number in range(KEPT + 3)]
+            await asyncio.gather(*(whole(client, messages=[other], max_tokens=2) for other in others))
+            assert await counter(client, "sessions") == KEPT
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            assert (await whole(client, messages=turns))["choices"] == again["choices"]
+
+
+async def test_nobodys_rows_are_shared_with_somebody_else(target: Target, engine: Engine) -> None:
+    holders = app(target, engine, tokens=Tokens([("anna", "a" * 40), ("ben", "b" * 40)]))
+    with running(holders) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            for token, shared in (("a", False), ("b", False), ("a", True)):
+                client.headers["authorization"] = f"Bearer {token * 40}"
+                before = await counter(client, "shared_tokens_total")
+                await whole(client, max_tokens=2)
+                assert (await counter(client, "shared_tokens_total") > before) is shared
 
 
 @pytest.mark.parametrize("stream", [True, False])

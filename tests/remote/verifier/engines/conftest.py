@@ -94,8 +94,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
             runtime, _, kind = name.partition(" ")
             folder = tmp_path_factory.mktemp("engine")
             if runtime == "llama.cpp":
-                kept[name] = llama_bench(kind, folder)
-            elif runtime == "torch":
+                return llama_bench(kind, folder)  # Its contexts share lanes, so each test has an engine of its own.
+            if runtime == "torch":
                 kept[name] = torch_bench(kind)
             else:
                 kept[name] = onnx_bench(kind, folder, int8=runtime == "int8")

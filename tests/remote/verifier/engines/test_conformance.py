@@ -145,6 +145,36 @@ def test_the_logits_of_a_batch_are_those_of_its_sessions_alone(bench: Bench) -> 
         bench.same(found, expected)
 
 
+def test_rows_of_another_context_are_taken_over(bench: Bench) -> None:
+    engine, rng = bench.engine, random.Random(6)
+    shared, ends = [rng.randrange(VOCABULARY) for _ in range(30)], ([3, 8, 1], [5], [2, 4])
+    first = engine.context()
+    first.assign(0, [*shared, *ends[0]])
+    tree = random_tree(rng, 7)
+    engine.verify(first, tree)
+    first.commit(tree, tree.path(5), 9)
+    for end in ends[1:]:
+        context = engine.context()
+        context.assign(0, [*shared, *end])
+        context.adopt(first, 30)
+        assert context.computed == 30
+        bench.same(engine.verify(context, tree)[0], stepwise(engine, [*shared, *end])[0])
+        context.commit(tree, tree.path(3), 6)
+        context.assign(10, [7, 7])
+        bench.same(engine.verify(context, EMPTY)[0], stepwise(engine, [*shared[:10], 7, 7])[0])
+        context.release()
+    whole = engine.context()
+    whole.assign(0, first.tokens[:20])
+    whole.adopt(first, 1000)
+    assert whole.computed == 19  # The last token's logits are wanted.
+    bench.same(engine.verify(whole, EMPTY)[0], stepwise(engine, first.tokens[:20])[0])
+    whole.adopt(first, 5)
+    assert whole.computed == 20
+    bench.same(engine.verify(first, EMPTY)[0], stepwise(engine, first.tokens)[0])
+    for context in (first, whole):
+        context.release()
+
+
 def test_a_prompt_in_chunks_is_the_prompt_at_once(bench: Bench) -> None:
     prompt = [2 + token % 40 for token in range(5 * CHUNK + 3)]
     context = bench.engine.context()
