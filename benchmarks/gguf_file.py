@@ -27,7 +27,7 @@ TYPES = {
     "q8_0": gguf.GGMLQuantizationType.Q8_0,
 }
 ARCHITECTURES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
-"""By transformers' `model_type`."""
+"""The architecture of each `model_type` of transformers."""
 NAMES = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",

@@ -150,7 +150,7 @@ class OwnDrafts:
         self._context = own.drafter.context()
         self._said = SecondStage(experience=own.lookups)
         self._seconds: float | None = None
-        """Of the last draft; None: it was not the drafter's."""
+        """How long the drafter took for the last draft; None: it was not the drafter's."""
         self._judged: float | None = None
         """When the last round of the stream was judged."""
 
