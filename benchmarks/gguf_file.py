@@ -20,6 +20,7 @@ import numpy as np
 
 from remote.verifier.engine import Floats
 from remote.verifier.engines.tensors import read_tensors
+from remote.verifier.text_side import licence_in
 
 TYPES = {
     "f32": gguf.GGMLQuantizationType.F32,
@@ -55,6 +56,8 @@ def write_gguf(folder: Path, out: Path, kind: str = "f32") -> None:
         raise SystemExit(f"{folder} is a {config['model_type']} model; this writes {', '.join(ARCHITECTURES)} alone.")
     writer = gguf.GGUFWriter(out, architecture)
     _about(writer, config, folder.resolve().name)
+    if licence := licence_in(folder / "README.md"):
+        writer.add_license(licence)
     _vocabulary(writer, folder, config)
     for name, tensor in _tensors(folder, config):
         wanted = TYPES[kind] if tensor.ndim > 1 else gguf.GGMLQuantizationType.F32

@@ -11,13 +11,14 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from drafter.config import TOKENIZER
 from drafter.extras import how_to_install
 from remote.verifier.start_errors import CorruptWeights, MissingPackage, MissingTokenizer, UnknownModel
-from remote.verifier.text_side import CONFIG, GENERATION
+from remote.verifier.text_side import CONFIG, GENERATION, licence_in
 
 ENDS = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
 """Entries that name a token which ends an answer."""
@@ -59,11 +60,24 @@ def text_source(model: str) -> Iterator[str]:
 
 def head_size(path: Path) -> int | None:
     """Numbers of a key, as the file says, which transformers does not read for every architecture; None: not said."""
+    said = _entry(path, f"{_entry(path, 'general.architecture')}.attention.key_length")
+    return None if said is None else int(said)
+
+
+def gguf_licence(path: Path) -> str:
+    """The licence that the card beside a file names, or the file; empty: none, or the `gguf` package is missing."""
+    try:
+        return licence_in(path.parent / "README.md") or str(_entry(path, "general.license") or "")[:60]
+    except ImportError:
+        return ""
+
+
+def _entry(path: Path, name: str) -> Any:
+    """An entry of the file; None if it has none of that name. Raises `ImportError`."""
     from gguf import GGUFReader
 
-    fields = GGUFReader(path).fields
-    name = f"{fields['general.architecture'].contents()}.attention.key_length"
-    return int(fields[name].contents()) if name in fields else None
+    field = GGUFReader(path).fields.get(name)
+    return None if field is None else field.contents()
 
 
 def _unpack(path: Path, folder: Path) -> None:

@@ -17,7 +17,7 @@ from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, re
 from drafter.extras import how_to_install
 from remote.verifier.engine import Engine, UnverifiableTarget
 from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
-from remote.verifier.gguf_file import is_gguf, text_source
+from remote.verifier.gguf_file import gguf_licence, gguf_path, is_gguf, text_source
 from remote.verifier.start_errors import MissingPackage
 from remote.verifier.text_side import TextSide, licence_in, stored_size
 
@@ -93,7 +93,9 @@ def opened(
 
 
 def licence(model: str) -> str:
-    """The licence that the card of a model, a folder or a name on the hub, names; empty: none."""
+    """The licence that the card of a model names, or a GGUF file; empty: none."""
+    if is_gguf(model):
+        return gguf_licence(gguf_path(model))
     if Path(model).is_dir():
         return licence_in(Path(model) / "README.md")
     from remote.verifier.target import licence_of  # A name on the hub: its files are where transformers keeps them.

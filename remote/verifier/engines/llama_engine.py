@@ -315,9 +315,8 @@ class LlamaEngine(Engine):
 
     @property
     def description(self) -> str:
-        text = ctypes.create_string_buffer(128)
-        self._lib.llama_model_desc(self._model, text, len(text))
-        return f"llama.cpp, {text.value.decode(errors='replace')}, {self._bytes / 1e6:,.0f} MB"
+        count = int(self._lib.llama_model_n_params(self._model))
+        return f"llama.cpp, {count / 1e6:,.1f} million parameters, {self._bytes / 1e6:,.0f} MB"
 
     def context(self) -> LlamaContext:
         return LlamaContext()
@@ -374,12 +373,14 @@ class LlamaEngine(Engine):
 
     def _key_length(self, heads: int) -> int:
         """Numbers of a key of one head."""
-        lib, text = self._lib, ctypes.create_string_buffer(64)
-        for key in ("general.architecture", "attention.key_length"):
-            name = key if key.startswith("general") else f"{text.value.decode()}.{key}"
-            if lib.llama_model_meta_val_str(self._model, name.encode(), text, len(text)) < 0:
-                return int(lib.llama_model_n_embd(self._model)) // heads
-        return int(text.value)
+        said = self._metadata(f"{self._metadata('general.architecture')}.attention.key_length")
+        return int(said) if said else int(self._lib.llama_model_n_embd(self._model)) // heads
+
+    def _metadata(self, name: str) -> str:
+        """An entry of the file; empty if it has none of that name."""
+        text = ctypes.create_string_buffer(256)
+        found = self._lib.llama_model_meta_val_str(self._model, name.encode(), text, len(text))
+        return text.value.decode(errors="replace") if found >= 0 else ""
 
     def _reads_rows(self) -> bool:
         """Whether memory can be made: the rows of the cache can be read. It is said where they cannot."""

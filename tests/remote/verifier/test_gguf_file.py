@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -13,8 +14,11 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.gguf_file import write_gguf
+from drafter.tree import DraftTree
+from remote.verifier.birth import kept_drafter
 from remote.verifier.engines.choice import graph_of, llama_engine
 from remote.verifier.gguf_file import text_source
+from remote.verifier.loader import licence, opened
 from remote.verifier.start_errors import CorruptWeights, MissingPackage, UnknownModel
 from remote.verifier.target import load_target
 from remote.verifier.text_side import read_text_side
@@ -37,6 +41,7 @@ def model_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")
     return folder
 
 
@@ -80,6 +85,34 @@ def test_pytorch_reads_the_same_weights(model_folder: Path, alone: Path) -> None
     with torch.no_grad():
         found, wanted = (each.model(tokens).logits for each in (target, reference))
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
+
+
+def test_it_is_served_by_pytorch_where_that_is_asked_for(model_folder: Path, alone: Path) -> None:
+    side, engine, drafter = opened(str(alone), None, None, "torch", None, 1)
+    assert (side.name, drafter) == ("tiny-f32", None) and "PyTorch" in engine.description
+    context = engine.context()
+    context.assign(0, [5, 9, 200])
+    assert engine.verify(context, DraftTree.chain([30, 7])).shape == (3, side_vocabulary(model_folder))
+
+
+def side_vocabulary(folder: Path) -> int:
+    return int(json.loads((folder / "config.json").read_text())["vocab_size"])
+
+
+def test_its_licence_comes_from_the_file_or_the_card_beside_it(alone: Path, tmp_path: Path) -> None:
+    assert licence(str(alone)) == "mit"
+    shutil.copy(alone, tmp_path)
+    (tmp_path / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
+    assert licence(str(tmp_path / alone.name)) == "apache-2.0"
+
+
+def test_its_drafter_is_kept_by_the_file_as_it_is(alone: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "a.gguf"
+    shutil.copy(alone, copy)
+    first = kept_drafter(str(copy), 1000, tmp_path / "made")
+    assert first == kept_drafter(str(copy), 1000, tmp_path / "made") != kept_drafter(str(copy), 2000, tmp_path / "made")
+    os.utime(copy, ns=(0, 0))
+    assert first != kept_drafter(str(copy), 1000, tmp_path / "made")
 
 
 def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
