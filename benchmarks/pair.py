@@ -14,7 +14,7 @@ ABOUT_IT = (
     *("acceptance", "acceptance-equal-time", "acceptance-deep", "acceptance-shipped"),
     *("acceptance-shipped-deep", "offline", "ablations", "single_device"),
     *("second_stage", "draft_step", "everyday", "rephrased", "behaviour", "execution", "network", "withdrawn"),
-    *("exactness", "handover", "shell", "learning", "service"),
+    *("exactness", "handover", "shell", "learning", "server_learning", "topics", "service"),
 )
 """The results whose figures depend on the bundled weights."""
 FORMER = "former"

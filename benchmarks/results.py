@@ -38,7 +38,7 @@ Row = Mapping[str, Any]
 Documents = Mapping[str, Mapping[str, Any]]
 """Documents by file name, without `.json`."""
 
-GGUF = "--llama-server llama-server --gguf f32=shell-guide.f32.gguf --gguf q8_0=shell-guide.q8_0.gguf"
+SERVERS = "--engines onnx,torch,llama --gguf f32,q8_0 --llama-server llama-server --transformers transformers"
 TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
 SHIPPED = "remote/verifier/pretrained/shell-guide"
@@ -64,10 +64,12 @@ COMMANDS = {
         "execution": "execution",
         "learning": "learning",
         "learning_cost": "learning_cost",
+        "server_learning": "server_learning",
+        "topics": "topics",
         "born": f"born --target bundled={SHIPPED} --target deep=runs/deep/average {TRAINED_PAIRS}",
         "first_use": "first_use --model runs/deep/average",
         "retrieval": "retrieval",
-        "service": f"service {GGUF}",
+        "service": f"service {SERVERS}",
         "network": "network",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
         "exactness": "exactness --limit 100",

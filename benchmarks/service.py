@@ -1,6 +1,6 @@
 """Many clients at once, through OpenAI's API: Outrider's engines, with and without drafts, beside other servers.
 
-    python -m benchmarks.service [--clients 1,4,16,64] [--answers 6] [--rounds 3] [--engines onnx,torch]
+    python -m benchmarks.service [--clients 1,2,4,8,16,32,64] [--answers 3] [--rounds 3] [--engines onnx,torch]
                                  [--gguf f32,q8_0] [--llama-server PROGRAM] [--transformers PROGRAM]
                                  [--json OUT]
 
@@ -262,8 +262,10 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
 
 def parser() -> argparse.ArgumentParser:
     known = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 4, 16, 64])
-    known.add_argument("--answers", type=int, default=6, help="of each client in a round; at least 24 in all")
+    known.add_argument(
+        "--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 4, 8, 16, 32, 64]
+    )
+    known.add_argument("--answers", type=int, default=3, help="of each client in a round; at least 24 in all")
     known.add_argument("--rounds", type=int, default=3)
     known.add_argument("--engines", type=lambda text: text.split(","), default=["onnx", "torch"])
     known.add_argument("--llama-server", metavar="PROGRAM")

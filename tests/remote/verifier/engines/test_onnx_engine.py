@@ -161,3 +161,16 @@ def test_scaled_positions_have_no_graph(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnverifiableTarget, match="linear"):
         write_graph(tmp_path, tmp_path / "target.onnx", int8=False)
+
+
+def test_threads_change_no_bit_of_weights_of_8_bits(tmp_path: Path) -> None:
+    tiny_model("llama").save_pretrained(tmp_path / "target")
+    write_graph(tmp_path / "target", tmp_path / "target.onnx", int8=True)
+    tree, found = DraftTree(np.arange(2, 14), np.array([-1, -1, 0, 0, 1, 2, 3, 3, 5, 6, 9, 10])), []
+    for threads in (1, 2, 3):
+        engine = OnnxEngine(tmp_path / "target.onnx", threads=threads)
+        context = engine.context()
+        context.assign(0, [at % 40 for at in range(150)])
+        found.append(engine.verify(context, tree))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
