@@ -55,6 +55,8 @@ COMMANDS = {
         "offline": "offline",
         "ablations": f"ablations {PAIR} --work runs/ablations --steps 100 --rows 8 --jobs 2",
         "single_device": "single_device",
+        "single_device-onnx": "single_device --engine onnx",
+        "single_device-llama": "single_device --engine llama",
         "second_stage": "second_stage",
         "draft_step": "draft_step",
         "draft_step-8b": "draft_step --shapes 8b",
@@ -237,11 +239,22 @@ def _ablations(documents: Documents) -> str:
 
 
 def single_device_table(documents: Documents) -> str:
-    if "single_device" not in documents:
+    names = [name for name in ("single_device", "single_device-onnx", "single_device-llama") if name in documents]
+    if not names:
         return ""
-    document = documents["single_device"]
+    drawn = picture("speed", "Tokens per second over plain decoding")
+    return "\n\n".join([drawn, *(one_device(documents[name]) for name in names)])
+
+
+def one_device(document: Mapping[str, Any]) -> str:
+    """The table of one engine."""
     lines = [
-        [row["name"], f"{row['tokens_per_second']:.1f}", with_interval(row, "speedup", "{:.2f}")]
+        [
+            row["name"],
+            f"{row['tokens_per_second']:.1f}",
+            with_interval(row, "speedup", "{:.2f}"),
+            *(["", ""] if row.get("calls") is None else [f"{row['calls']:.1f}", f"{row['drafting']:.0%}"]),
+        ]
         for row in document["rows"]
     ]
     pace = document["fixed"]
@@ -252,8 +265,9 @@ def single_device_table(documents: Documents) -> str:
         said += f", in the app {pace['depth']}, {pace['breadth']} and {pace['nodes']}"
     said += ". "
     said += f"{document['rows'][0]['prompts']} prompts."
-    drawn = picture("speed", "Tokens per second over plain decoding")
-    return page([drawn, table(["way", "tokens/s", "over plain"], lines), said], document)
+    head = f"**{document.get('engine', 'PyTorch')}**"
+    shown = table(["way", "tokens/s", "over plain", "drafter calls a round", "time in drafts"], lines)
+    return page([head, shown, said], document)
 
 
 def second_stage_table(documents: Documents) -> str:

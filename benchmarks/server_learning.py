@@ -9,7 +9,8 @@ learns from streams over loopback; requests are tasks of pages that neither mode
   while the process that learns stands back for each round, as it does, and while it does not
 - `change`: the slowest round in the second before and after the new drafter came into use, with a client that asks once
   a second, where the process that learns does not stand back
-- `tau`: tokens a round of the server's own drafts on requests that nobody learnt from, before and after
+- `tau`: tokens a round of the server's own drafts on requests that nobody learnt from, before and after. It drafts in
+  each round here, also where that does not pay
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -129,8 +131,11 @@ async def served(drafter: Path, stands_back: bool | None) -> AsyncIterator[Clien
 def serve(drafter: Path, scratch: Path, way: str) -> None:
     """Serve the bundled target with this drafter until stdin ends."""
     from remote.verifier.learning.learning import Teaching
+    from remote.verifier.own_drafter import OwnDrafter
     from remote.verifier.serve import serve as listen
 
+    # Its drafter drafts in each round, also where that would not pay: its drafts are what is judged.
+    OwnDrafter.pays, OwnDrafter.rate = True, math.inf  # type: ignore[assignment, method-assign]
     teaching = None if way == "none" else Teaching(scratch, pausing=way == "back")
     listen(str(BUNDLED_TARGET), drafter=drafter, teaching=teaching, watch_stdin=True)
 

@@ -58,6 +58,8 @@ LEAST = 24
 KNOWN = 60
 """Questions whose answers to one client alone are known before the rounds."""
 TRIES = 20
+COUNTS = [1, 2, 4, 8, 16, 32, 64]
+"""How many clients ask at once."""
 TEXT_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
 """What a device must know of a target beside its weights."""
 

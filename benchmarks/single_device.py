@@ -1,7 +1,10 @@
 """Tokens per second on one machine, without a network: drafting and verifying against plain decoding.
 
     python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--baselines DIR]
-        [--json OUT]
+        [--engine torch|onnx|llama] [--gguf FORM] [--json OUT]
+
+`--engine` is what runs the target: PyTorch in float32; its graph in 8 bits on ONNX Runtime; or llama.cpp, with a GGUF
+file that is written in the form of `--gguf`. Transformers' own loops run beside PyTorch alone, whose text they give.
 
 Decoding is greedy, and every way must give the same tokens, or the run ends with an error. In one run, prompt by
 prompt:
@@ -16,7 +19,8 @@ prompt:
 - `generate, assisted`: transformers' own with a small model, the independent one of the baselines unless --assistant
   names another, with as many tokens a draft as were fastest
 
-`speedup` is relative to `plain`: the ratio of all seconds, with a 95 % interval by a bootstrap over prompts.
+`calls` are drafter calls a round, and `drafting` is the share of the time that drafts took. `speedup` is relative to
+`plain`: the ratio of all seconds, with a 95 % interval by a bootstrap over prompts.
 """
 
 from __future__ import annotations
@@ -24,8 +28,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +49,7 @@ from benchmarks.exactness import DifferentTokens
 from benchmarks.pair import machine_and_pair
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
+from drafter.cores import usable_cores
 from drafter.cost import CostMeter
 from drafter.model import MemoryEncoder
 from drafter.ngram import NGramIndex
@@ -51,6 +58,8 @@ from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
+from remote.verifier.engines.choice import graph_of, onnx_engine
+from remote.verifier.engines.memory_encoder import ArrayEncoder
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.target import load_target
 
@@ -87,6 +96,15 @@ class Timed:
         return sum(self.tokens) / sum(self.seconds)
 
 
+@dataclass
+class Drafting:
+    """What the drafts of one way took."""
+
+    rounds: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+
+
 def plainly(engine: Engine, stops: frozenset[int]) -> Decode:
     """Our loop without drafts."""
     return lambda prompt: [
@@ -101,8 +119,9 @@ def with_drafts(
     stored: Sequence[NGramIndex] | None = None,
     *,
     measuring: bool = False,
+    drafting: Drafting | None = None,
 ) -> Decode:
-    """Our loop. `stored` None: without a second stage.
+    """Our loop. `stored` None: without a second stage. `drafting` is told what the drafts took.
 
     With `measuring`, the tree follows from what rounds have cost so far, within the bounds of `pace`. Without it, the
     tree has the shape of `pace`.
@@ -116,8 +135,13 @@ def with_drafts(
 
         def propose(_: list[int]) -> DraftTree:
             nonlocal asked
+            begun = time.perf_counter()
             tree = draft.draft(replace(pace, cost=meter.cost if measuring else None), None, calibration)
             asked = time.perf_counter()
+            if drafting is not None:
+                drafting.rounds += 1
+                drafting.calls += draft.taken[0] if draft.taken is not None else 0
+                drafting.seconds += asked - begun
             return tree
 
         with telling(engine, drafter, draft) as tell:
@@ -205,7 +229,7 @@ def run(ways: dict[str, Decode], prompts: Sequence[list[int]]) -> dict[str, Time
     return timed
 
 
-def row(name: str, timed: Timed, plain: Timed) -> dict[str, object]:
+def row(name: str, timed: Timed, plain: Timed, drafting: Drafting | None = None) -> dict[str, object]:
     seconds, base = np.array(timed.seconds), np.array(plain.seconds)
     picks = np.random.default_rng(0).integers(len(base), size=(2000, len(base)))
     ratios = base[picks].sum(1) / seconds[picks].sum(1)
@@ -216,7 +240,29 @@ def row(name: str, timed: Timed, plain: Timed) -> dict[str, object]:
         "ci95": [round(float(bound), 3) for bound in np.quantile(ratios, (0.025, 0.975))],
         "prompts": len(base),
         "tokens": sum(timed.tokens),
+        "calls": None if drafting is None else round(drafting.calls / drafting.rounds, 2),
+        "drafting": None if drafting is None else round(drafting.seconds / seconds.sum(), 3),
     }
+
+
+@contextmanager
+def opened(arguments: argparse.Namespace) -> Iterator[tuple[Engine, PreTrainedModel | None]]:
+    """The engine that was asked for, and the model of transformers if PyTorch runs it."""
+    if arguments.engine == "torch":
+        model = load_target(arguments.target).model
+        yield TorchEngine(model, MemoryEncoder.load(arguments.drafter)), model
+    elif arguments.engine == "onnx":
+        graph = graph_of(arguments.target, "onnx", None)
+        assert graph is not None
+        yield onnx_engine(graph, arguments.drafter, usable_cores())[1], None
+    else:
+        from benchmarks.gguf_file import write_gguf  # Needs the `gguf` package.
+        from remote.verifier.engines.llama_engine import LlamaEngine  # Needs llama.cpp.
+
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "target.gguf"
+            write_gguf(Path(arguments.target), file, arguments.gguf)
+            yield LlamaEngine(file, ArrayEncoder.load(arguments.drafter), threads=usable_cores()), None
 
 
 def main() -> None:
@@ -229,47 +275,55 @@ def main() -> None:
         "--baselines", type=Path, default=BASELINES, metavar="DIR", help="folder with the independent baseline"
     )
     parser.add_argument("--limit", type=int, default=60, help="prompts, spread evenly over the file")
+    parser.add_argument("--engine", choices=("torch", "onnx", "llama"), default="torch")
+    parser.add_argument("--gguf", default="q8_0", metavar="FORM", help="f32, f16 or q8_0")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
 
+    with opened(arguments) as (engine, model):
+        document = compared(arguments, engine, model)
+    for line in document["rows"]:
+        print(json.dumps(line), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def compared(arguments: argparse.Namespace, engine: Engine, model: PreTrainedModel | None) -> dict[str, Any]:
+    """All figures. `model`: for transformers' own loops; None: without them."""
     drafter = Drafter.load(arguments.drafter)
-    model = load_target(arguments.target).model
-    engine = TorchEngine(model, MemoryEncoder.load(arguments.drafter))
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.asked_as(question) for question in chosen]
 
     fixed = fastest(engine, drafter, prompts[:TRIED])
     print(f"fastest fixed pace: {fixed}", flush=True)
-    ways = {
-        "plain": plainly(engine, drafter.text.stop_tokens),
-        "outrider": with_drafts(engine, drafter, BOUNDS, measuring=True),
-        "outrider, second stage": with_drafts(
-            engine, drafter, replace(BOUNDS, deepest=GUESSED), (drafter.datastore(),), measuring=True
-        ),
-        "outrider, as the app drafts": with_drafts(
-            engine, drafter, replace(APP, deepest=MOST_TOKENS), (drafter.datastore(),), measuring=True
-        ),
-        "outrider, fixed pace": with_drafts(engine, drafter, fixed),
-        "generate": by_transformers(model),
-        "generate, prompt lookup": by_transformers(model, prompt_lookup_num_tokens=7),
+    stored = (drafter.datastore(),)
+    paces = {
+        "outrider": (BOUNDS, None, True),
+        "outrider, second stage": (replace(BOUNDS, deepest=GUESSED), stored, True),
+        "outrider, as the app drafts": (replace(APP, deepest=MOST_TOKENS), stored, True),
+        "outrider, fixed pace": (fixed, None, False),
     }
-    if (assistant := assistant_of(model, arguments.assistant, arguments.baselines)) is not None:
-        count, ways["generate, assisted"] = assisted(model, assistant, prompts[:TRIED])
-        print(f"fastest number of assisted tokens: {count}", flush=True)
+    drafting = {name: Drafting() for name in paces}
+    ways = {"plain": plainly(engine, drafter.text.stop_tokens)}
+    for name, (pace, texts, measuring) in paces.items():
+        ways[name] = with_drafts(engine, drafter, pace, texts, measuring=measuring, drafting=drafting[name])
+    if model is not None:
+        ways["generate"] = by_transformers(model)
+        ways["generate, prompt lookup"] = by_transformers(model, prompt_lookup_num_tokens=7)
+        if (assistant := assistant_of(model, arguments.assistant, arguments.baselines)) is not None:
+            count, ways["generate, assisted"] = assisted(model, assistant, prompts[:TRIED])
+            print(f"fastest number of assisted tokens: {count}", flush=True)
     timed = run(ways, prompts)
-    rows = [row(name, timed[name], timed["plain"]) for name in ways]
-    for line in rows:
-        print(json.dumps(line), flush=True)
-    if arguments.json:
-        written = {
-            "machine": {**machine_and_pair(arguments.drafter), "threads": torch.get_num_threads()},
-            "fixed": asdict(fixed),
-            "bounds": asdict(BOUNDS),
-            "app": asdict(APP),
-            "rows": rows,
-        }
-        arguments.json.write_text(json.dumps(written, indent=1) + "\n")
+    threads = torch.get_num_threads() if model is not None else usable_cores()
+    return {
+        "machine": {**machine_and_pair(arguments.drafter), "threads": threads},
+        "engine": engine.description,
+        "fixed": asdict(fixed),
+        "bounds": asdict(BOUNDS),
+        "app": asdict(APP),
+        "rows": [row(name, timed[name], timed["plain"], drafting.get(name)) for name in ways],
+    }
 
 
 if __name__ == "__main__":

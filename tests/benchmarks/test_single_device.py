@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
+from benchmarks import single_device
 from benchmarks.baseline_drafters import baseline_config, build
 from benchmarks.exactness import DifferentTokens
 from benchmarks.single_device import (
     ASSISTED,
     BOUNDS,
     MOST_TOKENS,
+    PACES,
     Timed,
     assistant_of,
     assisted,
@@ -23,6 +27,8 @@ from benchmarks.single_device import (
     with_drafts,
 )
 from drafter.search import Pace
+
+WAYS = ("", ", second stage", ", as the app drafts", ", fixed pace")
 
 
 def test_all_ways_answer_alike(engine, drafter, prompts):
@@ -52,6 +58,25 @@ def test_assisted_generation_is_of_the_same_text_and_the_same_small_model(engine
     count, way = assisted(target, assistant, prompts[:1])
     run({"generate": by_transformers(target), "assisted": way}, prompts)
     assert assistant.generation_config.num_assistant_tokens == count in ASSISTED
+
+
+def test_another_engine_is_compared_with_itself(tiny_pair, tmp_path, monkeypatch):
+    monkeypatch.setattr(single_device, "PACES", PACES[:2])
+    (tmp_path / "prompts.jsonl").write_text(
+        "".join(
+            json.dumps({"id": str(at), "turns": [turn]}) + "\n" for at, turn in enumerate(("list files", "unpack it"))
+        )
+    )
+    out, pair = tmp_path / "out.json", ["--target", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter")]
+    options = ["--engine", "onnx", "--prompts", str(tmp_path / "prompts.jsonl"), "--json", str(out), *pair]
+    monkeypatch.setattr(sys, "argv", ["single_device", *options])
+    single_device.main()
+    document = json.loads(out.read_text())
+    assert "ONNX Runtime" in document["engine"]
+    rows = {row["name"]: row for row in document["rows"]}
+    assert set(rows) == {"plain", *(f"outrider{way}" for way in WAYS)}
+    assert rows["plain"]["calls"] is None and rows["plain"]["speedup"] == 1
+    assert all(rows[f"outrider{way}"]["calls"] > 0 and 0 < rows[f"outrider{way}"]["drafting"] < 1 for way in WAYS)
 
 
 def test_a_missing_small_model_is_said(engine, tmp_path, capsys):
