@@ -35,6 +35,8 @@ METADATA = "outrider"
 CHUNK = 64
 """Tokens of a prompt in one forward. On a CPU, more are hardly quicker, and make others wait longer."""
 ROWS = 128
+SHRINK = 256
+"""Forwards after which buffers are looked at."""
 WASTE = 1000
 """Padded query rows times keys that a batch may have, for each of its rows. A row's linear layers in the bundled target
 cost as much as attention to 2,000 keys."""
@@ -137,7 +139,9 @@ class OnnxEngine(Engine):
         self._bytes = path.stat().st_size
         self._inputs, self._outputs = graph_inputs(self.shape), graph_outputs(self.shape)
         self._group = self.shape.heads // self.shape.kv_heads
-        self._staged: dict[str, NDArray[np.floating]] = {}
+        self._staged: dict[int, NDArray[np.floating]] = {}
+        """Buffers for the keys and the values of sessions that run together, kept for the next forward."""
+        self._most_staged, self._forwards = 0, 0
         self._turns = self._rotations(0)
         self.vocabulary, self.chunk, self.row_budget = self.shape.vocabulary, chunk, ROWS
         numbers = self.shape.layers * self.shape.kv_heads * self.shape.head_size
@@ -168,6 +172,7 @@ class OnnxEngine(Engine):
         logits: dict[int, Floats] = {}
         for group in _groups(requests):
             logits |= zip(group, self._together([requests[at] for at in group]))
+        self._shrink()
         return [logits[at] for at in range(len(requests))]
 
     def _together(self, requests: Sequence[Forward]) -> list[Floats]:
@@ -231,10 +236,20 @@ class OnnxEngine(Engine):
         slab = _sides(like)[side]
         shape = self.shape.layers, count, self.shape.kv_heads, rows, self.shape.head_size
         size = int(np.prod(shape))
-        held = self._staged.get(slab.dtype.str + str(side))
+        self._most_staged = max(self._most_staged, size)
+        held = self._staged.get(side)
         if held is None or len(held) < size:
-            held = self._staged[slab.dtype.str + str(side)] = np.zeros(size, slab.dtype)
+            held = self._staged[side] = np.zeros(size, slab.dtype)
         return held[:size].reshape(shape)
+
+    def _shrink(self) -> None:
+        """Free buffers that have been far too large for a while: after many sessions at once, few may come."""
+        self._forwards += 1
+        if self._forwards % SHRINK == 0:
+            largest = max(map(len, self._staged.values()), default=0)
+            if largest > 2 * self._most_staged:
+                self._staged = {}
+            self._most_staged = 0
 
     def _rotations(self, positions: int) -> tuple[Floats, Floats]:
         """Cosines and sines of at least so many positions."""
