@@ -15,7 +15,7 @@ ABOUT_IT = (
     *("acceptance-shipped-deep", "offline", "ablations"),
     *("single_device", "single_device-onnx", "single_device-llama"),
     *("second_stage", "draft_step", "everyday", "rephrased", "behaviour", "execution", "network", "withdrawn"),
-    *("exactness", "handover", "shell", "learning", "server_learning", "topics", "service"),
+    *("exactness", "handover", "shell", "learning", "server_learning", "topics", "coins", "service"),
 )
 """The results whose figures depend on the bundled weights."""
 FORMER = "former"

@@ -71,6 +71,7 @@ COMMANDS = {
         "born": f"born --target bundled={SHIPPED} --target deep=runs/deep/average {TRAINED_PAIRS}",
         "first_use": "first_use --model runs/deep/average",
         "retrieval": "retrieval",
+        "coins": "coins",
         "service": f"service {SERVERS}",
         "network": "network",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
@@ -238,6 +239,22 @@ def _ablations(documents: Documents) -> str:
     return page([drawn, ablations_table(document["rows"]), said], document)
 
 
+def coins_table(documents: Documents) -> str:
+    if "coins" not in documents:
+        return ""
+    lines = [
+        [
+            f"{row['temperature']}, trees of {row['trees']}",
+            f"{row['plain']:.2f}",
+            f"{row['coins']:.2f}",
+            with_interval(row, "gain", "{:+.1%}"),
+        ]
+        for row in documents["coins"]["rows"]
+    ]
+    said = f"{documents['coins']['rows'][0]['answers']} answers."
+    return page([table(["temperature", "tau", "knowing the coins", "gain"], lines), said], documents["coins"])
+
+
 def single_device_table(documents: Documents) -> str:
     names = [name for name in ("single_device", "single_device-onnx", "single_device-llama") if name in documents]
     if not names:
@@ -323,6 +340,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "acceptance": acceptance_table,
     "offline": offline_table,
     "ablations": _ablations,
+    "coins": coins_table,
     "single_device": single_device_table,
     "second_stage": second_stage_table,
     "learning": learning_table,

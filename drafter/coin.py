@@ -1,15 +1,30 @@
-"""The coin of sampled decoding: one uniform number for each (seed, absolute position).
+"""The coins of sampled decoding: numbers that seem random, and that a seed and an absolute position fix.
 
-Drafting, verifying and plain decoding all read the same coin at the same position. So a seed fixes the text, with or
-without speculation, for any tree and after any number of retries. Recursive rejection tries several tokens at one
-position; each attempt has a coin of its own, which a retried round finds again.
+Drafting, verifying and plain decoding all read the same coins at the same position. So a seed fixes the text, with or
+without speculation, for any tree and after any number of retries.
+
+A token is drawn by a race: each token arrives after an exponential time, divided by its probability, and the first one
+is taken. So each is taken with its probability (the Gumbel-max trick, in other words). A token's time depends on seed,
+position and token alone. So whoever races with nearly the same probabilities finds the same token, mostly: that is how
+a drafter guesses what a target will *draw*. What the target draws never depends on the guess.
+
+Recursive rejection tries several tokens at one position; each attempt has a coin of its own, which a retried round
+finds again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from drafter.search import Proposals
+
+LEAST_TEMPERATURE = 1e-300
+"""Smaller temperatures above 0 count as this: a log-probability divided by it is still finite."""
 _MASK = (1 << 64) - 1
 
 
@@ -22,3 +37,56 @@ def coin(seed: int, position: int, attempt: int = 0) -> float:
     key = struct.pack("<QQ", seed & _MASK, position & _MASK) + (struct.pack("<Q", attempt) if attempt else b"")
     (bits,) = struct.unpack("<Q", hashlib.blake2b(key, digest_size=8, person=b"outrider coin").digest())
     return float(bits >> 11) * 2.0**-53
+
+
+def arrivals(seed: int, position: int, tokens: NDArray[np.integer]) -> NDArray[np.float64]:
+    """The times of tokens (n,) at a position, (n,), from an exponential distribution of mean 1."""
+    key = struct.pack("<QQ", seed & _MASK, position & _MASK)
+    (start,) = struct.unpack("<Q", hashlib.blake2b(key, digest_size=8, person=b"outrider race").digest())
+    with np.errstate(over="ignore"):  # The numbers of SplitMix64 (Steele, Lea, Flood 2014) wrap around.
+        mixed = np.uint64(start) + (tokens.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    uniform = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) + 0.5
+    times: NDArray[np.float64] = -np.log(uniform * 2.0**-53)
+    return times
+
+
+def race(tokens: NDArray[np.integer], weights: NDArray[np.float64], seed: int, position: int) -> int:
+    """The token that is drawn at a position, each with a chance in proportion to its weight; never one of weight 0.
+
+    `tokens` and `weights`: (n,); at least one weight is above 0.
+    """
+    likely = np.flatnonzero(weights)
+    with np.errstate(over="ignore"):  # A tiny weight never arrives.
+        times = arrivals(seed, position, tokens[likely]) / weights[likely]
+    return int(tokens[likely[times.argmin()]])
+
+
+@dataclass(frozen=True)
+class Coins:
+    """The coins by which a target will draw, for those who guess what. The temperature is above 0."""
+
+    seed: int
+    temperature: float
+
+    @classmethod
+    def at(cls, temperature: float, seed: int) -> Coins | None:
+        """The coins of a target at this temperature; None: it draws nothing."""
+        return cls(seed, temperature) if temperature else None
+
+    def ranked(self, proposals: Proposals, positions: NDArray[np.integer]) -> Proposals:
+        """Proposals for the tokens at `positions` (M,), those first that arrive first by the drafter's probabilities.
+
+        Their log-probabilities become those of being drawn, as far as the drafter can tell: its probabilities are not
+        the target's, and a token that leads in its race may come second in the target's.
+        """
+        log_probs, tokens = proposals
+        times = np.stack([arrivals(self.seed, int(at), row) for at, row in zip(positions, tokens)])
+        below = log_probs.astype(np.float64) - log_probs[:, :1]
+        leads = below / max(self.temperature, LEAST_TEMPERATURE) - np.log(times)
+        order = np.argsort(-leads, axis=1, kind="stable")
+        leads = np.take_along_axis(leads, order, axis=1)
+        chances = leads - np.logaddexp.reduce(leads, axis=1, keepdims=True)
+        least = np.finfo(np.float32).min  # An infinite one would be no candidate.
+        return np.maximum(chances, least).astype(np.float32), np.take_along_axis(tokens, order, axis=1)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from drafter.ahead import DraftedNodes, Flight, Halted, Outcome, Prepared, fresh_leaves, outcomes
 from drafter.cache import DraftCache
-from drafter.coin import coin
+from drafter.coin import LEAST_TEMPERATURE, Coins, race
 from drafter.memory import MemoryRow
-from drafter.multicandidate import LEAST_TEMPERATURE, DraftSampling, grow_sampled
+from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import NO_CHAIN, SecondStage
 from drafter.step import DraftStep
@@ -45,6 +45,8 @@ class DraftContext:
         """Drafter calls and seconds of the last draft, without the call that read a prompt. None: no other call."""
         self.read = 0
         """Tokens of a prompt that the last draft read first. 0: it continued from the round before."""
+        self._coins: Coins | None = None
+        """What the target draws by, as far as the last draft knows."""
         self._step = step
         self._cache = DraftCache(step, memory_layers)
         self._vocabulary = vocabulary
@@ -124,12 +126,17 @@ class DraftContext:
     # ---- drafting ----------------------------------------------------------------------------------------------------
 
     def draft(
-        self, pace: Pace, sampling: DraftSampling | None = None, acceptance: Acceptance | None = None
+        self,
+        pace: Pace,
+        sampling: DraftSampling | None = None,
+        acceptance: Acceptance | None = None,
+        coins: Coins | None = None,
     ) -> DraftTree:
         """A tree of continuations of the last token. Commits nothing.
 
         Without `sampling` the tree holds the likeliest continuations, with it drawn ones. `acceptance` turns the
-        drafter's log-probabilities into the chances by which nodes are chosen.
+        drafter's log-probabilities into the chances by which nodes are chosen. `coins`: the target draws by them; None:
+        it takes its best token. A drawn tree may not know them.
         """
         begun, waiting, before = time.perf_counter(), self._cache.waiting, self._cache.calls
         self._forget_ahead()
@@ -138,10 +145,16 @@ class DraftContext:
             begun, before = time.perf_counter(), self._cache.calls
         # A guess would be in a sampled tree because of its value, which exactness forbids.
         guess = [] if self.second_stage is None or sampling is not None else self.second_stage.guess(pace.deepest)
+        self._coins = coins if sampling is None else None
+        length, depths = len(self.tokens), np.zeros(1, np.int64)  # The last entry stands for the root.
+        first = self._ranked(first, np.array([length]))
         proposed = [first]
 
         def expand(new: NDArray[np.int64], above: NDArray[np.int64]) -> Proposals:
-            proposed.append(self._cache.run_nodes(new, above))
+            nonlocal depths
+            below = _depths(depths, above)
+            depths = np.concatenate((depths[:-1], below, depths[-1:]))
+            proposed.append(self._ranked(self._cache.run_nodes(new, above), length + below))
             return proposed[-1]
 
         if sampling is None:
@@ -175,9 +188,8 @@ class DraftContext:
         if leaves.size:
             rows = self._cache.drafted.places(flight.tree)
             above = flight.tree.parents[leaves].astype(np.int64)
-            flight.proposed.append(
-                self._cache.run_nodes(flight.tree.tokens[leaves].astype(np.int64), np.append(rows, ROOT)[above])
-            )
+            run = self._cache.run_nodes(flight.tree.tokens[leaves].astype(np.int64), np.append(rows, ROOT)[above])
+            flight.proposed.append(self._ranked(run, len(self.tokens) + flight.tree.depths()[leaves]))
         return outcomes(flight, self._cache.drafted, acceptance, final)
 
     def prepare(
@@ -224,7 +236,7 @@ class DraftContext:
         return ready.flight.tree
 
     def _prepare(self, length: int, pace: Pace, acceptance: Acceptance | None) -> Prepared:
-        self.draft(pace, None, acceptance)
+        self.draft(pace, None, acceptance, self._coins)
         assert self._flight is not None
         return Prepared(
             flight=self._flight,
@@ -246,6 +258,10 @@ class DraftContext:
                 yield length
         finally:
             self._flight, self._prepared, self.taken = before
+
+    def _ranked(self, proposals: Proposals, positions: NDArray[np.integer]) -> Proposals:
+        """Proposals for the tokens at `positions` (M,), as likely as the target will choose them."""
+        return proposals if self._coins is None else self._coins.ranked(proposals, positions)
 
     def _forget_ahead(self) -> None:
         self._flight, self._prepared, self._ready = None, {}, None
@@ -286,12 +302,20 @@ class DraftContext:
         return proposals
 
 
+def _depths(depths: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The depths of new nodes (M,), whose parents stand at `above` or in the same run.
+
+    `depths`: of all nodes that ran before, then that of the root, where -1 finds it.
+    """
+    known, found = len(depths) - 1, list[int]()
+    for parent in above.tolist():
+        found.append(1 + (found[parent - known] if parent >= known else int(depths[parent])))
+    return np.array(found, np.int64)
+
+
 def _draw(log_probs: NDArray[np.float32], ids: NDArray[np.int64], temperature: float, seed: int, position: int) -> int:
     """The token at `position`, drawn from the likeliest ones (K,), best first."""
     if temperature == 0:
         return int(ids[0])
     weights = np.exp((log_probs.astype(np.float64) - log_probs[0]) / max(temperature, LEAST_TEMPERATURE))
-    order = np.argsort(ids)
-    shares = np.cumsum(weights[order])
-    drawn = np.searchsorted(shares, coin(seed, position) * shares[-1], side="right")
-    return int(ids[order[min(drawn, len(order) - 1)]])
+    return race(ids, weights, seed, position)

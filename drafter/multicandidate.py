@@ -22,11 +22,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from drafter.coin import LEAST_TEMPERATURE
 from drafter.search import Acceptance, Children, Expand, Pace, Proposals, best_first
 from drafter.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
 
-LEAST_TEMPERATURE = 1e-300
-"""Smaller temperatures above 0 count as this: a log-probability divided by it is still finite."""
 _MASK = (1 << 64) - 1
 
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 from app.drafting.prompt import shared_prefix
 from app.drafting.retrieval import Retrieval
 from drafter.calibration import Calibration
+from drafter.coin import Coins
 from drafter.learning.distributions import Distributions
 from drafter.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
 from drafter.multicandidate import DraftSampling
@@ -59,6 +60,7 @@ class Drafting:
         self._retrieval = retrieval
         self._second_stage = None if retrieval is None else SecondStage(experience=retrieval.experience)
         self._calibration = calibration or Calibration()
+        self._coins: Coins | None = None
         self._context = drafter.context(self._second_stage)
         self._digests = RunningDigest()
         """Digests of the context's tokens."""
@@ -99,8 +101,12 @@ class Drafting:
         """Judge drafts by this from now on: the drafter is another one."""
         self._calibration = calibration
 
-    def begin(self, *, learns: bool = False) -> None:
-        """An answer begins: its rounds are counted anew. `learns`: its drafter is to learn from it."""
+    def begin(self, coins: Coins | None = None, *, learns: bool = False) -> None:
+        """An answer begins: its rounds are counted anew.
+
+        `coins`: the target draws by them; None: it takes its best tokens. `learns`: its drafter is to learn from it.
+        """
+        self._coins = coins
         self.rounds, self.version, self.learns = [], self._drafter.version, learns
         self._heard, self._keep = [], None
 
@@ -280,7 +286,7 @@ class Drafting:
     def _draft(self, pace: Pace, sampling: DraftSampling | None) -> DraftTree:
         self._retrieve()
         self._note(self._context.memory_length)
-        return self._context.draft(pace, sampling, self._calibration)
+        return self._context.draft(pace, sampling, self._calibration, self._coins)
 
     def _note(self, memory: int) -> None:
         """Take down what a draft is made from. One that is made again counts once."""

@@ -449,7 +449,7 @@ class Assistant:
             if (left := self._pool.left(message.conversation_id, drafter, connection)) is not None:
                 await left.quiet()
             drafting, session = self._pool.enter(message.conversation_id, drafter, connection)
-            drafting.begin(learns=self._learnt.learns(drafter))
+            drafting.begin(given.coins, learns=self._learnt.learns(drafter))
             begun = request.begin(text, given.marks)
             generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)
             reply = Reply(generation, connection, alone=request.does != "verifies", early=self._early)

@@ -23,6 +23,7 @@ from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer
 from app.sanitise import Sanitiser
+from drafter.coin import Coins
 from drafter.guide.names import Marks, NoMarks
 from drafter.guide.search import Hit
 from drafter.learning.distributions import MOST
@@ -106,6 +107,11 @@ class GenerationInput:
         if self.settings.tree == "deterministic" or sampling.temperature == 0:
             return None
         return DraftSampling(sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed)
+
+    @property
+    def coins(self) -> Coins | None:
+        """The coins by which the target draws; None: it takes its best tokens."""
+        return Coins.at(self.sampling.temperature, self.sampling.seed)
 
 
 class Generation:

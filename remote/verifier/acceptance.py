@@ -5,7 +5,7 @@ token is the bonus and the walk ends. How the target chooses depends on the tree
 
 In a deterministic tree, the target chooses greedily, or draws from its distribution. So the tree decides how *many*
 tokens a round yields, never *which*. The output follows the target exactly for any tree, even a bad or malicious one,
-and needs no probabilities of the drafter. The coin is keyed by (seed, absolute position), so the tokens are the same
+and needs no probabilities of the drafter. The coins are keyed by (seed, absolute position), so the tokens are the same
 with and without speculation.
 
 In a sampled tree, which carries the distributions that its children were drawn from, the target chooses greedily, or by
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drafter.coin import coin
+from drafter.coin import coin, race
 from drafter.tree import ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
 
@@ -90,6 +90,7 @@ def chooser(logits: Floats, sampling: Sampling, tree: DraftTree | None = None) -
         return lambda row, position: best[row]
     candidates = {} if tree is None or tree.candidates is None else tree.candidates
     children = {} if tree is None else tree.children()
+    every = np.arange(logits.shape[-1])
 
     def choose(row: int, position: int) -> int:
         # One row at a time: a walk visits one path of the tree, and warping a row sorts the whole vocabulary.
@@ -97,7 +98,7 @@ def chooser(logits: Floats, sampling: Sampling, tree: DraftTree | None = None) -
         if node in candidates:
             tried = list(children[node])
             return recursive_rejection(target, candidates[node], tried, lambda i: coin(sampling.seed, position, i))
-        return draw(target, coin(sampling.seed, position))
+        return race(every, target, sampling.seed, position)
 
     return choose
 

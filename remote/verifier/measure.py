@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.calibration import Calibration
+from drafter.coin import Coins
 from drafter.context import DraftContext
 from drafter.memory import unpack_memory
 from drafter.model import memory_digest
@@ -239,19 +240,21 @@ def measure(
     sampled: bool = False,
     calibration: Calibration | None = None,
     stored: Sequence[NGramIndex] | None = None,
+    knows_coins: bool = True,
 ) -> Tally:
     """Let the target answer all prompts, given as token ids, with this drafter's trees.
 
     `sampled`: trees are drawn, and verified by recursive rejection. `calibration`: learns from each verdict and takes
-    part in the choice of the next tree. `stored`: texts for a second stage; None: no second stage. The number of the
-    prompt is the seed of its answer.
+    part in the choice of the next tree. `stored`: texts for a second stage; None: no second stage. `knows_coins`: trees
+    that are not drawn hold what the target will draw, as far as its coins tell. The number of the prompt is the seed of
+    its answer.
     """
     tally, experience = Tally(), Experience()
     for seed, prompt in enumerate(prompts):
         sampling = Sampling(temperature=temperature, seed=seed)
         drawn = DraftSampling(temperature, seed=seed) if sampled else None
         second = None if stored is None else SecondStage(stored, experience)
-        tally.add(_drafted(engine, drafter, prompt, pace, most, sampling, drawn, calibration, second))
+        tally.add(_drafted(engine, drafter, prompt, pace, most, sampling, drawn, calibration, second, knows_coins))
     return tally
 
 
@@ -265,11 +268,17 @@ def _drafted(
     drawn: DraftSampling | None,
     calibration: Calibration | None,
     second_stage: SecondStage | None,
+    knows_coins: bool,
 ) -> Iterator[MeasuredRound]:
     draft, stops = drafter.context(second_stage), frozenset(drafter.config.stop_tokens)
     draft.commit(prompt)
+    coins = Coins.at(sampling.temperature, sampling.seed) if knows_coins else None
+
+    def propose(_: Sequence[int]) -> DraftTree:
+        return draft.draft(pace, drawn, calibration, coins)
+
     with memory_telling(engine, drafter, draft) as tell:
-        for round in rounds(engine, prompt, lambda _: draft.draft(pace, drawn, calibration), stops, most, sampling):
+        for round in rounds(engine, prompt, propose, stops, most, sampling):
             context, tree, accepted, new = round
             draft.commit(new)
             if calibration is not None:

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from drafter.calibration import Calibration
+from drafter.coin import Coins
 from drafter.cost import Cost, CostMeter
 from drafter.memory import unpack_memory
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import MOST, Experience, SecondStage
 from drafter.tree import DraftTree
+from remote.protocol import Sampling
 from remote.verifier.engine import Engine, UnfitDrafter
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
@@ -196,14 +198,15 @@ class OwnDrafts:
             return DraftTree.empty()
         return DraftTree.chain(guess)
 
-    def draft(self, greedy: bool) -> DraftTree:
+    def draft(self, sampling: Sampling) -> DraftTree:
         """The drafter's draft of what comes next, given how the target chooses.
 
         Runs the tokens that are new since the last draft.
         """
         begun = time.monotonic()
-        calibration = self._own.calibrations[greedy]
-        tree = self._context.draft(replace(self._own.bounds, cost=self._own.cost), None, calibration)
+        calibration = self._own.calibrations[sampling.temperature == 0]
+        coins = Coins.at(sampling.temperature, sampling.seed)
+        tree = self._context.draft(replace(self._own.bounds, cost=self._own.cost), None, calibration, coins)
         if self._context.taken is not None:
             self._own.costs.drafted(*self._context.taken)
         self._seconds = time.monotonic() - begun

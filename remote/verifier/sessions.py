@@ -136,7 +136,7 @@ class Sessions:
                     yield None
                     if not self._stands(session, message.session, epoch):
                         return
-                tree = using.draft(greedy)
+                tree = using.draft(message.sampling)
             remembered = None if drafts is None else drafts.remembered
             room = end - len(context.tokens)
             judged, said = yield from self._verify(session, tree, message, room, remembered, rejected=0)
