@@ -23,6 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from benchmarks.baseline_drafters import Baseline, FeatureTap
+from drafter.coin import Coins
 from drafter.guide.prompt import Prompt
 from drafter.memory import MemoryRow, dequantise, pack_memory, quantise_row
 from drafter.multicandidate import DraftSampling
@@ -180,9 +181,13 @@ class FeatureContext:
         return int(np.argmin(np.append(self._known, False)))
 
     def draft(
-        self, pace: Pace, sampling: DraftSampling | None = None, acceptance: Acceptance | None = None
+        self,
+        pace: Pace,
+        sampling: DraftSampling | None = None,
+        acceptance: Acceptance | None = None,
+        coins: Coins | None = None,
     ) -> DraftTree:
-        assert sampling is None
+        assert sampling is None and coins is None  # It drafts for targets that take their best token.
         begun, calls, waiting = time.perf_counter(), self._context.calls, self._context.waiting
         self._hand_over()
         tree = self._context.draft(pace, acceptance)
