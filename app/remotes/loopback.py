@@ -22,7 +22,7 @@ from app.remotes.source import SourceFailed
 from drafter.cores import draft_threads
 from drafter.extras import how_to_install
 from remote import Kind, TransportOptions, VerifierClient
-from remote.verifier.engines.graphs import graph_in
+from remote.verifier.engines.graphs import graph_in, is_gguf
 
 READY = re.compile(rb"https?://\S+")
 """The address in the line that a verifier prints when it is ready."""
@@ -67,11 +67,15 @@ class Loopback:
     async def client(self) -> VerifierClient:
         """Start the verifier where it is not running. Raises `SourceFailed`."""
         if self._client is None or self.process_id is None:
-            if graph_in(self._target) is None and importlib.util.find_spec("torch") is None:
+            if is_gguf(self._target):
+                runtime, package, advice = "llama.cpp", "llama_cpp", how_to_install("gguf")
+            else:
+                runtime, package, advice = "PyTorch", "torch", ADVICE
+            if graph_in(self._target) is None and importlib.util.find_spec(package) is None:
                 raise SourceFailed(
-                    f"the bundled model needs PyTorch: {ADVICE}; until then the small model answers alone"
+                    f"the model on this device needs {runtime}: {advice}; until then the small model answers alone"
                 )
-            if Path(self._target).is_absolute() and not Path(self._target).is_dir():
+            if Path(self._target).is_absolute() and not Path(self._target).exists():
                 raise SourceFailed(f"there is no model in {self._target}; check the setting 'target', or reinstall")
             await self.close()
             if self._failures:

@@ -17,16 +17,12 @@ import msgspec
 
 from drafter.config import TOKENIZER
 from drafter.extras import how_to_install
+from remote.verifier.engines.graphs import is_gguf
 from remote.verifier.start_errors import CorruptWeights, MissingPackage, MissingTokenizer, UnknownModel
 from remote.verifier.text_side import CONFIG, GENERATION, licence_in
 
 ENDS = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
 """Entries that name a token which ends an answer."""
-
-
-def is_gguf(model: str) -> bool:
-    """Whether `model` is the path of a GGUF file, by its name."""
-    return model.lower().endswith(".gguf")
 
 
 def gguf_path(model: str) -> Path:

@@ -17,7 +17,8 @@ from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, re
 from drafter.extras import how_to_install
 from remote.verifier.engine import Engine, UnverifiableTarget
 from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
-from remote.verifier.gguf_file import gguf_licence, gguf_path, is_gguf, text_source
+from remote.verifier.engines.graphs import is_gguf
+from remote.verifier.gguf_file import gguf_licence, gguf_path, text_source
 from remote.verifier.start_errors import MissingPackage
 from remote.verifier.text_side import TextSide, licence_in, stored_size
 

@@ -11,7 +11,8 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import cached_file
 
-from remote.verifier.gguf_file import gguf_path, head_size, is_gguf, text_source
+from remote.verifier.engines.graphs import is_gguf
+from remote.verifier.gguf_file import gguf_path, head_size, text_source
 from remote.verifier.start_errors import CorruptWeights, MissingTokenizer, UnknownModel
 from remote.verifier.text_side import TextSide, chat_text, licence_in, read_text_side, tokenizer_digest
 

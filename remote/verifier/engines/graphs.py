@@ -1,4 +1,4 @@
-"""Graphs of targets: how a folder names them. It imports nothing heavy, because the app asks for them too."""
+"""Graphs of targets and GGUF files: how they are named. It imports nothing heavy, because the app asks for them too."""
 
 from __future__ import annotations
 
@@ -12,3 +12,8 @@ weights."""
 def graph_in(model: str | Path) -> Path | None:
     """The graph in a model's folder; None if there is none, or `model` is a name on the hub."""
     return next((path for name in GRAPHS if (path := Path(model) / name).is_file()), None)
+
+
+def is_gguf(model: str) -> bool:
+    """Whether `model` is the path of a GGUF file, by its name."""
+    return model.lower().endswith(".gguf")

@@ -73,6 +73,17 @@ async def test_others_on_this_device_cannot_use_it(tiny_pair: Path) -> None:
         await source.close()
 
 
+@pytest.mark.parametrize(
+    ("target", "said"), [("a.gguf", r"needs llama.cpp: .*\.\[gguf\]"), ("weights", r"needs PyTorch: .*\.\[server\]")]
+)
+async def test_what_is_not_installed_is_named(
+    target: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SourceFailed, match=said):
+        await Loopback(str(tmp_path / target), str(tmp_path)).client()
+
+
 async def test_why_it_cannot_start(tiny_pair: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceFailed, match="no model in"):
         await Loopback(str(tmp_path / "nowhere"), str(tiny_pair / "drafter")).client()
