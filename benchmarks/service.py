@@ -1,15 +1,13 @@
 """Many clients at once, through OpenAI's API: Outrider's engines, with and without drafts, beside other servers.
 
-    python -m benchmarks.service [--clients 1,2,4,8,16,32,64] [--answers 3] [--rounds 3] [--engines onnx,torch]
-                                 [--gguf f32,q8_0] [--llama-server PROGRAM] [--transformers PROGRAM]
-                                 [--json OUT]
+    python -m benchmarks.service [--clients 1,2,4,8,16,32,64] [--answers 3] [--rounds 2] [--engines onnx,torch]
+                                 [--gguf f32,q8_0] [--llama-server PROGRAM] [--json OUT]
 
 All servers run the bundled target, each with the threads that it takes by itself (llama.cpp: one for each core), and
 are loaded at the same time. They are asked in turn, so that what else the machine does meets all of them. In a round,
 each client asks one everyday question after another, at temperature 0, and reads its answer to the end as it comes. In
 a round no question is asked twice. A request that is refused is tried again when the server says. `--gguf` writes GGUF
 files of these forms, for the engine `llama` and for llama.cpp's own server, the program of `--llama-server`.
-`--transformers` adds `transformers serve` with continuous batching, which needs `pip install 'transformers[serving]'`.
 
 - `tokens_per_second`: of all clients together; tokens are counted by the target's tokenizer
 - `tokens_per_cpu_second`: CPU of the server's processes
@@ -256,10 +254,6 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
         slots = ("--parallel", str(max(arguments.clients)), "-c", str(1024 * max(arguments.clients)), "-t", threads)
         command = (arguments.llama_server, "-m", str(file), "--port", "{port}", "--jinja", *slots)
         yield Server(f"llama.cpp, {form}", command)
-    if arguments.transformers:
-        options = ("--continuous-batching", "--device", "cpu", "--port", "{port}")
-        command = (arguments.transformers, "serve", str(BUNDLED_TARGET), *options)
-        yield Server("transformers serve", command, str(BUNDLED_TARGET))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -268,10 +262,9 @@ def parser() -> argparse.ArgumentParser:
         "--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 4, 8, 16, 32, 64]
     )
     known.add_argument("--answers", type=int, default=3, help="of each client in a round; at least 24 in all")
-    known.add_argument("--rounds", type=int, default=3)
+    known.add_argument("--rounds", type=int, default=2)
     known.add_argument("--engines", type=lambda text: text.split(","), default=["onnx", "torch"])
     known.add_argument("--llama-server", metavar="PROGRAM")
-    known.add_argument("--transformers", metavar="PROGRAM")
     known.add_argument("--gguf", type=lambda text: text.split(","), default=[], metavar="FORM,...")
     known.add_argument("--json", type=Path, metavar="OUT")
     return known
