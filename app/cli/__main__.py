@@ -285,7 +285,12 @@ def serve(
     ] = "auto",
     threads: Annotated[
         int | None,
-        typer.Option("--threads", metavar="N", min=1, help="Processor cores for the model. Default: all."),
+        typer.Option(
+            "--threads",
+            metavar="N",
+            min=1,
+            help="Processor cores for the model. Default: all, and one fewer on llama.cpp.",
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
+from drafter.cores import draft_threads, usable_cores
 from drafter.extras import how_to_install
 from remote.verifier.engine import Engine, UnverifiableTarget
 from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
@@ -44,11 +45,12 @@ def opened(
     making: Making | None,
     kind: EngineKind,
     quantize: Literal["int8", "int4"] | None,
-    threads: int,
+    threads: int | None,
 ) -> tuple[TextSide, Engine, Path | None]:
     """The text side, the engine, and the drafter's folder: the one that was given, or one that is made.
 
-    `threads`: for the products of the model. Raises what `START_ERRORS` names.
+    `threads`: for the products of the model; None: one for each core, and one fewer on llama.cpp, whose threads wait
+    for one another while something else takes a core. Raises what `START_ERRORS` names.
     """
     by_llama = is_gguf(model) and kind in ("auto", "llama")
     graph = None if by_llama else graph_of(model, kind, quantize)
@@ -58,13 +60,13 @@ def opened(
     if by_llama:
         target = None  # Its weights were unpacked to make the drafter.
         with timed_step(f"loading {model}"):
-            side, engine = llama_engine(model, drafter, threads, quantize)
+            side, engine = llama_engine(model, drafter, threads or draft_threads(), quantize)
         say(f"{side.name}: {engine.description}")
         return side, engine, drafter
     if graph is not None:
         try:
             with timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
-                side, engine = onnx_engine(graph, drafter, threads)
+                side, engine = onnx_engine(graph, drafter, threads or usable_cores())
             say(f"{side.name}: {engine.description}")
             return side, engine, drafter
         except UnverifiableTarget as error:
@@ -88,7 +90,7 @@ def opened(
             target = load_target(model, quantize=quantize)
     with timed_step("testing whether it can check drafts"):
         engine = TorchEngine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
-    torch.set_num_threads(threads)
+    torch.set_num_threads(threads or usable_cores())
     say(f"{target.name}: {engine.description}")
     return target, engine, drafter
 

@@ -67,8 +67,6 @@ class OwnDrafter:
         self.bounds = replace(BOUNDS, nodes=min(BOUNDS.nodes, engine.most_nodes or BOUNDS.nodes))
         self._company = 1.0
         """Sessions in a forward, of late."""
-        self._beside = 0.0
-        """Seconds of a round beside its draft and its forward, for each session that shares it."""
         self._gained, self._spent = 0.0, 0.0
         """Tokens of rounds with a draft of the drafter, and their seconds, of late."""
         self._first_right = 0.8
@@ -81,7 +79,7 @@ class OwnDrafter:
         if whole is None:
             return None
         others = self._company - 1
-        return Cost((whole.round + others * whole.node) / self._company + self._beside, whole.level, whole.node)
+        return Cost((whole.round + others * whole.node) / self._company, whole.level, whole.node)
 
     @property
     def rate(self) -> float:
@@ -101,14 +99,6 @@ class OwnDrafter:
         self._company += NEWEST * (judged.sessions - self._company)
         if pending <= LONGEST_READ:
             self.costs.judged(judged.rows - 1, judged.seconds)
-
-    def rested(self, seconds: float, judged: Judged) -> None:
-        """Take the seconds of a round beside its draft and its forward: the walk, the words, the line to the client.
-
-        They count up to the time of the forward, because a client may read slowly.
-        """
-        taken = min(max(seconds, 0.0), judged.seconds) / judged.sessions
-        self._beside += NEWEST * (taken - self._beside)
 
     def guessed(self, right: bool) -> None:
         """Take whether a draft's first token was accepted."""
@@ -153,8 +143,8 @@ class OwnDrafts:
         self._said = SecondStage(experience=own.lookups)
         self._seconds: float | None = None
         """How long the drafter took for the last draft; None: it was not the drafter's."""
-        self._judged: float | None = None
-        """When the last round of the stream was judged."""
+        self._reading = 0.0
+        """Seconds for memory since the last draft, which nobody else wanted."""
 
     @property
     def pays(self) -> bool:
@@ -165,10 +155,6 @@ class OwnDrafts:
     def remembered(self) -> int:
         """How many tokens, from the first one on without a gap, have their memory here."""
         return self._context.memory_length
-
-    def begin(self) -> None:
-        """A stream begins: what was before it says nothing about its rounds."""
-        self._seconds = self._judged = None
 
     def follow(self, tokens: Sequence[int]) -> None:
         """Replace the drafter's tokens."""
@@ -189,7 +175,7 @@ class OwnDrafts:
         """
         self._said.follow(tokens)
         cost = self._own.cost
-        if cost is None:
+        if cost is None or cost.round <= 0:
             return DraftTree.empty()
         self._own.lookups.row_cost = cost.node / cost.round
         guess = self._said.guess(min(MOST, self._own.bounds.nodes))
@@ -208,22 +194,25 @@ class OwnDrafts:
         coins = Coins.at(sampling.temperature, sampling.seed)
         tree = self._context.draft(replace(self._own.bounds, cost=self._own.cost), None, calibration, coins)
         if self._context.taken is not None:
-            self._own.costs.drafted(*self._context.taken)
-        self._seconds = time.monotonic() - begun
+            calls, seconds = self._context.taken
+            self._own.costs.drafted(calls, seconds + self._reading)
+        self._seconds, self._reading = time.monotonic() - begun + self._reading, 0.0
         return tree
 
     def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
         """Learn from a round, and from its verdict on its draft if it had one. The forward ran `pending` committed
         tokens beside the tree."""
-        own, seconds, now = self._own, self._seconds, time.monotonic()
+        own, seconds = self._own, self._seconds
         own.ran(judged, pending)
-        if self._judged is not None:
-            own.rested(now - self._judged - judged.seconds - (seconds or 0.0), judged)
         if seconds is not None and len(tree):
             own.calibrations[greedy].learn(tree, judged.accepted, judged.bonus)
             own.guessed(bool(judged.accepted))
             own.drafted(len(judged.new), len(tree), seconds)
-        self._seconds, self._judged = None, now
+        self._seconds = None
+
+    def spent(self, seconds: float) -> None:
+        """Count seconds for memory that the drafter alone wants, as part of the next draft."""
+        self._reading += seconds
 
     def remember(self, start: int, count: int, data: bytes) -> None:
         """Take the target's memory of `count` tokens from `start` on, in the form that it has on the wire."""

@@ -18,7 +18,6 @@ from typing import Literal
 import msgspec
 
 from drafter.config import GRAPH
-from drafter.cores import usable_cores
 from drafter.delivery import delivery
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
@@ -101,7 +100,7 @@ def serve(
     `drafter`: folder of the one that was made for it. `making`: without a folder, one is made at the first start, and
     found again later; None: it is served without a drafter. `engine`: see `graph_of`.
     `max_cached_bytes`: for all sessions together; None: a share of the free memory. `threads`: for the products of the
-    model; None: as many as there are cores. `max_waiting`: most answers that
+    model; None: as many as suit the engine. `max_waiting`: most answers that
     wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
     that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`: how
     the drafter learns from what is answered; None: nothing is kept. Raises what `START_ERRORS` names.
@@ -117,7 +116,7 @@ def serve(
         )
     connections = _connections(max_connections)
     with contextlib.closing(_bind(host, port, connections)) as listener:
-        target, running, drafter = opened(model, drafter, making, engine, quantize, threads or usable_cores())
+        target, running, drafter = opened(model, drafter, making, engine, quantize, threads)
         own = None
         if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
             with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):

@@ -126,8 +126,6 @@ class Sessions:
         """The drafter, if it drafts in this round. It does not where that would not pay, or what was said before is a
         better draft; and the first token waits for no draft."""
         tree = DraftTree.empty()
-        if drafts is not None:
-            drafts.begin()
         while True:
             begun = time.monotonic()
             pending = len(context.tokens) - context.computed
@@ -158,9 +156,11 @@ class Sessions:
             for start, stop, sent in self._stream_spans(context, memory_from, using):
                 if not self._stands(session, message.session, epoch):
                     return
+                reading = time.monotonic()
                 frame = self._frame(session, start, stop)
                 if using is not None:
                     using.remember(start, frame.count, frame.data)
+                    using.spent(0.0 if sent else time.monotonic() - reading)
                 self.counters.memory_tokens += frame.count if sent else 0
                 newest = sent and stop == context.computed
                 yield frame if newest else None

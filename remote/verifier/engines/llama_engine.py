@@ -44,6 +44,8 @@ SEQUENCES = 128
 LEAVES = 64
 """Sequences that no conversation takes, so that there are some for the leaves of a tree. A tree may have so many
 nodes."""
+IDLE = 64
+"""Forwards without a conversation after which its rows leave their lane, where they cost all others time."""
 SMALLEST, LARGEST = 1024, 16_384
 """Rows of a lane that several conversations share."""
 SAME_BITS = 0
@@ -162,6 +164,10 @@ class LlamaContext(TargetContext):
         self._path: list[int] = []
         """The nodes of the last tree that the main sequence has."""
         self._rows = 0
+        self._parked: bytes | None = None
+        """Its rows, outside of any lane."""
+        self.used = 0
+        """Number of the last forward that it took part in."""
         self._whole = 0
         """The last commit has the rows of so many tokens."""
 
@@ -175,15 +181,25 @@ class LlamaContext(TargetContext):
 
     def move(self, lane: Lane) -> None:
         """Take its rows to another lane."""
-        self.forget_branches()
-        state = None if self._lane is None or not self.computed else self._lane.state(self._main, 0, self.computed)
-        self._leave()
+        self.park()
         self._lane, self._main = lane, lane.take()
         lane.holders.add(self)
+        state, self._parked = self._parked, None
+        if state is not None:
+            if lane.put(self._main, state):
+                lane.cut(self._main, self.computed)
+            else:
+                self.computed = 0  # They are computed again.
+                self.rewinds += 1
         self._rows = self.computed
-        if state is not None and not lane.put(self._main, state):
-            self.computed = self._rows = 0  # They are computed again.
-            self.rewinds += 1
+
+    def park(self) -> None:
+        """Take its rows out of its lane, and keep them beside it."""
+        if self._lane is not None:
+            self.forget_branches()
+            self._parked = self._lane.state(self._main, 0, self.computed) if self.computed else None
+            self._leave()
+            self._path, self._rows = [], self.computed
 
     def reserve(self, rows: int) -> None:
         """Count so many rows as its own, so that no other conversation is given them."""
@@ -216,7 +232,7 @@ class LlamaContext(TargetContext):
         self._branches = {}
 
     def rows(self, start: int, end: int) -> bytes:
-        """Its rows `start .. end`, as llama.cpp writes them."""
+        """Its rows `start .. end`, as llama.cpp writes them. It is in a lane."""
         assert self._lane is not None
         return self._lane.state(self._main, start, end)
 
@@ -226,7 +242,9 @@ class LlamaContext(TargetContext):
         return new
 
     def _keep(self, start: int, rows: Sequence[int]) -> None:
-        assert self._lane is not None
+        if self._lane is None:  # It was parked, without the rows of a draft.
+            self._whole = min(start, self.computed)
+            return
         nodes = [row - start for row in rows]
         self._whole = start + len(nodes)
         branch = next((sequence for sequence, path in self._branches.items() if path[: len(nodes)] == nodes), None)
@@ -243,6 +261,9 @@ class LlamaContext(TargetContext):
     def _copy(self, other: TargetContext, count: int) -> bool:
         assert isinstance(other, LlamaContext)
         lane = other.lane
+        if lane is None and self._lane is None and other._parked is not None:
+            self._parked, self._rows = other._parked, count
+            return True
         if lane is None or self._lane not in (None, lane) or not lane.has_room(len(self.tokens) + LEAVES, self):
             return False
         if self._lane is None:
@@ -262,7 +283,7 @@ class LlamaContext(TargetContext):
     def _free(self) -> None:
         self.forget_branches()
         self._leave()
-        self._path, self._rows = [], 0
+        self._path, self._rows, self._parked = [], 0, None
 
 
 class LlamaEngine(Engine):
@@ -282,6 +303,7 @@ class LlamaEngine(Engine):
         self._lib: Any = lib
         self._threads = threads
         self._lanes: list[Lane] = []
+        self._forwards = 0
         _be_silent(lib)
         lib.llama_backend_init()
         self._model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
@@ -331,11 +353,14 @@ class LlamaEngine(Engine):
 
     def _cached(self, context: LlamaContext, start: int, end: int) -> CacheRows:
         """The cached rows `start .. end`. Raises `UnreadableRows`."""
+        if context.lane is None:
+            self._enter(context, context.computed)
         turned = self._lib.llama_model_rope_type(self._model) == self._lib.LLAMA_ROPE_TYPE_NORM
         return CacheRows.read(context.rows(start, end), range(start, end), self.shape, interleaved=turned)
 
     def _run(self, requests: Sequence[Forward]) -> list[Floats]:
         by_lane: dict[Lane, list[int]] = {}
+        self._forwards += 1
         for at, request in enumerate(requests):
             by_lane.setdefault(self._placed(request), []).append(at)
         found: dict[int, Floats] = {}
@@ -349,20 +374,28 @@ class LlamaEngine(Engine):
                     context = requests[at].context
                     assert isinstance(context, LlamaContext)
                     context.forget_branches()
+        if self._forwards % (IDLE // 4) == 0:
+            idle = [context for lane in self._lanes for context in lane.holders if context.used < self._forwards - IDLE]
+            for context in idle:
+                context.park()
         return [found[at] for at in range(len(requests))]
 
     def _placed(self, request: Forward) -> Lane:
-        """The lane of a request's conversation, which moves where its lane has no room. Lanes without any are freed."""
+        """The lane of a request's conversation, which moves where its lane has no room."""
         context, rows = request.context, request.context.computed + request.rows
         assert isinstance(context, LlamaContext)
+        context.used = self._forwards
         if context.lane is not None and context.lane.has_room(rows, context):
             context.reserve(rows)
             return context.lane
+        return self._enter(context, rows)
+
+    def _enter(self, context: LlamaContext, rows: int) -> Lane:
+        """Let a conversation into a lane that has room for so many rows. Lanes that are left empty are freed."""
         lane = next((lane for lane in self._lanes if lane.has_room(rows, context)), None)
         if lane is None:
-            lane = Lane(
-                self._lib, self._model, max(self.lane_cells, (rows + rows // 2) // 256 * 256 + 256), self._threads
-            )
+            alone = (rows + rows // 2) // 256 * 256 + 256
+            lane = Lane(self._lib, self._model, max(self.lane_cells, alone), self._threads)
             self._lanes.append(lane)
         context.move(lane)
         context.reserve(rows)

@@ -86,17 +86,3 @@ def test_the_drafters_draft_is_taken_where_it_gains_more(own: OwnDrafter) -> Non
     for _ in range(40):
         own.drafted(tokens=60, nodes=8, seconds=0.004)
     assert len(drafts.looked_up(REPEATED)) == 0
-
-
-def test_what_a_round_takes_beside_its_forward_is_part_of_its_cost(own: OwnDrafter) -> None:
-    own.costs.drafted(4, 0.02)
-    rounds(own, 30, sessions=1)
-    before = own.cost
-    judged = Judged((), None, [], 2, 0.004, 2)
-    for _ in range(60):
-        own.rested(0.003, judged)
-    assert before is not None and own.cost is not None
-    assert own.cost.round - before.round == pytest.approx(0.0015, rel=0.1)
-    for _ in range(60):
-        own.rested(60.0, judged)  # A client that reads slowly.
-    assert own.cost.round - before.round == pytest.approx(0.002, rel=0.1)
