@@ -38,7 +38,7 @@ Row = Mapping[str, Any]
 Documents = Mapping[str, Mapping[str, Any]]
 """Documents by file name, without `.json`."""
 
-SERVERS = "--engines onnx,torch,llama --gguf f32,q8_0 --llama-server llama-server"
+SERVERS = "--clients 1,4,16,64 --engines onnx,torch,llama --gguf f32,q8_0 --llama-server llama-server"
 TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
 SHIPPED = "remote/verifier/pretrained/shell-guide"
@@ -55,8 +55,7 @@ COMMANDS = {
         "offline": "offline",
         "ablations": f"ablations {PAIR} --work runs/ablations --steps 100 --rows 8 --jobs 2",
         "single_device": "single_device",
-        "single_device-onnx": "single_device --engine onnx",
-        "single_device-llama": "single_device --engine llama",
+        "single_device-onnx": "single_device --engine onnx --limit 40",
         "second_stage": "second_stage",
         "draft_step": "draft_step",
         "draft_step-8b": "draft_step --shapes 8b",
@@ -256,7 +255,7 @@ def coins_table(documents: Documents) -> str:
 
 
 def single_device_table(documents: Documents) -> str:
-    names = [name for name in ("single_device", "single_device-onnx", "single_device-llama") if name in documents]
+    names = [name for name in ("single_device", "single_device-onnx") if name in documents]
     if not names:
         return ""
     drawn = picture("speed", "Tokens per second over plain decoding")

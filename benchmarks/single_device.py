@@ -1,10 +1,10 @@
 """Tokens per second on one machine, without a network: drafting and verifying against plain decoding.
 
     python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--baselines DIR]
-        [--engine torch|onnx|llama] [--gguf FORM] [--json OUT]
+        [--engine torch|onnx] [--json OUT]
 
-`--engine` is what runs the target: PyTorch in float32; its graph in 8 bits on ONNX Runtime; or llama.cpp, with a GGUF
-file that is written in the form of `--gguf`. Transformers' own loops run beside PyTorch alone, whose text they give.
+`--engine` is what runs the target: PyTorch in float32, or its graph in 8 bits on ONNX Runtime. Transformers' own loops
+run beside PyTorch alone, whose text they give.
 
 Decoding is greedy, and every way must give the same tokens, or the run ends with an error. In one run, prompt by
 prompt:
@@ -28,10 +28,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +57,6 @@ from drafter.second_stage import Experience, SecondStage
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import graph_of, onnx_engine
-from remote.verifier.engines.memory_encoder import ArrayEncoder
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.target import load_target
 
@@ -245,24 +242,14 @@ def row(name: str, timed: Timed, plain: Timed, drafting: Drafting | None = None)
     }
 
 
-@contextmanager
-def opened(arguments: argparse.Namespace) -> Iterator[tuple[Engine, PreTrainedModel | None]]:
+def opened(arguments: argparse.Namespace) -> tuple[Engine, PreTrainedModel | None]:
     """The engine that was asked for, and the model of transformers if PyTorch runs it."""
     if arguments.engine == "torch":
         model = load_target(arguments.target).model
-        yield TorchEngine(model, MemoryEncoder.load(arguments.drafter)), model
-    elif arguments.engine == "onnx":
-        graph = graph_of(arguments.target, "onnx", None)
-        assert graph is not None
-        yield onnx_engine(graph, arguments.drafter, usable_cores())[1], None
-    else:
-        from benchmarks.gguf_file import write_gguf  # Needs the `gguf` package.
-        from remote.verifier.engines.llama_engine import LlamaEngine  # Needs llama.cpp.
-
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "target.gguf"
-            write_gguf(Path(arguments.target), file, arguments.gguf)
-            yield LlamaEngine(file, ArrayEncoder.load(arguments.drafter), threads=usable_cores()), None
+        return TorchEngine(model, MemoryEncoder.load(arguments.drafter)), model
+    graph = graph_of(arguments.target, "onnx", None)
+    assert graph is not None
+    return onnx_engine(graph, arguments.drafter, usable_cores())[1], None
 
 
 def main() -> None:
@@ -275,13 +262,11 @@ def main() -> None:
         "--baselines", type=Path, default=BASELINES, metavar="DIR", help="folder with the independent baseline"
     )
     parser.add_argument("--limit", type=int, default=60, help="prompts, spread evenly over the file")
-    parser.add_argument("--engine", choices=("torch", "onnx", "llama"), default="torch")
-    parser.add_argument("--gguf", default="q8_0", metavar="FORM", help="f32, f16 or q8_0")
+    parser.add_argument("--engine", choices=("torch", "onnx"), default="torch")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
 
-    with opened(arguments) as (engine, model):
-        document = compared(arguments, engine, model)
+    document = compared(arguments, *opened(arguments))
     for line in document["rows"]:
         print(json.dumps(line), flush=True)
     if arguments.json:

@@ -33,6 +33,8 @@ LONGEST_READ = 256
 """Longest prompt, in tokens, whose forward still says something about other rounds."""
 INDEX_BYTES = 190
 """Bytes of a token in the index of what was said, as Python objects (measured: 185)."""
+CROWD = 4.0
+"""Sessions in a forward from which on nothing is looked up: it takes each of them time, and gains little."""
 NEWEST = 0.1
 """Weight of the newest round in what is known of first guesses and of company."""
 
@@ -93,6 +95,11 @@ class OwnDrafter:
         """Whether a draft would earn its time: a right first guess saves a round, and costs a call and a row."""
         cost = self.cost
         return cost is None or self._first_right * cost.round > cost.level + cost.node
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many sessions share a forward, of late, that nothing is looked up."""
+        return self._company >= CROWD
 
     def ran(self, judged: Judged, pending: int) -> None:
         """Take the time of a round's forward, which ran `pending` committed tokens of the session."""
@@ -171,8 +178,11 @@ class OwnDrafts:
     def looked_up(self, tokens: Sequence[int]) -> DraftTree:
         """What followed the end of these tokens before, as a draft.
 
-        Empty where nothing did, where it would not earn its rows, and where the drafter's draft should gain more.
+        Empty where nothing did, where it would not earn its rows, where the drafter's draft should gain more, and in a
+        crowd.
         """
+        if self._own.crowded:
+            return DraftTree.empty()
         self._said.follow(tokens)
         cost = self._own.cost
         if cost is None or cost.round <= 0:

@@ -48,9 +48,9 @@ IDLE = 64
 """Forwards without a conversation after which its rows leave their lane, where they cost all others time."""
 SMALLEST, LARGEST = 1024, 16_384
 """Rows of a lane that several conversations share."""
-SAME_BITS = 0
-"""llama.cpp without its fused attention, which adds up in float16 and in the order in which rows lie in the cache: then
-a text could depend on who else is served."""
+PLAIN_ATTENTION = 0
+"""llama.cpp without its fused attention, which adds up in float16: a text would depend far more on where rows lie in
+the cache, and so on who else is served."""
 
 
 class Lane:
@@ -67,7 +67,7 @@ class Lane:
         parameters.n_seq_max, parameters.kv_unified = SEQUENCES, True
         parameters.n_outputs_max = parameters.n_outputs_max_per_seq = 0  # As many as there are rows.
         parameters.n_threads = parameters.n_threads_batch = threads
-        parameters.flash_attn_type = SAME_BITS
+        parameters.flash_attn_type = PLAIN_ATTENTION
         parameters.swa_full = True  # A rewind may need any row.
         parameters.no_perf = True
         self._context = lib.llama_init_from_model(model, parameters)

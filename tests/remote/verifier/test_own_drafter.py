@@ -65,8 +65,10 @@ def test_what_was_said_before_is_a_draft_where_it_pays(own: OwnDrafter) -> None:
     assert not own.pays and own.rate == 0
     guess = drafts.looked_up([*REPEATED, 7, 8])
     assert guess.tokens.tolist()[:3] == [9, 10, 11] and len(guess) <= own.bounds.nodes
-    rounds(own, 60, sessions=64)  # Then a row costs nearly as much as a round.
-    assert len(drafts.looked_up([*REPEATED, 7, 8])) < len(guess)
+    rounds(own, 60, sessions=64)
+    assert own.crowded and len(drafts.looked_up([*REPEATED, 7, 8])) == 0
+    rounds(own, 90, sessions=1)
+    assert len(drafts.looked_up([*REPEATED, 7, 8])) > 0
     for _ in range(30):
         drafts.looked_up([*REPEATED, 7, 8])
         drafts.looked_up([*REPEATED, 7, 8, 99])  # What followed before does not follow again.
