@@ -8,6 +8,7 @@ translation, and may miss a rule that the file does not tell.
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,28 +70,36 @@ def gguf_licence(path: Path) -> str:
 
 
 def _entry(path: Path, name: str) -> Any:
-    """An entry of the file; None if it has none of that name. Raises `ImportError`."""
+    """An entry of the file; None if it has none of that name. Raises `ImportError`, and what `_fields` raises."""
+    field = _fields(path).get(name)
+    return None if field is None else field.contents()
+
+
+@functools.lru_cache(maxsize=1)
+def _fields(path: Path) -> dict[str, Any]:
+    """All entries of a file. Reading those of a large vocabulary takes seconds, so they are read once.
+
+    Raises `ImportError` without the `gguf` package, `CorruptWeights`.
+    """
     from gguf import GGUFReader
 
-    field = GGUFReader(path).fields.get(name)
-    return None if field is None else field.contents()
+    try:
+        return dict(GGUFReader(path).fields)
+    except (ValueError, OSError, IndexError, KeyError) as error:
+        raise CorruptWeights(f"{path} is no GGUF file, or is damaged ({error}). Fetch it again.") from error
 
 
 def _unpack(path: Path, folder: Path) -> None:
     """Write the text side of a GGUF file into a folder, as transformers writes it."""
     try:
-        from gguf import GGUFReader
         from transformers import AutoConfig, AutoTokenizer
+
+        ends = [int(end) for name in ENDS if (end := _entry(path, name)) is not None]
     except ImportError as error:
         raise MissingPackage(
             f"The tokenizer of {path.name} has to be unpacked, and {error.name} is missing: "
             f"{how_to_install('server,gguf')}, or put its tokenizer.json and config.json beside it."
         ) from error
-    try:
-        fields = GGUFReader(path).fields
-        ends = [int(fields[name].contents()) for name in ENDS if name in fields]
-    except (ValueError, OSError, IndexError) as error:
-        raise CorruptWeights(f"{path} is no GGUF file, or is damaged ({error}). Fetch it again.") from error
     try:
         config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
     except Exception as error:  # A file of any architecture, which transformers may know or not.

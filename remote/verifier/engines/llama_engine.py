@@ -166,6 +166,8 @@ class LlamaContext(TargetContext):
         self._rows = 0
         self._parked: bytes | None = None
         """Its rows, outside of any lane."""
+        self.parked_rows = 0
+        """How many rows these are: a lane must have room for all of them, also where fewer count."""
         self.used = 0
         """Number of the last forward that it took part in."""
         self._whole = 0
@@ -180,18 +182,20 @@ class LlamaContext(TargetContext):
         return self._lane
 
     def move(self, lane: Lane) -> None:
-        """Take its rows to another lane."""
+        """Take its rows to another lane. Raises `EngineError` if they are lost; then they are computed again."""
         self.park()
         self._lane, self._main = lane, lane.take()
         lane.holders.add(self)
-        state, self._parked = self._parked, None
-        if state is not None:
-            if lane.put(self._main, state):
-                lane.cut(self._main, self.computed)
-            else:
-                self.computed = 0  # They are computed again.
-                self.rewinds += 1
+        state, self._parked, self.parked_rows = self._parked, None, 0
         self._rows = self.computed
+        if state is None:
+            return
+        if not lane.put(self._main, state):
+            # The forward that was asked for counts on them.
+            self.computed = self._rows = 0
+            self.rewinds += 1
+            raise EngineError(f"llama.cpp did not take back the rows of a conversation{_last_words()}. Ask again.")
+        lane.cut(self._main, self.computed)
 
     def park(self) -> None:
         """Take its rows out of its lane, and keep them beside it."""
@@ -199,7 +203,7 @@ class LlamaContext(TargetContext):
             self.forget_branches()
             self._parked = self._lane.state(self._main, 0, self.computed) if self.computed else None
             self._leave()
-            self._path, self._rows = [], self.computed
+            self._path, self._rows, self.parked_rows = [], self.computed, self.computed
 
     def reserve(self, rows: int) -> None:
         """Count so many rows as its own, so that no other conversation is given them."""
@@ -262,7 +266,7 @@ class LlamaContext(TargetContext):
         assert isinstance(other, LlamaContext)
         lane = other.lane
         if lane is None and self._lane is None and other._parked is not None:
-            self._parked, self._rows = other._parked, count
+            self._parked, self.parked_rows, self._rows = other._parked, other.parked_rows, count
             return True
         if lane is None or self._lane not in (None, lane) or not lane.has_room(len(self.tokens) + LEAVES, self):
             return False
@@ -283,7 +287,7 @@ class LlamaContext(TargetContext):
     def _free(self) -> None:
         self.forget_branches()
         self._leave()
-        self._path, self._rows, self._parked = [], 0, None
+        self._path, self._rows, self._parked, self.parked_rows = [], 0, None, 0
 
 
 class LlamaEngine(Engine):
@@ -392,9 +396,10 @@ class LlamaEngine(Engine):
 
     def _enter(self, context: LlamaContext, rows: int) -> Lane:
         """Let a conversation into a lane that has room for so many rows. Lanes that are left empty are freed."""
-        lane = next((lane for lane in self._lanes if lane.has_room(rows, context)), None)
+        needed = max(rows, context.parked_rows)
+        lane = next((lane for lane in self._lanes if lane.has_room(needed, context)), None)
         if lane is None:
-            alone = (rows + rows // 2) // 256 * 256 + 256
+            alone = (needed + needed // 2) // 256 * 256 + 256
             lane = Lane(self._lib, self._model, max(self.lane_cells, alone), self._threads)
             self._lanes.append(lane)
         context.move(lane)

@@ -17,7 +17,7 @@ from benchmarks.gguf_file import write_gguf
 from drafter.tree import DraftTree
 from remote.verifier.birth import kept_drafter
 from remote.verifier.engines.choice import graph_of, llama_engine
-from remote.verifier.gguf_file import text_source
+from remote.verifier.gguf_file import _fields, text_source
 from remote.verifier.loader import licence, opened
 from remote.verifier.start_errors import CorruptWeights, MissingPackage, UnknownModel
 from remote.verifier.target import load_target
@@ -123,6 +123,7 @@ def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pyt
 
 def test_without_the_package_that_unpacks_it_says_what_to_do(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
+    _fields.cache_clear()
     with pytest.raises(MissingPackage, match=r"tokenizer.json and config.json beside it"), text_source(str(alone)):
         pass
 

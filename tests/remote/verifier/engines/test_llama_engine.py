@@ -153,6 +153,27 @@ def test_who_asks_nothing_for_a_while_leaves_the_lane_and_comes_back(llama: Benc
         assert context.capacity == 0
 
 
+def test_the_rows_of_a_long_idle_session_serve_a_short_one_that_begins_like_it(llama: Bench) -> None:
+    engine = llama.engine
+    assert isinstance(engine, LlamaEngine)
+    long, busy, short = engine.context(), engine.context(), engine.context()
+    tokens = [2 + at % 40 for at in range(SMALLEST + 50)]
+    long.assign(0, tokens)
+    engine.verify(long, EMPTY)
+    long.park()
+    busy.assign(0, [9] * (SMALLEST // 2))
+    engine.verify(busy, EMPTY)
+    short.assign(0, [*tokens[:30], 1, 1])
+    short.adopt(long, 30)
+    found = engine.verify(short, EMPTY)[0]
+    assert short.lane is not None and short.lane.cells >= len(tokens), "all that was parked has to fit for a moment"
+    short.release()
+    short.assign(0, [*tokens[:30], 1, 1])
+    llama.same(found, engine.verify(short, EMPTY)[0])
+    for context in (long, busy, short):
+        context.release()
+
+
 def test_many_sessions_with_wide_trees_have_the_rows_that_count(llama: Bench) -> None:
     engine = llama.engine
     wide = DraftTree(np.arange(3, 43), np.full(40, -1))
