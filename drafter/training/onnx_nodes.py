@@ -56,20 +56,30 @@ class OnnxNodes:
         """0 keeps a dimension, -1 is what is left."""
         return self.add("Reshape", [x, self.whole(*dims)])
 
-    def split(self, x: str, widths: Sequence[int]) -> list[str]:
-        """Split the last axis."""
-        return self.several("Split", [x, self.whole(*widths)], len(widths), axis=-1)
+    def split(self, x: str, widths: Sequence[int], axis: int = -1, names: Sequence[str] = ()) -> list[str]:
+        """Split an axis. `names`: of the parts; an empty one is made up."""
+        made = [name or f"Split_{len(self._nodes)}_{at}" for at, name in enumerate(names)]
+        return self.several("Split", [x, self.whole(*widths)], len(widths), made or None, axis=axis)
 
     def norm(self, x: str, weight: str, eps: float) -> str:
         """Root-mean-square norm over the last axis."""
         return self.add("SimplifiedLayerNormalization", [x, weight], axis=-1, epsilon=eps, stash_type=1)
 
+    def add_and_norm(self, x: str, other: str, weight: str, eps: float) -> tuple[str, str]:
+        """The sum of two, (N, width), and its root-mean-square norm, by one node."""
+        at = len(self._nodes)
+        total, normed = f"sum_{at}", f"normed_{at}"
+        names = [normed, "", "", total]
+        self.several("SkipSimplifiedLayerNormalization", [x, other, weight], 4, names, domain=MICROSOFT, epsilon=eps)
+        return total, normed
+
     def silu(self, x: str) -> str:
         return self.add("QuickGelu", [x], domain=MICROSOFT, alpha=1.0)
 
-    def rotate(self, x: str, rows: str, cos: str, sin: str) -> str:
-        """Turn heads side by side, (B, n, heads*size), by the rows of `cos` and `sin` that `rows` (B, n) name."""
-        return self.add("RotaryEmbedding", [x, rows, cos, sin], domain=MICROSOFT)
+    def rotate(self, x: str, rows: str, cos: str, sin: str, output: str | None = None) -> str:
+        """Turn heads, (B, n, heads*size) or (B, heads, n, size), by the rows of `cos` and `sin` that `rows` (B, n)
+        name."""
+        return self.add("RotaryEmbedding", [x, rows, cos, sin], output, domain=MICROSOFT)
 
     def times_transposed(self, x: str, other: str, factor: float) -> str:
         """`x` times `other` with its last two axes swapped, times `factor`."""

@@ -20,6 +20,7 @@ import onnx
 from numpy.typing import NDArray
 
 from drafter.config import INLINE, DrafterCorrupt, Scheme
+from drafter.signed_weights import SIGNED
 from drafter.step import NEVER, Floats, KeysValues, StepGraph
 
 BLOCK = {8: 64, 4: 32}
@@ -28,7 +29,7 @@ But then the kernels on x86 give a row other last bits alone than beside another
 
 LARGE = 1_000_000
 """Weights of a matrix from which on `auto` takes `int8`. One more row costs its kernels a third of what it costs those
-of `nbits8`. But with one row they read memory more slowly, and the scales of their inputs add six small nodes. What
+of `nbits8`. But with one row they read memory more slowly, and the scales of their inputs add five small nodes. What
 counts is the time of a step of 1 row plus one of 8 rows. In milliseconds, on one thread of a busy AMD EPYC (`python -m
 benchmarks.draft_step`, `--shapes 8b`):
 
@@ -47,8 +48,9 @@ PIECE = 1024
 def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8", *, exact: bool = False) -> None:
     """Write the quantised graph of the float step graph `source` to `path`. Raises `DrafterCorrupt`.
 
-    `exact`: with `int8`, keep weights as unsigned numbers, whose sums are exact on every processor. With signed ones,
-    x86 without VNNI cuts off sums of two products beyond 16 bits, in return for a fifth less time with one row.
+    `exact`: with `int8`, the names of weights end in `.signed`, and they have a zero point. Whoever loads the graph can
+    then make them unsigned on processors that cut sums off (x86 without VNNI, beyond 16 bits). Weights that lie beside
+    a very large graph are unsigned from the start, which takes a row more time.
     """
     try:
         model = onnx.load(source, load_external_data=False)
@@ -84,6 +86,7 @@ class _Rewriting:
     def __init__(self, graph: onnx.GraphProto, folder: Path, exact: bool) -> None:
         """`folder`: where weights lie that are too large for the graph's own file."""
         self.graph, self.folder, self._exact = graph, str(folder), exact
+        self._signed = sum(int(np.prod(tensor.dims)) for tensor in graph.initializer) <= INLINE
         self.nodes: list[onnx.NodeProto] = []
         self._float = {tensor.name: tensor for tensor in graph.initializer}
         self._rows: set[str] = set()
@@ -131,22 +134,25 @@ class _Rewriting:
         if not self._rows:
             self.put(scale, np.float32(1 / 127))
             self.put(zero, np.uint8(128))  # x86 has integer kernels for unsigned inputs with signed weights.
-            self.put("row.smallest", np.float32(1e-12))
             self.put("row.axis", np.array([-1], np.int64))
+            if self._exact:
+                kind = SIGNED if self._signed else ".int8"
+                self.put(f"weight.zero{kind}", np.int8(0) if self._signed else np.uint8(128))
         if x not in self._rows:
             self._rows.add(x)
             self.add("Abs", [x], f"{x}.sizes")
-            self.add("ReduceMax", [f"{x}.sizes", "row.axis"], f"{x}.size")
-            self.add("Max", [f"{x}.size", "row.smallest"], f"{x}.largest")
+            self.add("ReduceMax", [f"{x}.sizes", "row.axis"], f"{x}.largest")
+            # In a row of zeros this is 0 / 0, and some number in 8 bits. In the end it is multiplied by 0.
             self.add("Div", [x, f"{x}.largest"], f"{x}.unit")
             self.add("QuantizeLinear", [f"{x}.unit", scale, zero], f"{x}.int8")
         numbers, scales = symmetric(matrix, axis=0)
         stored: NDArray[Any] = numbers
-        if self._exact:
+        if self._exact and not self._signed:
             stored = (numbers.astype(np.int16) + 128).astype(np.uint8)
-        factors = [f"{x}.int8", self.put(f"{name}.int8", stored), scale, self.put(f"{name}.scales", scales[0]), zero]
+        kind = SIGNED if self._exact and self._signed else ".int8"
+        factors = [f"{x}.int8", self.put(f"{name}{kind}", stored), scale, self.put(f"{name}.scales", scales[0]), zero]
         if self._exact:
-            factors.append(self.put(f"{name}.zeros", np.full(len(scales[0]), 128, np.uint8)))
+            factors.append(f"weight.zero{kind}")
         unscaled = self.add("MatMulIntegerToFloat", factors, f"{product}.unscaled", domain="com.microsoft")
         self.add("Mul", [unscaled, f"{x}.largest"], product)
 

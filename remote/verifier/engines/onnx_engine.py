@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.config import Rope
+from drafter.signed_weights import adds_exactly, unsigned
 from drafter.step import NEVER
 from remote.verifier.budget import free_bytes
 from remote.verifier.engine import (
@@ -37,9 +38,9 @@ CHUNK = 64
 ROWS = 128
 SHRINK = 256
 """Forwards after which buffers are looked at."""
-WASTE = 1000
-"""Padded query rows times keys that a batch may have, for each of its rows. A row's linear layers in the bundled target
-cost as much as attention to 2,000 keys."""
+WASTE = 6
+"""Padded query rows times keys that a batch may have, for each number of a row of queries. One run of the graph more
+costs as much: its linear layers read their weights again."""
 
 
 class GraphShape(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ class GraphShape(msgspec.Struct, frozen=True):
 
 def graph_inputs(shape: GraphShape) -> list[str]:
     cached = [f"{side}_{layer}" for layer in range(shape.layers) for side in ("keys", "values")]
-    return ["tokens", "rows", "cos", "sin", "queries", "back", "mask", "lengths", "wanted", *cached]
+    return ["tokens", "cos", "sin", "queries", "back", "mask", "lengths", "wanted", *cached]
 
 
 def graph_outputs(shape: GraphShape) -> list[str]:
@@ -84,10 +85,9 @@ class ArrayContext(TargetContext):
             self.keys, self.values = (self._grown(part, capacity) for part in (self.keys, self.values))
 
     def write(self, start: int, layer: int, keys: Floats, values: Floats) -> None:
-        """Put the rows of one layer, (rows, heads * size), at `start`."""
-        for slab, rows in ((self.keys, keys), (self.values, values)):
-            parts = rows.reshape(len(rows), slab.shape[1], slab.shape[3])
-            slab[layer, :, start : start + len(rows)] = parts.transpose(1, 0, 2)
+        """Put the rows of one layer, (heads, rows, size), at `start`."""
+        end = start + keys.shape[1]
+        self.keys[layer, :, start:end], self.values[layer, :, start:end] = keys, values
 
     def _keep(self, start: int, rows: Sequence[int]) -> None:
         if len(rows) and list(rows) != list(range(start, start + len(rows))):
@@ -130,9 +130,12 @@ class OnnxEngine(Engine):
         from drafter.ort import graph_session  # Imports ONNX Runtime.
 
         try:
-            session = graph_session(path, threads)
+            graph = path if adds_exactly() else unsigned(path.read_bytes())
+            session = graph_session(graph, threads, spin=True)
             about = session.get_modelmeta().custom_metadata_map[METADATA]
             self.shape = msgspec.json.decode(about, type=GraphShape)
+            if {value.name for value in session.get_inputs()} != set(graph_inputs(self.shape)):
+                raise ValueError("another version of Outrider wrote it")
         except Exception as error:  # The runtime's errors have no narrower common class.
             raise CorruptWeights(f"{path} cannot be loaded ({error}). Make it again, or use --engine torch.") from None
         self._session: Any = session
@@ -170,7 +173,7 @@ class OnnxEngine(Engine):
 
     def _run(self, requests: Sequence[Forward]) -> list[Floats]:
         logits: dict[int, Floats] = {}
-        for group in _groups(requests):
+        for group in _groups(requests, WASTE * self.shape.heads * self.shape.head_size):
             logits |= zip(group, self._together([requests[at] for at in group]))
         self._shrink()
         return [logits[at] for at in range(len(requests))]
@@ -189,6 +192,7 @@ class OnnxEngine(Engine):
         cos, sin = self._rotations(int(positions.max()) + 1)
         # A product with one row adds up in another order than the same row among others.
         width = max(*counts, 2 if self._group == 1 else 1)
+        turned = np.resize(positions, max(len(positions), width))  # The kernel wants no fewer than there are queries.
         queries = np.zeros((len(requests), width), np.int64)
         mask = np.full((len(requests), 1, width, cached + width), NEVER, np.float32)
         wanted = list[NDArray[np.int64]]()
@@ -202,9 +206,8 @@ class OnnxEngine(Engine):
         back = [at * width + np.arange(count) for at, count in enumerate(counts)]
         arrays = [
             np.array([token for request in requests for token in request.tokens], np.int64),
-            np.arange(len(positions))[None],
-            cos[positions],
-            sin[positions],
+            cos[turned],
+            sin[turned],
             queries,
             np.concatenate(back),
             np.tile(mask, (1, 1, self._group, 1)),
@@ -214,9 +217,8 @@ class OnnxEngine(Engine):
         ]
         logits, *new = self._session.run(self._outputs, dict(zip(self._inputs, arrays, strict=True)))
         for layer, (keys, values) in enumerate(zip(new[::2], new[1::2])):
-            for context, end, count in zip(contexts, ends.tolist(), counts):
-                part = slice(end - count, end)
-                context.write(context.computed, layer, keys[part], values[part])
+            for at, (context, count) in enumerate(zip(contexts, counts)):
+                context.write(context.computed, layer, keys[at, :, :count], values[at, :, :count])
         return np.split(logits, np.cumsum([len(rows) for rows in wanted[:-1]]))
 
     def _cached(self, contexts: Sequence[ArrayContext], rows: int) -> list[NDArray[np.floating]]:
@@ -269,21 +271,20 @@ def _sides(context: ArrayContext) -> tuple[NDArray[np.floating], NDArray[np.floa
     return context.keys, context.values
 
 
-def _groups(requests: Sequence[Forward]) -> list[list[int]]:
-    """Which requests run together: those of like size, so that attention is not padded too much."""
-    order = sorted(range(len(requests)), key=lambda at: (requests[at].rows, requests[at].context.computed))
+def _groups(requests: Sequence[Forward], waste: int) -> list[list[int]]:
+    """Which requests run together: those of like size, so that attention is not padded too much.
+
+    `waste`: query rows times keys that may only fill up a group.
+    """
+    sizes = [(request.rows, request.context.computed) for request in requests]
     groups = list[list[int]]()
-    for at in order:
-        if groups and _padding([requests[other] for other in (*groups[-1], at)]) <= WASTE:
+    count = used = keys = 0
+    for at in sorted(range(len(requests)), key=lambda at: sizes[at]):
+        rows, computed = sizes[at]
+        count, used, keys = count + 1, used + rows * computed, max(keys, computed)
+        if groups and count * rows * keys - used <= waste:  # The newest is the widest.
             groups[-1].append(at)
         else:
             groups.append([at])
+            count, used, keys = 1, rows * computed, computed
     return groups
-
-
-def _padding(requests: Sequence[Forward]) -> float:
-    """Query rows times keys that would only fill up the batch, for each of its rows."""
-    used = sum(request.rows * request.context.computed for request in requests)
-    rows = max(request.rows for request in requests)
-    keys = max(request.context.computed for request in requests)
-    return (len(requests) * rows * keys - used) / sum(request.rows for request in requests)

@@ -1,13 +1,16 @@
 """Writes a target as one ONNX graph, from the float weights of its folder. Needs the `onnx` package, but no PyTorch.
 
-    tokens, cos, sin, rows      N rows of all contexts, one after another, and their rotary positions
+    tokens, cos, sin            N rows of all contexts, one after another, and the turns of their rotary positions,
+                                which are at least n
     queries, back               where the rows of B contexts lie among the N, padded to n a context; and the way back
     mask, lengths               (B, 1, g*n, C+n) over C cached rows and n new ones; [C, n]
     wanted                      the rows whose logits are wanted
     keys_i, values_i            (B, heads, C, size): cached rows of layer i
-    -> logits, new_keys_i, new_values_i                     (wanted, V), (N, heads*size)
+    -> logits, new_keys_i, new_values_i                     (wanted, V), (B, heads, n, size)
 
-Linear layers run over the N rows without padding; only attention is padded. No cached row comes out again.
+Linear layers run over the N rows without padding; only attention is padded. No cached row comes out again. With few
+rows, what a node costs by itself counts as much as the products. So nodes are few: queries, keys and values are moved
+and turned together.
 
 With 8 bits, each row of a product's input is rounded by itself, and integer sums are exact. A number that differs in
 its last bit may still be rounded another way, and the logits differ by as much as 8 bits are coarse. In attention, the
@@ -91,78 +94,79 @@ class _Graph:
         shape, nodes = self.shape, self._nodes
         embedding = self._weights["model.embed_tokens.weight"]
         x = nodes.add("Gather", [nodes.put("embedding", embedding), "tokens"], axis=0)
+        normed = nodes.norm(x, self._weight("model.layers.0.input_layernorm.weight"), self.eps)
         for layer in range(shape.layers):
-            x = self._layer(x, layer)
-        x = self._norm(nodes.add("Gather", [x, "wanted"], axis=0), "model.norm.weight")
+            x, normed = self._layer(x, normed, layer)
+        # The last norm is of the wanted rows only.
+        normed = nodes.norm(nodes.add("Gather", [x, "wanted"], axis=0), self._weight("model.norm.weight"), self.eps)
         head = self._weights.get("lm_head.weight", embedding)
-        nodes.add("MatMul", [x, nodes.put("head", head.T)], "logits")
+        nodes.add("MatMul", [normed, nodes.put("head", head.T)], "logits")
         outputs: list[Declared] = [(name, onnx.TensorProto.FLOAT, None) for name in graph_outputs(shape)]
         nodes.save(path, "target", _inputs(shape), outputs, {METADATA: msgspec.json.encode(shape).decode()})
 
-    def _layer(self, x: str, layer: int) -> str:
-        nodes, shape, name = self._nodes, self.shape, f"model.layers.{layer}"
-        query_width, key_width = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
-        normed = self._norm(x, f"{name}.input_layernorm.weight")
-        parts = [f"{name}.self_attn.{part}_proj" for part in "qkv"]
-        qkv = self._linear(normed, parts)
-        query, keys, values = nodes.split(qkv, [query_width, key_width, key_width])
-        if f"{name}.self_attn.q_norm.weight" in self._weights:
-            query = self._head_norm(query, f"{name}.self_attn.q_norm.weight", query_width)
-            keys = self._head_norm(keys, f"{name}.self_attn.k_norm.weight", key_width)
-        query = self._rotate(query)
-        keys = nodes.add("Identity", [self._rotate(keys)], f"new_keys_{layer}")
-        values = nodes.add("Identity", [values], f"new_values_{layer}")
-        attended = self._attention(query, keys, values, layer)
-        x = nodes.add("Add", [x, self._linear(attended, [f"{name}.self_attn.o_proj"])])
-        normed = self._norm(x, f"{name}.post_attention_layernorm.weight")
+    def _layer(self, x: str, normed: str, layer: int) -> tuple[str, str]:
+        """One layer: its input and the norm of it; returns those of the next layer, (N, hidden)."""
+        nodes, name = self._nodes, f"model.layers.{layer}"
+        qkv = self._linear(normed, [f"{name}.self_attn.{part}_proj" for part in "qkv"])
+        attended = self._linear(self._attention(*self._heads(qkv, layer), layer), [f"{name}.self_attn.o_proj"])
+        x, normed = nodes.add_and_norm(x, attended, self._weight(f"{name}.post_attention_layernorm.weight"), self.eps)
         width = len(self._weights[f"{name}.mlp.gate_proj.weight"])
         both = self._linear(normed, [f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"])
         gate, up = nodes.split(both, [width, width])
-        gate = nodes.silu(gate)
-        inner = nodes.add("Mul", [gate, up])
-        return nodes.add("Add", [x, self._linear(inner, [f"{name}.mlp.down_proj"])])
+        inner = self._linear(nodes.add("Mul", [nodes.silu(gate), up]), [f"{name}.mlp.down_proj"])
+        if layer + 1 == self.shape.layers:
+            return nodes.add("Add", [x, inner]), ""
+        following = self._weight(f"model.layers.{layer + 1}.input_layernorm.weight")
+        return nodes.add_and_norm(x, inner, following, self.eps)
+
+    def _heads(self, qkv: str, layer: int) -> tuple[str, str, str]:
+        """Queries, keys and values of each context, turned: (B, heads, n, size), from (N, all heads * size)."""
+        nodes, shape, name = self._nodes, self.shape, f"model.layers.{layer}.self_attn"
+        heads, kv_heads = shape.heads, shape.kv_heads
+        padded = nodes.add("Gather", [qkv, "queries"], axis=0)
+        padded = nodes.reshape(padded, 0, 0, heads + 2 * kv_heads, shape.head_size)
+        apart = nodes.add("Transpose", [padded], perm=[0, 2, 1, 3])
+        new_keys, new_values = f"new_keys_{layer}", f"new_values_{layer}"
+        if f"{name}.q_norm.weight" in self._weights:  # Qwen 3 norms each head of queries and keys by itself.
+            query, keys, values = nodes.split(apart, [heads, kv_heads, kv_heads], 1, ["", "", new_values])
+            query = nodes.norm(query, self._weight(f"{name}.q_norm.weight"), self.eps)
+            keys = nodes.norm(keys, self._weight(f"{name}.k_norm.weight"), self.eps)
+            return self._turn(query), self._turn(keys, new_keys), values
+        both, values = nodes.split(apart, [heads + kv_heads, kv_heads], 1, ["", new_values])
+        query, keys = nodes.split(self._turn(both), [heads, kv_heads], 1, ["", new_keys])
+        return query, keys, values
+
+    def _turn(self, x: str, output: str | None = None) -> str:
+        """Turn heads, (B, heads, n, size), by their rows' positions."""
+        return self._nodes.rotate(x, "queries", "cos", "sin", output)
 
     def _attention(self, query: str, keys: str, values: str, layer: int) -> str:
         """Attention of each context over its cached rows and its new ones. Returns (N, heads*size)."""
         nodes, shape = self._nodes, self.shape
-        size, kv_heads, group = shape.head_size, shape.kv_heads, shape.heads // shape.kv_heads
+        size, kv_heads = shape.head_size, shape.kv_heads
         # The queries of a group are rows of one product, so that keys are read once.
-        query = nodes.reshape(nodes.add("Gather", [query, "queries"], axis=0), 0, 0, kv_heads, group, size)
-        query = nodes.reshape(nodes.add("Transpose", [query], perm=[0, 2, 3, 1, 4]), 0, 0, -1, size)
-        new = [nodes.add("Gather", [part, "queries"], axis=0) for part in (keys, values)]
-        new = [nodes.reshape(part, 0, 0, kv_heads, size) for part in new]
-        new_keys, new_values = (nodes.add("Transpose", [part], perm=[0, 2, 1, 3]) for part in new)
-        scores = [nodes.times_transposed(query, part, size**-0.5) for part in (f"keys_{layer}", new_keys)]
+        query = nodes.reshape(query, 0, kv_heads, -1, size)
+        scores = [nodes.times_transposed(query, part, size**-0.5) for part in (f"keys_{layer}", keys)]
         masked = nodes.add("Add", [nodes.add("Concat", scores, axis=-1), "mask"])
         if shape.int8:
             largest = nodes.add("ReduceMax", [masked, nodes.whole(-1)])
             weights = nodes.add("Exp", [nodes.add("Sub", [masked, largest])])
             weights = nodes.add("Cast", [weights], to=onnx.TensorProto.DOUBLE)
-            new_values = nodes.add("Cast", [new_values], to=onnx.TensorProto.DOUBLE)
+            values = nodes.add("Cast", [values], to=onnx.TensorProto.DOUBLE)
         else:
             weights = nodes.add("Softmax", [masked], axis=-1)
         cached, fresh = nodes.several("Split", [weights, "lengths"], 2, axis=-1)
         mixed = nodes.add("MatMul", [cached, f"values_{layer}"])
-        mixed = nodes.add("Add", [mixed, nodes.add("MatMul", [fresh, new_values])])
+        mixed = nodes.add("Add", [mixed, nodes.add("MatMul", [fresh, values])])
         if shape.int8:
             total = nodes.add("ReduceSum", [weights, nodes.whole(-1)])
             mixed = nodes.add("Cast", [nodes.add("Div", [mixed, total])], to=onnx.TensorProto.FLOAT)
-        mixed = nodes.reshape(mixed, 0, 0, group, -1, size)
-        mixed = nodes.add("Transpose", [mixed], perm=[0, 3, 1, 2, 4])
+        mixed = nodes.reshape(mixed, 0, shape.heads, -1, size)
+        mixed = nodes.add("Transpose", [mixed], perm=[0, 2, 1, 3])
         return nodes.add("Gather", [nodes.reshape(mixed, -1, shape.heads * size), "back"], axis=0)
 
-    def _rotate(self, x: str) -> str:
-        nodes = self._nodes
-        turned = nodes.rotate(nodes.add("Unsqueeze", [x, nodes.whole(0)]), "rows", "cos", "sin")
-        return nodes.add("Squeeze", [turned, nodes.whole(0)])
-
-    def _head_norm(self, x: str, weight: str, width: int) -> str:
-        """Norm each head by itself, as Qwen3 does with queries and keys."""
-        heads = self._nodes.reshape(x, -1, self.shape.head_size)
-        return self._nodes.reshape(self._norm(heads, weight), -1, width)
-
-    def _norm(self, x: str, weight: str) -> str:
-        return self._nodes.norm(x, self._nodes.put(weight, self._weights[weight]), self.eps)
+    def _weight(self, name: str) -> str:
+        return self._nodes.put(name, self._weights[name])
 
     def _linear(self, x: str, names: Sequence[str]) -> str:
         """The linear layers `names` of one input, as one product."""
@@ -182,7 +186,6 @@ def _inputs(shape: GraphShape) -> list[Declared]:
     half = shape.head_size // 2
     known: dict[str, tuple[int, list[str | int]]] = {
         "tokens": (whole, ["N"]),
-        "rows": (whole, [1, "N"]),
         "cos": (real, ["N", half]),
         "sin": (real, ["N", half]),
         "queries": (whole, ["B", "n"]),

@@ -1,0 +1,88 @@
+"""Weights of 8 bits in a graph that is to add up exactly, and processors that cannot do so with signed ones.
+
+ONNX Runtime multiplies unsigned inputs by signed weights in half the time that unsigned weights take. But x86 without
+VNNI cuts off the sum of two such products beyond 16 bits. There, weights are made unsigned when their graph is loaded:
+another form of the same numbers, with the same exact sums. The `onnx` package, which could do that, is for those who
+write graphs; here the file's own format (protobuf) is read as far as is needed. Numpy only.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+SIGNED = ".signed"
+"""End of the names of such weights, and of their zero point."""
+CPU = Path("/proc/cpuinfo")
+INT8, UINT8 = 3, 2
+"""Kinds of numbers, as ONNX counts them."""
+GRAPH, INITIALIZER, KIND, NAME, RAW = 7, 5, 2, 8, 9
+"""Fields of ONNX's messages: of a model, of a graph, of a tensor."""
+VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
+
+
+def adds_exactly() -> bool:
+    """Whether this processor is known to add up products with signed weights exactly."""
+    if platform.machine().lower() not in ("x86_64", "amd64", "i386", "i686"):
+        return True
+    return CPU.exists() and "vnni" in CPU.read_text(errors="replace")
+
+
+def unsigned(model: bytes) -> bytes:
+    """A model whose signed weights are unsigned. Everything else stays where it is.
+
+    A weight w and its zero point 0 become w + 128 and 128, which in two's complement turns one bit of each byte. Raises
+    `ValueError` for bytes that are no model.
+    """
+    changed = bytearray(model)
+    numbers = np.frombuffer(changed, np.uint8)
+    for graph in _parts(changed, (0, len(changed)), GRAPH):
+        for tensor in _parts(changed, graph, INITIALIZER):
+            (name,) = _parts(changed, tensor, NAME)
+            if not changed[slice(*name)].endswith(SIGNED.encode()):
+                continue
+            (kind,), (raw,) = _parts(changed, tensor, KIND), _parts(changed, tensor, RAW)
+            if changed[kind[0]] != INT8:
+                raise ValueError(f"{changed[slice(*name)].decode()} is not of the kind int8")
+            changed[kind[0]] = UINT8
+            numbers[slice(*raw)] ^= 0x80
+    return bytes(changed)
+
+
+def _parts(data: bytearray, within: tuple[int, int], wanted: int) -> list[tuple[int, int]]:
+    """Where the contents of a message's fields with this number begin and end."""
+    return [part for number, part in _fields(data, *within) if number == wanted]
+
+
+def _fields(data: bytearray, at: int, end: int) -> Iterator[tuple[int, tuple[int, int]]]:
+    """The fields of a message: their numbers, and where their contents begin and end."""
+    while at < end:
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == BYTES:
+            length, at = _varint(data, at)
+            stop = at + length
+        elif wire == VARINT:
+            stop = _varint(data, at)[1]
+        elif wire in (EIGHT_BYTES, FOUR_BYTES):
+            stop = at + (8 if wire == EIGHT_BYTES else 4)
+        else:
+            raise ValueError("this is no ONNX model")
+        if stop > end:
+            raise ValueError("this ONNX model is cut off")
+        yield number, (at, stop)
+        at = stop
+
+
+def _varint(data: bytearray, at: int) -> tuple[int, int]:
+    """A whole number of seven bits a byte, and where the next field begins."""
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
+        if byte < 0x80:
+            return value, at
+    raise ValueError("this ONNX model is cut off")
