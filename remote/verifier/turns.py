@@ -4,20 +4,23 @@ A turn is a chunk of a prompt, a round, one round of a stream, or a frame of mem
 a frame or None. An answer that needs the target asks for a forward, and waits. In one cycle, the engine's thread lets
 all waiting turns come so far, and runs their forwards as one. Sessions go round in a circle, however many calls each of
 them has; a session has one turn at a time. A turn that a full batch has no room for is the first of the next cycle.
+
+The engine does not wait for those whom it works for: the next turns of an answer stand in line while its frames go to
+the client (`AHEAD`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from typing import TypeVar, cast
 
 import anyio
-from anyio import to_thread
-from anyio.lowlevel import checkpoint
 from starlette.requests import ClientDisconnect
 
 from remote.protocol import Frame
@@ -28,9 +31,10 @@ from remote.verifier.verification import Answer, Computed
 
 T = TypeVar("T")
 END = object()
-GATHERING = 6
-"""Rounds of the event loop that a cycle waits for those whose last turn has just ended. They take their frame to the
-client and come back; without the wait, half of them would miss each forward."""
+AHEAD = 2
+"""Turns of an answer that stand in line while it goes to the client: one runs, and one follows at once."""
+LINGERS = 2.0
+"""Seconds after its last turn in which the engine's thread waits for another. Then it ends, and a new one begins."""
 
 
 class Turn:
@@ -43,7 +47,9 @@ class Turn:
         self.done = False
         self.left = False
         """Nobody waits for it any more."""
-        self.news = anyio.Event()
+        self.over = anyio.Event()
+        """It is done, and the event loop knows it."""
+        self.loop = asyncio.get_running_loop()
         self._result: object = None
         self._error: BaseException | None = None
 
@@ -53,12 +59,15 @@ class Turn:
         try:
             found = self._work() if callable(self._work) else advanced(self._work, computed)
         except BaseException as error:  # It belongs to whoever waits for the turn.
-            self._error, self.done = error, True
+            self.fail(error)
             return
         if isinstance(found, Forward):
             self.request = found
         else:
             self._result, self.done = found, True
+
+    def fail(self, error: BaseException) -> None:
+        self._error, self.done = error, True
 
     def result(self) -> object:
         if self._error is not None:
@@ -81,20 +90,19 @@ class Turns:
         """Forwards, each for one or more sessions."""
         self._engine = engine
         self._queues: OrderedDict[str, deque[Turn]] = OrderedDict()
-        """The turns of each session, in the order in which the sessions get theirs."""
-        self._leading = False
-        """One of those who wait runs a cycle for all of them."""
-        self._served = 0
-        """Turns that the last cycle ended."""
+        """The turns of each session, in the order in which the sessions get theirs. Both threads change it, each with
+        `_wanted` held."""
+        self._wanted = threading.Condition()
+        self._at_work = False
+        """The engine's thread is there."""
         self._put_off = False
-        self._thread = anyio.CapacityLimiter(1)
 
     async def take(self, name: str, call: Callable[[], T]) -> T:
         """Run `call` on the engine's thread, in a turn of the session `name`, and return its result.
 
         A call that has begun runs to its end, even if nobody waits for it any more.
         """
-        return cast(T, await self._take(Turn(name, call)))
+        return cast(T, await self._done(self._in_line(Turn(name, call))))
 
     async def first(self, name: str, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> Frame | None:
         """The first frame, after as many turns as it takes. None if there is none.
@@ -106,7 +114,7 @@ class Turns:
             raise Overloaded(f"{self.waiting} rounds are waiting already. Try again in a moment.")
         self.waiting += 1
         try:
-            while (frame := await self._take(Turn(name, frames))) is None:
+            while (frame := await self._done(self._in_line(Turn(name, frames)))) is None:
                 if await gone():
                     raise ClientDisconnect
             return None if frame is END else cast(Frame, frame)
@@ -119,10 +127,17 @@ class Turns:
     async def rest(self, name: str, first: Frame | None, frames: Answer) -> AsyncGenerator[Frame, None]:
         """The first frame, then the others, with a turn for each. The caller closes `frames` at the end."""
         frame: object = first
-        while frame is not END:
-            if frame is not None:
-                yield cast(Frame, frame)
-            frame = await self._take(Turn(name, frames))
+        ahead = deque[Turn]()
+        try:
+            while frame is not END:
+                while len(ahead) < AHEAD:
+                    ahead.append(self._in_line(Turn(name, frames)))
+                if frame is not None:
+                    yield cast(Frame, frame)
+                frame = await self._done(ahead.popleft())
+        finally:
+            for turn in ahead:
+                turn.left = True
 
     async def close(self, name: str, frames: Answer) -> None:
         """Close the source of the frames, even if the caller was cancelled."""
@@ -134,52 +149,61 @@ class Turns:
         with anyio.CancelScope(shield=True):
             await self.take(name, call)
 
-    async def _take(self, turn: Turn) -> object:
-        with nullcontext() if self._quiet is None else self._quiet.kept_waiting():
+    def _in_line(self, turn: Turn) -> Turn:
+        """Let a turn stand in line."""
+        with self._wanted:
             self._queues.setdefault(turn.name, deque()).append(turn)
-            try:
-                while not turn.done:
-                    if self._leading:
-                        await turn.news.wait()
-                        turn.news = anyio.Event()
-                    else:
-                        await self._lead()
-            finally:
-                turn.left = True
-                if not self._leading:
-                    self._tidy()
+            self._wanted.notify()
+            if not self._at_work:
+                self._at_work = True
+                threading.Thread(target=self._work, name="engine", daemon=True).start()
+        return turn
+
+    async def _done(self, turn: Turn) -> object:
+        """Wait for a turn. Returns its result, or raises its error."""
+        try:
+            await turn.over.wait()
+        finally:
+            turn.left = True
         return turn.result()
 
-    async def _lead(self) -> None:
-        """Run one cycle, for all that wait."""
-        self._leading = True
-        turns = list[Turn]()
-        try:
-            for _ in range(GATHERING if self._served > 1 else 0):
-                await checkpoint()
-            heads = (next((turn for turn in queue if not turn.left), None) for queue in self._queues.values())
-            turns = [turn for turn in heads if turn is not None]
-            await to_thread.run_sync(self._cycle, turns, limiter=self._thread)
-        finally:
-            self._leading = False
-            self._served = sum(turn.done for turn in turns)
-            self._tidy()
-
-    def _tidy(self) -> None:
-        """Take out what is done or left, tell those who wait for it, and wake one of the others to lead on."""
-        for name, queue in list(self._queues.items()):
-            before = len(queue)
-            for turn in [turn for turn in queue if turn.done or turn.left]:
-                queue.remove(turn)
-                turn.news.set()
-            if not queue:
-                del self._queues[name]
-            elif len(queue) < before:
-                self._queues.move_to_end(name)
-        if self._queues:
-            next(iter(self._queues.values()))[0].news.set()
-
     # ---- on the engine's thread --------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Run one cycle after another, while there are turns."""
+        while turns := self._next():
+            try:
+                with nullcontext() if self._quiet is None else self._quiet.kept_waiting():
+                    self._cycle(turns)
+            except BaseException as error:  # Whatever it is, somebody waits, and hears of it.
+                for turn in turns:
+                    turn.fail(error)
+            self._tell([turn for turn in turns if turn.done])
+
+    def _next(self) -> list[Turn]:
+        """The first turn of each session; waits for one. None are left when the thread is to end."""
+        with self._wanted:
+            while True:
+                for name, queue in list(self._queues.items()):
+                    while queue and queue[0].left:
+                        queue.popleft()
+                    if not queue:
+                        del self._queues[name]
+                if self._queues:
+                    return [queue[0] for queue in self._queues.values()]
+                if not self._wanted.wait(LINGERS) and not self._queues:
+                    self._at_work = False
+                    return []
+
+    def _tell(self, done: Sequence[Turn]) -> None:
+        """Take out the turns that are done, and tell those who wait for them."""
+        with self._wanted:
+            for turn in done:
+                self._queues[turn.name].remove(turn)
+                self._queues.move_to_end(turn.name)
+        for loop in {turn.loop for turn in done}:
+            with suppress(RuntimeError):  # The loop has ended, so nobody waits.
+                loop.call_soon_threadsafe(_wake, [turn for turn in done if turn.loop is loop])
 
     def _cycle(self, turns: Sequence[Turn]) -> None:
         start, rows, asking = time.monotonic(), 0, list[Turn]()
@@ -199,6 +223,11 @@ class Turns:
             for turn, computed in zip(asking, computed_together(self._engine, requests)):
                 turn.go_on(computed)
         self.seconds += time.monotonic() - start
+
+
+def _wake(done: Sequence[Turn]) -> None:
+    for turn in done:
+        turn.over.set()
 
 
 def computed_together(engine: Engine, requests: Sequence[Forward]) -> list[Computed | Exception]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 
 import anyio
 import httpx
 import pytest
 
-from remote.protocol import Card, Error, Verdict, decode, encode
+from remote.protocol import Card, Error, Progress, Verdict, decode, encode
 from remote.verifier.engine import Engine
 from remote.verifier.http import create_app
-from remote.verifier.turns import Turns
+from remote.verifier.turns import AHEAD, Turns
+from remote.verifier.verification import Answer
 from tests.remote.verifier.test_hosted import ask, tokens_of
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, gate, message, running
 from tests.remote.verifier.tiny import generated
@@ -114,7 +116,7 @@ async def test_a_round_waits_for_a_chunk_of_a_long_prompt_and_not_for_all_of_it(
 
 async def test_turns_go_round_the_sessions_however_many_calls_each_has(target: Engine) -> None:
     turns, served = Turns(8, target), list[str]()
-    go = anyio.Event()
+    go = threading.Event()
 
     async def call(name: str) -> None:
         await turns.take(name, lambda: served.append(name))
@@ -122,7 +124,7 @@ async def test_turns_go_round_the_sessions_however_many_calls_each_has(target: E
     async with anyio.create_task_group() as group:
 
         async def first() -> None:
-            await turns.take("first", lambda: anyio.from_thread.run(go.wait))
+            await turns.take("first", lambda: go.wait(PATIENT))
 
         group.start_soon(first)
         await anyio.wait_all_tasks_blocked()
@@ -143,6 +145,52 @@ async def test_turns_go_round_the_sessions_however_many_calls_each_has(target: E
     assert served == ["greedy", "a", "b", "greedy", "greedy", "greedy"]
     await call("later")
     assert served[-1] == "later"
+
+
+async def test_the_engine_goes_on_while_a_frame_is_on_its_way(target: Engine) -> None:
+    turns, begun = Turns(8, target), threading.Semaphore(0)
+
+    def frames() -> Answer:
+        for number in range(6):
+            begun.release()
+            yield Progress(tokens=b"", drafted=0, length=number, digest=b"", finished=False, server_seconds=0.0)
+
+    async def gone() -> bool:
+        return False
+
+    answer = frames()
+    first = await turns.first("one", answer, gone)
+    rest = turns.rest("one", first, answer)
+    assert (await anext(rest)).length == 0
+    # Nobody asks for the second frame yet; it and the third are made, and no more.
+    for _ in range(1 + AHEAD):
+        assert begun.acquire(timeout=PATIENT)
+    assert not begun.acquire(timeout=0.1)
+    assert [frame.length async for frame in rest] == [1, 2, 3, 4, 5]
+    await turns.close("one", answer)
+
+
+async def test_the_engines_thread_ends_when_nobody_wants_it_and_comes_back(
+    target: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remote.verifier.turns.LINGERS", 0.01)
+    turns = Turns(8, target)
+    threads = [await turns.take("one", threading.current_thread) for _ in range(2)]
+    assert threads[0] is threads[1]
+    threads[0].join(PATIENT)
+    assert not threads[0].is_alive()
+    assert (await turns.take("one", threading.current_thread)).is_alive()
+
+
+async def test_what_fails_outside_of_an_answer_is_told_to_all_who_wait(
+    target: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = Turns(8, target)
+    monkeypatch.setattr(turns, "_cycle", lambda turns: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        await turns.take("one", lambda: None)
+    monkeypatch.undo()
+    assert await turns.take("one", lambda: 7) == 7
 
 
 async def test_turns_are_passed_on_whoever_gives_up_and_when(target: Engine) -> None:
