@@ -1,9 +1,10 @@
 """The verifier's own drafts, in hosted mode: it runs the drafter that its memory is for.
 
 This drafter gets the target's memory as a device would, so both draft in the same way. It runs on the engine's thread,
-for one session after another. Where many sessions share a forward, another token costs each of them little, and drafts
-would only hold up the others: then there are none. Where the conversation repeats itself, what followed there before is
-a draft that costs no call (prompt lookup, `drafter/second_stage.py`).
+for one session after another. A draft that costs no call is what followed the same words before, in this conversation
+and in the drafter's datastore (`drafter/second_stage.py`). Which of the two is made, if any, follows from what rounds
+with each have gained a second. Where many sessions share a forward, a row more costs as much as a token of somebody
+else: then there are fewer drafts, and in the end none.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import copy
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from drafter.calibration import Calibration
 from drafter.coin import Coins
-from drafter.cost import Cost, CostMeter
+from drafter.cost import Cost
 from drafter.memory import unpack_memory
 from drafter.runtime import Drafter
 from drafter.search import Pace
@@ -26,6 +27,7 @@ from drafter.second_stage import MOST, Experience, SecondStage
 from drafter.tree import DraftTree
 from remote.protocol import Sampling
 from remote.verifier.engine import Engine, UnfitDrafter
+from remote.verifier.forward_times import ForwardTimes, Mean
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Bounds of its trees, which are as large as pays."""
@@ -33,10 +35,18 @@ LONGEST_READ = 256
 """Longest prompt, in tokens, whose forward still says something about other rounds."""
 INDEX_BYTES = 190
 """Bytes of a token in the index of what was said, as Python objects (measured: 185)."""
-CROWD = 4.0
-"""Sessions in a forward from which on nothing is looked up: it takes each of them time, and gains little."""
 NEWEST = 0.1
-"""Weight of the newest round in what is known of first guesses and of company."""
+"""Weight of the newest round in what is known of first guesses, of company, and of what rounds gain."""
+TRIAL = 16
+"""Rounds of a kind after which it is judged by what they gained."""
+REST = 4096
+"""Rounds without one of a kind after which it is tried again."""
+CROWD = 4.0
+"""Sessions in a forward from which on nothing is drafted only to learn from it."""
+LITTLE = 0.9
+"""Looking up goes on where rounds with it gain this share of what others gain: a text may begin to repeat itself."""
+FULL_PRICE = 0.9
+"""Nothing is looked up where a row costs this share of a round or more: next to no guess is as sure as that."""
 
 
 class Judged(NamedTuple):
@@ -52,6 +62,36 @@ class Judged(NamedTuple):
     """How many shared it."""
 
 
+@dataclass
+class Gain:
+    """What rounds of one kind have come to of late, each a mean that the newest one moves by `NEWEST`."""
+
+    tokens: float = 1.0
+    nodes: float = 0.0
+    seconds: float = 0.0
+    """For the draft."""
+    rounds: int = 0
+    """How many there were."""
+    rested: int = 0
+    """Rounds of other kinds since the last one."""
+
+    @property
+    def known(self) -> bool:
+        return self.rounds >= TRIAL
+
+    def add(self, tokens: int, nodes: int, seconds: float) -> None:
+        """Take a round. The first ones are worth the same."""
+        self.rounds, self.rested = self.rounds + 1, 0
+        weight = max(NEWEST, 1 / self.rounds)
+        self.tokens += weight * (tokens - self.tokens)
+        self.nodes += weight * (nodes - self.nodes)
+        self.seconds += weight * (seconds - self.seconds)
+
+    def rate(self, cost: Cost) -> float:
+        """Tokens a second, where a forward costs so much."""
+        return self.tokens / max(cost.round + self.nodes * cost.node + self.seconds, 1e-9)
+
+
 class OwnDrafter:
     """A drafter, and what all sessions teach about it: the cost of its calls, and the chances of its tokens."""
 
@@ -61,66 +101,103 @@ class OwnDrafter:
             sizes = f"{drafter.config.vocabulary} tokens, the target has {engine.vocabulary}"
             raise UnfitDrafter(f"The drafter knows {sizes}. Serve its own target, or leave the drafter out.")
         self.drafter = drafter
-        self.costs = CostMeter()
+        self.calls = Mean()
+        """What drafts take, by the drafter calls in them."""
+        self.forwards = ForwardTimes()
         """Whole forwards, with the rows of all sessions."""
         self.calibrations = _calibrations()
+        self.stored = drafter.datastore()
+        """The texts of the drafter's datastore."""
         self.lookups = Experience()
         """How often what followed before has followed again."""
         self.bounds = replace(BOUNDS, nodes=min(BOUNDS.nodes, engine.most_nodes or BOUNDS.nodes))
         self._company = 1.0
         """Sessions in a forward, of late."""
-        self._gained, self._spent = 0.0, 0.0
-        """Tokens of rounds with a draft of the drafter, and their seconds, of late."""
+        self.looking = Gain()
+        """Rounds for which something was looked up, found or not."""
+        self.learning = False
+        """It learns from what its drafts meet. So it drafts also where that does not pay, but not in a crowd."""
+        self._forget_drafts()
+
+    def _forget_drafts(self) -> None:
+        """Know nothing of what the drafter's drafts gain, so that they are tried."""
+        self.drafting = Gain()
+        """Rounds with a draft of the drafter."""
         self._first_right = 0.8
         """How often a draft's first token was accepted, of late."""
 
     @property
     def cost(self) -> Cost | None:
         """What a round costs one session, which shares a forward with as many others as of late. None: not known."""
-        whole = self.costs.cost
-        if whole is None:
+        if not self.calls.count or not self.forwards.known:
             return None
-        others = self._company - 1
-        return Cost((whole.round + others * whole.node) / self._company, whole.level, whole.node)
+        company, (calls,) = self._company, self.calls.sizes
+        whole = self.forwards.seconds(company, company)
+        return Cost(whole / company, self.calls.seconds / float(calls), self.forwards.row)
 
     @property
     def rate(self) -> float:
         """Tokens a second of rounds with a draft of the drafter; 0 where none pays, infinite while nothing is known."""
+        cost = self.cost
         if not self.pays:
             return 0.0
-        return self._gained / self._spent if self._spent else math.inf
+        return math.inf if cost is None or not self.drafting.known else self.drafting.rate(cost)
 
     @property
     def pays(self) -> bool:
-        """Whether a draft would earn its time: a right first guess saves a round, and costs a call and a row."""
+        """Whether a draft of the drafter would earn its time.
+
+        A right first guess saves a round, and costs a call and a row. After some trials, rounds with drafts must have
+        gained more a second than those without.
+        """
         cost = self.cost
-        return cost is None or self._first_right * cost.round > cost.level + cost.node
+        if cost is None or (self.learning and self._company < CROWD):
+            return True
+        if self._first_right * cost.round <= cost.level + cost.node:
+            return False
+        other = self.looking.rate(cost) if self.looking.known else 1 / max(cost.round, 1e-9)
+        return not self.drafting.known or self.drafting.rate(cost) > other
 
     @property
-    def crowded(self) -> bool:
-        """Whether so many sessions share a forward, of late, that nothing is looked up."""
-        return self._company >= CROWD
+    def looks(self) -> bool:
+        """Whether looking something up has about earned its time and its rows, or should be tried."""
+        cost = self.cost
+        if cost is None or cost.node >= FULL_PRICE * cost.round:
+            return False
+        return not self.looking.known or self.looking.rate(cost) * cost.round > LITTLE
 
     def ran(self, judged: Judged, pending: int) -> None:
         """Take the time of a round's forward, which ran `pending` committed tokens of the session."""
         self._company += NEWEST * (judged.sessions - self._company)
         if pending <= LONGEST_READ:
-            self.costs.judged(judged.rows - 1, judged.seconds)
+            self.forwards.add(judged.sessions, judged.rows, judged.seconds)
 
     def guessed(self, right: bool) -> None:
         """Take whether a draft's first token was accepted."""
         self._first_right += NEWEST * (right - self._first_right)
 
-    def drafted(self, tokens: int, nodes: int, seconds: float) -> None:
-        """Take a round with a draft of the drafter: the tokens that it gained, and the seconds of the draft."""
-        if (cost := self.cost) is not None:
-            self._gained += NEWEST * (tokens - self._gained)
-            self._spent += NEWEST * (seconds + cost.round + nodes * cost.node - self._spent)
+    def gained(self, kind: Gain | None, tokens: int, nodes: int, seconds: float) -> None:
+        """Take how many tokens a round gave, with so many nodes and so many seconds for its draft.
+
+        `kind`: one of `drafting` and `looking`, or None where nothing was tried.
+        """
+        if kind is not None:
+            kind.add(tokens, nodes, seconds)
+        if kind is not self.drafting:
+            self.drafting.rested += 1
+            if self.drafting.rested >= REST:
+                self._forget_drafts()
+        if kind is not self.looking:
+            self.looking.rested += 1
+            if self.looking.rested >= REST:
+                self.looking = Gain()
 
     def twin(self) -> OwnDrafter:
-        """One more, which drafts with the same graph until it becomes another (`become`)."""
+        """One more, which learns: it drafts with the same graph until it becomes another (`become`)."""
         twin = copy.copy(self)
-        twin.drafter, twin.calibrations = self.drafter.twin(), _calibrations()
+        twin.drafter, twin.calibrations, twin.looking = self.drafter.twin(), _calibrations(), Gain()
+        twin.learning = True
+        twin._forget_drafts()
         return twin
 
     def become(self, graph: Path | None, number: int) -> None:
@@ -130,6 +207,7 @@ class OwnDrafter:
         """
         self.drafter.correct(None, number, graph)
         self.calibrations = _calibrations()
+        self._forget_drafts()
 
     def drafts(self) -> OwnDrafts:
         """A drafter state for one session."""
@@ -147,9 +225,11 @@ class OwnDrafts:
     def __init__(self, own: OwnDrafter) -> None:
         self._own = own
         self._context = own.drafter.context()
-        self._said = SecondStage(experience=own.lookups)
-        self._seconds: float | None = None
-        """How long the drafter took for the last draft; None: it was not the drafter's."""
+        self._said = SecondStage((own.stored,), own.lookups)
+        self._kind: Gain | None = None
+        """How the coming draft is made."""
+        self._seconds = 0.0
+        """How long that took."""
         self._reading = 0.0
         """Seconds for memory since the last draft, which nobody else wanted."""
 
@@ -178,21 +258,22 @@ class OwnDrafts:
     def looked_up(self, tokens: Sequence[int]) -> DraftTree:
         """What followed the end of these tokens before, as a draft.
 
-        Empty where nothing did, where it would not earn its rows, where the drafter's draft should gain more, and in a
-        crowd.
+        Empty where nothing did, where it would not earn its rows, and where the drafter's draft should gain more.
         """
-        if self._own.crowded:
+        own = self._own
+        self._kind, self._seconds = None, 0.0
+        if not own.looks:
             return DraftTree.empty()
+        begun, cost = time.monotonic(), own.cost
+        assert cost is not None
         self._said.follow(tokens)
-        cost = self._own.cost
-        if cost is None or cost.round <= 0:
-            return DraftTree.empty()
-        self._own.lookups.row_cost = cost.node / cost.round
-        guess = self._said.guess(min(MOST, self._own.bounds.nodes))
-        if not guess or self._said.expected / (cost.round + len(guess) * cost.node) < self._own.rate:
+        own.lookups.row_cost = cost.node / cost.round
+        guess = self._said.guess(min(MOST, own.bounds.nodes))
+        if guess and self._said.expected / (cost.round + len(guess) * cost.node) < own.rate:
+            guess = []
             self._said.keep(0)
-            return DraftTree.empty()
-        return DraftTree.chain(guess)
+        self._kind, self._seconds = own.looking, time.monotonic() - begun
+        return DraftTree.chain(guess) if guess else DraftTree.empty()
 
     def draft(self, sampling: Sampling) -> DraftTree:
         """The drafter's draft of what comes next, given how the target chooses.
@@ -205,20 +286,22 @@ class OwnDrafts:
         tree = self._context.draft(replace(self._own.bounds, cost=self._own.cost), None, calibration, coins)
         if self._context.taken is not None:
             calls, seconds = self._context.taken
-            self._own.costs.drafted(calls, seconds + self._reading)
+            self._own.calls.add(seconds + self._reading, calls)
+        self._kind = self._own.drafting
         self._seconds, self._reading = time.monotonic() - begun + self._reading, 0.0
         return tree
 
     def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
         """Learn from a round, and from its verdict on its draft if it had one. The forward ran `pending` committed
         tokens beside the tree."""
-        own, seconds = self._own, self._seconds
+        own = self._own
         own.ran(judged, pending)
-        if seconds is not None and len(tree):
+        if self._kind is own.drafting and len(tree):
             own.calibrations[greedy].learn(tree, judged.accepted, judged.bonus)
             own.guessed(bool(judged.accepted))
-            own.drafted(len(judged.new), len(tree), seconds)
-        self._seconds = None
+        if pending <= LONGEST_READ:
+            own.gained(self._kind, len(judged.new), len(tree), self._seconds)
+        self._kind, self._seconds = None, 0.0
 
     def spent(self, seconds: float) -> None:
         """Count seconds for memory that the drafter alone wants, as part of the next draft."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 
+from drafter.config import DATASTORE, read_config, write_config
+from drafter.datastore import save_datastore
 from drafter.runtime import Drafter
 from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.own_drafter import Judged, OwnDrafter
+from remote.verifier.own_drafter import REST, TRIAL, Judged, OwnDrafter
 from remote.verifier.target import load_target
 
 
@@ -19,14 +22,15 @@ def own(tiny_pair: Path) -> OwnDrafter:
 
 
 def rounds(own: OwnDrafter, count: int, sessions: int) -> None:
-    """Rounds of a target that needs 4 ms for a row, and 1 ms for each one more."""
-    for _ in range(count):
-        own.ran(Judged((), None, [], sessions, 0.003 + 0.001 * sessions, sessions), 1)
+    """Rounds of a target that needs 3 ms, and 1 ms for each row, in forwards that differ as they do in life."""
+    for at in range(count):
+        rows = sessions + at % 3
+        own.ran(Judged((), None, [], rows, 0.003 + 0.001 * rows, sessions), 1)
 
 
 def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(own: OwnDrafter) -> None:
     assert own.pays, "nothing is known yet"
-    own.costs.drafted(4, 0.004)
+    own.calls.add(0.004, 4)
     rounds(own, 30, sessions=1)
     assert own.pays
     rounds(own, 30, sessions=16)
@@ -36,22 +40,36 @@ def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(own:
 
 
 def test_it_stops_where_its_first_guesses_are_wrong(own: OwnDrafter) -> None:
-    own.costs.drafted(4, 0.004)
+    own.calls.add(0.004, 4)
     rounds(own, 30, sessions=1)
     for _ in range(30):
         own.guessed(False)
     assert not own.pays
 
 
+def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(own: OwnDrafter) -> None:
+    own.calls.add(0.004, 4)
+    rounds(own, 30, sessions=1)
+    for _ in range(TRIAL):
+        assert own.pays
+        own.gained(own.drafting, tokens=2, nodes=8, seconds=0.010)  # 2 tokens in 22 ms; without, 1 in 4 ms.
+    assert not own.pays and own.rate == 0
+    for _ in range(REST):
+        assert not own.pays
+        own.gained(own.looking, tokens=1, nodes=0, seconds=0.0)
+    assert own.pays and own.rate == math.inf
+
+
 def test_in_company_a_round_costs_a_session_its_share(own: OwnDrafter) -> None:
-    own.costs.drafted(4, 0.004)
-    for sessions in (1, 16) * 30:
-        rounds(own, 1, sessions)
+    own.calls.add(0.004, 4)
+    rounds(own, 60, sessions=1)
     alone = own.cost
     rounds(own, 60, sessions=16)
     shared = own.cost
     assert alone is not None and shared is not None
-    assert shared.round == pytest.approx(0.019 / 16, rel=0.2) and shared.round < alone.round
+    assert (alone.round, alone.level) == pytest.approx((0.004, 0.001), rel=0.2)
+    assert shared.round == pytest.approx(0.019 / 16, rel=0.2)
+    assert alone.node == pytest.approx(0.001, rel=0.2) and shared.node == pytest.approx(0.001, rel=0.2)
 
 
 REPEATED = [7, 8, 9, 10, 11, 12, 13, 14] * 3
@@ -60,13 +78,14 @@ REPEATED = [7, 8, 9, 10, 11, 12, 13, 14] * 3
 def test_what_was_said_before_is_a_draft_where_it_pays(own: OwnDrafter) -> None:
     drafts = own.drafts()
     assert len(drafts.looked_up(REPEATED)) == 0, "what a row costs is not known yet"
-    own.costs.drafted(4, 0.04)
+    own.calls.add(0.04, 4)
     rounds(own, 30, sessions=1)
     assert not own.pays and own.rate == 0
     guess = drafts.looked_up([*REPEATED, 7, 8])
     assert guess.tokens.tolist()[:3] == [9, 10, 11] and len(guess) <= own.bounds.nodes
     rounds(own, 60, sessions=64)
-    assert own.crowded and len(drafts.looked_up([*REPEATED, 7, 8])) == 0
+    crowded = drafts.looked_up([*REPEATED, 7, 8])
+    assert len(crowded) < len(guess), "a row costs about as much as a token of somebody else"
     rounds(own, 90, sessions=1)
     assert len(drafts.looked_up([*REPEATED, 7, 8])) > 0
     for _ in range(30):
@@ -75,16 +94,40 @@ def test_what_was_said_before_is_a_draft_where_it_pays(own: OwnDrafter) -> None:
     assert len(drafts.looked_up([*REPEATED, 7, 8])) == 0
 
 
+def test_nothing_is_looked_up_where_that_gains_nothing(own: OwnDrafter) -> None:
+    own.calls.add(0.04, 4)
+    rounds(own, 30, sessions=1)
+    assert own.looks
+    for _ in range(TRIAL):
+        own.gained(own.looking, tokens=1, nodes=2, seconds=0.001)
+    assert not own.looks and len(own.drafts().looked_up(REPEATED)) == 0
+    for _ in range(REST):
+        own.gained(None, tokens=1, nodes=0, seconds=0.0)
+    assert own.looks
+
+
+def test_the_drafters_answers_in_training_are_looked_up(tiny_pair: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter"))
+    save_datastore(folder / DATASTORE, [[3, 4, 5, 6, 7, 8]] * 3)
+    write_config(folder, read_config(folder))
+    own = OwnDrafter(Drafter.load(folder), TorchEngine(load_target(str(tiny_pair / "target")).model))
+    own.calls.add(0.04, 4)
+    rounds(own, 30, sessions=1)
+    assert own.drafts().looked_up([20, 21, 3, 4]).tokens.tolist()[:2] == [5, 6]
+
+
 def test_the_drafters_draft_is_taken_where_it_gains_more(own: OwnDrafter) -> None:
-    own.costs.drafted(4, 0.002)
+    own.calls.add(0.002, 4)
     rounds(own, 30, sessions=1)
     drafts = own.drafts()
     assert own.pays and own.rate == math.inf and len(drafts.looked_up(REPEATED)) == 0
     for _ in range(40):
-        own.drafted(tokens=6, nodes=8, seconds=0.004)
+        own.gained(own.drafting, tokens=6, nodes=8, seconds=0.004)
     cost = own.cost
     assert cost is not None and own.rate == pytest.approx(6 / (0.004 + cost.round + 8 * cost.node), rel=0.05)
-    assert len(drafts.looked_up(REPEATED)) > 0  # More tokens, and no call of the drafter.
     for _ in range(40):
-        own.drafted(tokens=60, nodes=8, seconds=0.004)
+        own.gained(own.drafting, tokens=2, nodes=0, seconds=0.002)
+    assert own.rate > 0 and len(drafts.looked_up(REPEATED)) > 0  # More tokens, and no call of the drafter.
+    for _ in range(40):
+        own.gained(own.drafting, tokens=60, nodes=8, seconds=0.004)
     assert len(drafts.looked_up(REPEATED)) == 0
