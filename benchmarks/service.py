@@ -1,13 +1,16 @@
 """Many clients at once, through OpenAI's API: Outrider's engines, with and without drafts, beside other servers.
 
     python -m benchmarks.service [--clients 1,2,4,8,16,32,64] [--answers 3] [--rounds 2] [--engines onnx,torch]
-                                 [--gguf f32,q8_0] [--llama-server PROGRAM] [--json OUT]
+                                 [--ways openai,hosted,edge] [--gguf f32,q8_0] [--llama-server PROGRAM]
+                                 [--transformers PYTHON] [--json OUT]
 
 All servers run the bundled target, each with the threads that it takes by itself (llama.cpp: one for each core), and
 are loaded at the same time. They are asked in turn, so that what else the machine does meets all of them. In a round,
 each client asks one everyday question after another, at temperature 0, and reads its answer to the end as it comes. In
 a round no question is asked twice. A request that is refused is tried again when the server says. `--gguf` writes GGUF
 files of these forms, for the engine `llama` and for llama.cpp's own server, the program of `--llama-server`.
+`--transformers` is a Python with transformers[serving], whose `transformers serve` batches continuously. `--ways`:
+Outrider's servers are also asked in its own protocol, for hosted answers and in rounds (benchmarks/service_ways.py).
 
 - `tokens_per_second`: of all clients together; tokens are counted by the target's tokenizer
 - `tokens_per_cpu_second`: CPU of the server's processes
@@ -33,7 +36,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +46,23 @@ from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from benchmarks.everyday import read_questions
 from benchmarks.pair import machine_and_pair
 from benchmarks.retrieval import DATA
+from benchmarks.service_ways import PATIENCE, TRIES, WAYS, Asked, by_tokens, drafts_of
+from drafter.runtime import Drafter
 from drafter.text import ChatText
+from drafter.tree import DraftTree
 from remote.openai.schema import DONE
 from remote.openai.sse import EventReader
+from remote.verifier.engines.graphs import GRAPHS
+from remote.verifier.engines.memory_encoder import ArrayEncoder
+from remote.verifier.engines.onnx_engine import OnnxEngine
 
 ROOT = Path(__file__).parents[1]
 MOST_TOKENS = 64
 START_SECONDS = 180.0
-PATIENCE = 300.0
 LEAST = 24
 """Answers of a round, at least."""
 KNOWN = 60
 """Questions whose answers to one client alone are known before the rounds."""
-TRIES = 20
 COUNTS = [1, 2, 4, 8, 16, 32, 64]
 """How many clients ask at once."""
 TEXT_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
@@ -70,18 +77,8 @@ class Server:
     command: tuple[str, ...]
     model: str = BUNDLED_TARGET.name
     """Its name there."""
-
-
-@dataclass
-class Asked:
-    """What the clients met in one round."""
-
-    first: list[float] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
-    pieces: int = 0
-    refused: int = 0
-    failed: int = 0
+    ours: bool = False
+    """It speaks Outrider's own protocol too."""
 
 
 class Running:
@@ -93,8 +90,8 @@ class Running:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.alone: dict[str, str] = {}
-        """The answers to one client alone, by question."""
+        self.alone: dict[str, dict[str, str]] = {}
+        """The answers to one client alone, by the way of asking and the question."""
 
     def __enter__(self) -> Running:
         command = [part.format(port=self.port) for part in self.server.command]
@@ -183,9 +180,8 @@ async def _read(
                     continue
                 if piece := choices[0]["delta"].get("content"):
                     now = time.monotonic()
-                    (asked.gaps if text else asked.first).append(now - last)
+                    asked.took(now - last, not text)
                     last, text = now, text + piece
-                    asked.pieces += 1
     asked.texts[question] = text
     return None
 
@@ -212,23 +208,42 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"p50": round(1000 * statistics.median(values), 1), "p95": round(1000 * cuts[18], 1)}
 
 
-def measured(running: Running, clients: int, questions: Sequence[str], text: ChatText) -> dict[str, Any]:
-    """One round of one server."""
-    cpu = running.cpu_seconds()
-    asked, seconds = asyncio.run(load(running, clients, questions))
-    tokens = sum(len(text.encode(answer)) + 1 for answer in asked.texts.values())
-    known = [answer == running.alone[question] for question, answer in asked.texts.items() if question in running.alone]
-    return {
-        "tokens_per_second": round(tokens / seconds, 1),
-        "tokens_per_cpu_second": round(tokens / max(running.cpu_seconds() - cpu, 0.01), 1),
-        "first_ms": spread(asked.first),
-        "gap_ms": spread(asked.gaps),
-        "pieces": round(asked.pieces / max(1, len(asked.texts)), 1),
-        "refused": asked.refused,
-        "failed": asked.failed,
-        "same": round(sum(known) / len(known), 3) if known else None,
-        "memory_mb": round(running.resident_mb()),
-    }
+class Clients:
+    """Asks servers in all ways. `drafts`: of a device, for each question; empty if no device drafts."""
+
+    def __init__(self, prompts: Sequence[str], ways: Sequence[str]) -> None:
+        self.text = ChatText.load(BUNDLED_DRAFTER)
+        self._prompts = {question: self.text.render([("user", question)]) for question in prompts}
+        self._drafts: dict[str, list[DraftTree]] = {}
+        if "edge" in ways:
+            engine = OnnxEngine(BUNDLED_TARGET / GRAPHS[0], ArrayEncoder.load(BUNDLED_DRAFTER))
+            self._drafts = drafts_of(engine, Drafter.load(BUNDLED_DRAFTER), self._prompts, MOST_TOKENS)
+
+    def ask(self, running: Running, way: str, clients: int, questions: Sequence[str]) -> tuple[Asked, float]:
+        """Let so many clients ask. Returns what they met, and the seconds in all."""
+        if way == "openai":
+            return asyncio.run(load(running, clients, questions))
+        drafts = self._drafts if way == "edge" else None
+        return asyncio.run(by_tokens(running.url, clients, questions, self._prompts, self.text, MOST_TOKENS, drafts))
+
+    def measured(self, running: Running, way: str, clients: int, questions: Sequence[str]) -> dict[str, Any]:
+        """One round of one server."""
+        cpu = running.cpu_seconds()
+        asked, seconds = self.ask(running, way, clients, questions)
+        tokens = sum(len(self.text.encode(answer)) + 1 for answer in asked.texts.values())
+        alone = running.alone[way]
+        known = [answer == alone[question] for question, answer in asked.texts.items() if question in alone]
+        return {
+            "tokens_per_second": round(tokens / seconds, 1),
+            "tokens_per_cpu_second": round(tokens / max(running.cpu_seconds() - cpu, 0.01), 1),
+            "first_ms": spread(asked.first),
+            "gap_ms": spread(asked.gaps),
+            "pieces": round(asked.pieces / max(1, len(asked.texts)), 1),
+            "refused": asked.refused,
+            "failed": asked.failed,
+            "same": round(sum(known) / len(known), 3) if known else None,
+            "memory_mb": round(running.resident_mb()),
+        }
 
 
 def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
@@ -247,13 +262,17 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
             title = f"Outrider, {engine if form is None else f'llama.cpp {form}'}"
             of = (*serve, "--engine", engine, "--model", str(file))
             name = BUNDLED_TARGET.name if form is None else file.stem
-            yield Server(title, (*of, "--drafter", str(BUNDLED_DRAFTER)), name)
-            yield Server(f"{title}, no drafts", (*of, "--no-drafter"), name)
+            yield Server(title, (*of, "--drafter", str(BUNDLED_DRAFTER)), name, ours=True)
+            yield Server(f"{title}, no drafts", (*of, "--no-drafter"), name, ours=True)
     threads = str(len(os.sched_getaffinity(0)))
     for form, file in files.items() if arguments.llama_server else ():
         slots = ("--parallel", str(max(arguments.clients)), "-c", str(1024 * max(arguments.clients)), "-t", threads)
         command = (arguments.llama_server, "-m", str(file), "--port", "{port}", "--jinja", *slots)
         yield Server(f"llama.cpp, {form}", command)
+    if arguments.transformers:
+        launcher = str(Path(arguments.transformers).with_name("transformers"))
+        serving = (launcher, "serve", "--host", "127.0.0.1", "--port", "{port}", "--device", "cpu")
+        yield Server("transformers serve", (*serving, "--continuous-batching"), str(BUNDLED_TARGET))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -264,7 +283,9 @@ def parser() -> argparse.ArgumentParser:
     known.add_argument("--answers", type=int, default=3, help="of each client in a round; at least 24 in all")
     known.add_argument("--rounds", type=int, default=2)
     known.add_argument("--engines", type=lambda text: text.split(","), default=["onnx", "torch"])
+    known.add_argument("--ways", type=lambda text: text.split(","), default=["openai"], metavar=",".join(WAYS))
     known.add_argument("--llama-server", metavar="PROGRAM")
+    known.add_argument("--transformers", metavar="PYTHON")
     known.add_argument("--gguf", type=lambda text: text.split(","), default=[], metavar="FORM,...")
     known.add_argument("--json", type=Path, metavar="OUT")
     return known
@@ -274,26 +295,32 @@ def main() -> None:
     arguments = parser().parse_args()
     if not arguments.gguf and (arguments.llama_server or "llama" in arguments.engines):
         parser().error("llama.cpp needs --gguf, for instance --gguf q8_0")
-    text = ChatText.load(BUNDLED_DRAFTER)
+    if unknown := set(arguments.ways) - set(WAYS):
+        parser().error(f"there is no way {min(unknown)!r}; there are {', '.join(WAYS)}")
     prompts = [
         one.prompt for name in ("everyday", "everyday_rephrased") for one in read_questions(DATA / f"{name}.jsonl")
     ]
-    rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    rows: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    asking = Clients(prompts, arguments.ways)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         all_running = [stack.enter_context(Running(server)) for server in servers(arguments, folder)]
-        for running in all_running:
-            asked, _ = asyncio.run(load(running, 1, prompts[:KNOWN]))
-            running.alone = asked.texts
+        pairs = [(one, way) for one in all_running for way in arguments.ways if way == "openai" or one.server.ours]
+        for running, way in pairs:
+            running.alone[way] = asking.ask(running, way, 1, prompts[:KNOWN])[0].texts
         for turn in range(arguments.rounds):
             for clients in arguments.clients:
                 count = max(LEAST, arguments.answers * clients)
-                questions = random.Random(turn).sample(prompts, min(count, len(prompts)))
-                for running in all_running:
-                    row = measured(running, clients, questions, text)
-                    rows.setdefault((running.server.title, clients), []).append(row)
-                    print(f"{running.server.title}, {clients} clients: {row}", flush=True)
-    found = [{"server": title, "clients": clients, "rounds": each} for (title, clients), each in rows.items()]
+                # Other questions for each number of clients: nobody is to profit from what was asked before.
+                questions = random.Random(f"{turn} {clients}").sample(prompts, min(count, len(prompts)))
+                for running, way in pairs:
+                    row = asking.measured(running, way, clients, questions)
+                    rows.setdefault((running.server.title, way, clients), []).append(row)
+                    print(f"{running.server.title}, {way}, {clients} clients: {row}", flush=True)
+    found = [
+        {"server": title, "way": way, "clients": clients, "rounds": each}
+        for (title, way, clients), each in rows.items()
+    ]
     if arguments.json:
         document = {"machine": machine_and_pair(), "answers": arguments.answers, "rows": found}
         arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

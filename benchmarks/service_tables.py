@@ -16,15 +16,27 @@ def service_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
     if "service" not in documents:
         return ""
     document = documents["service"]
-    found = {(row["server"], row["clients"]): row["rounds"] for row in document["rows"]}
+    parts = by_way(document, "openai", "Tokens a second, of all clients together:")
+    parts += by_way(document, "hosted", "Hosted answers in Outrider's own protocol, tokens a second:")[:2]
+    parts += by_way(document, "edge", "Rounds of devices that draft, tokens a second:")[:2]
+    return page(parts, document)
+
+
+def by_way(document: Mapping[str, Any], way: str, title: str) -> list[str]:
+    """The tables of one way of asking: tokens a second first. Empty if nobody asked so."""
+    found = {
+        (row["server"], row["clients"]): row["rounds"] for row in document["rows"] if row.get("way", "openai") == way
+    }
+    if not found:
+        return []
     servers, clients = ({key[at]: None for key in found} for at in range(2))
     heads = [f"{count} client{'s' * (count != 1)}" for count in clients]
 
     def by_clients(say: Any) -> str:
         return table(["", *heads], [[one, *(say(found[one, count]) for count in clients)] for one in servers])
 
-    parts = [
-        "Tokens a second, of all clients together:",
+    return [
+        title,
         by_clients(lambda rounds: f"{middle(rounds, 'tokens_per_second'):.0f}"),
         "Tokens for each second of the processor:",
         by_clients(lambda rounds: f"{middle(rounds, 'tokens_per_cpu_second'):.0f}"),
@@ -35,7 +47,6 @@ def service_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
         "Pieces of an answer, resident MB, requests refused and failed, and answers that are as to one client alone:",
         by_clients(besides),
     ]
-    return page(parts, document)
 
 
 def middle(rounds: Sequence[Round], name: str) -> float:

@@ -16,15 +16,22 @@ def test_every_server_has_a_row_for_each_number_of_clients(tmp_path: Path, monke
     monkeypatch.setattr(service, "KNOWN", 4)
     out = tmp_path / "service.json"
     options = ["--clients", "1,3", "--answers", "1", "--rounds", "1", "--engines", "onnx", "--json", str(out)]
+    options += ["--ways", "openai,hosted,edge"]
+    everyday = service.read_questions
+    monkeypatch.setattr(service, "read_questions", lambda path: everyday(path)[:6])
     monkeypatch.setattr(sys, "argv", ["service", *options])
     service.main()
     rows = json.loads(out.read_text())["rows"]
     assert {row["server"] for row in rows} == {"Outrider, onnx", "Outrider, onnx, no drafts"}
-    assert sorted(row["clients"] for row in rows) == [1, 1, 3, 3]
+    for way in ("openai", "hosted", "edge"):
+        assert sorted(row["clients"] for row in rows if row["way"] == way) == [1, 1, 3, 3]
     for row in rows:
         [found] = row["rounds"]
         assert found["tokens_per_second"] > 1 and 0 < found["first_ms"]["p50"] <= found["first_ms"]["p95"]
         assert (found["refused"], found["failed"]) == (0, 0) and found["memory_mb"] > 50
+        assert found["same"] in (None, 1.0)
+        if row["way"] == "edge":
+            assert found["pieces"] < 16, "rounds with drafts bring several tokens each"
 
 
 def test_llama_cpp_is_given_what_it_needs_for_as_many_clients(tmp_path: Path) -> None:

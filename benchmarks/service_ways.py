@@ -1,0 +1,143 @@
+"""Ways in which the clients of `benchmarks.service` ask: OpenAI's API, hosted answers, and rounds of devices.
+
+A device's drafts would take the processor that the server needs. So the drafts of each question are made before, once,
+by the bundled drafter with the bundled target's memory, and sent again as a device would send them. The memory is asked
+for and read, as a device does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from drafter.runtime import Drafter
+from drafter.text import ChatText
+from drafter.tree import DraftTree
+from remote import Refused, VerifierClient
+from remote.protocol import Progress, Sampling, unpack_tokens
+from remote.verifier.engine import Engine
+from remote.verifier.measure import TREE, memory_telling, rounds
+
+WAYS = ("openai", "hosted", "edge")
+PATIENCE = 300.0
+TRIES = 20
+PAUSE = 1.0
+"""Seconds before a request that was refused is tried again."""
+
+
+@dataclass
+class Asked:
+    """What the clients met in one round."""
+
+    first: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    pieces: int = 0
+    refused: int = 0
+    failed: int = 0
+
+    def took(self, seconds: float, first: bool) -> None:
+        """Take the seconds to a piece of text."""
+        (self.first if first else self.gaps).append(seconds)
+        self.pieces += 1
+
+
+def drafts_of(
+    engine: Engine, drafter: Drafter, prompts: Mapping[str, list[int]], most: int
+) -> dict[str, list[DraftTree]]:
+    """The drafts of a device for each question, one for each round."""
+    return {question: _drafts(engine, drafter, prompt, most) for question, prompt in prompts.items()}
+
+
+def _drafts(engine: Engine, drafter: Drafter, prompt: list[int], most: int) -> list[DraftTree]:
+    draft, stops = drafter.context(), frozenset(drafter.config.stop_tokens)
+    draft.commit(prompt)
+    trees = []
+    with memory_telling(engine, drafter, draft) as tell:
+        for one in rounds(engine, prompt, lambda _: draft.draft(TREE), stops, most):
+            trees.append(one.tree)
+            draft.commit(one.new)
+            tell(one.context, one.tree, one.accepted)
+    return trees
+
+
+async def by_tokens(
+    url: str,
+    clients: int,
+    questions: Sequence[str],
+    prompts: Mapping[str, list[int]],
+    text: ChatText,
+    most: int,
+    drafts: Mapping[str, list[DraftTree]] | None,
+) -> tuple[Asked, float]:
+    """Let so many clients ask in Outrider's own protocol: in rounds with these drafts, or hosted (None).
+
+    Returns what they met, and the seconds in all.
+    """
+    asked, waiting = Asked(), list(reversed(questions))
+
+    async def one(client: VerifierClient) -> None:
+        while waiting:
+            question = waiting.pop()
+            for _ in range(TRIES):
+                try:
+                    await answered(client, question)
+                    break
+                except Refused as refused:
+                    if not refused.retry:
+                        asked.failed += 1
+                        break
+                    asked.refused += 1
+                    await asyncio.sleep(PAUSE)
+            else:
+                asked.failed += 1
+
+    async def answered(client: VerifierClient, question: str) -> None:
+        session, tokens, said = client.session(), list(prompts[question]), list[int]()
+        last = time.monotonic()
+
+        def took() -> None:
+            nonlocal last
+            now = time.monotonic()
+            asked.took(now - last, not said)
+            last = now
+
+        if drafts is None:
+            stream = await session.stream(
+                tokens, Sampling(), most=most, memory_from=None, deadline=PATIENCE, silence=PATIENCE
+            )
+            async for frame in stream:
+                if isinstance(frame, Progress):
+                    took()
+                    said += unpack_tokens(frame.tokens)
+        else:
+            trees, known = iter(drafts[question]), 0
+            while len(said) < most:
+                tree = next(trees, DraftTree.empty())
+                reply = await session.round(tokens, tree, Sampling(), memory_from=known, deadline=PATIENCE)
+                verdict = reply.verdict
+                took()
+                new = [int(tree.tokens[node]) for node in verdict.accepted]
+                new += [] if verdict.bonus is None else [verdict.bonus]
+                async for _ in reply.memory:
+                    pass
+                known = len(tokens)
+                tokens, said = tokens + new, said + new
+                if verdict.finished:
+                    break
+        asked.texts[question] = text.decode(said)
+        await session.close(PATIENCE)
+
+    begun = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(clients):
+            group.create_task(alone(url, one))
+    return asked, time.monotonic() - begun
+
+
+async def alone(url: str, work: Callable[[VerifierClient], Awaitable[None]]) -> None:
+    """Work with a client of one's own, as each device is one."""
+    async with VerifierClient(url) as client:
+        await work(client)
