@@ -53,7 +53,7 @@ def unsigned(model: bytes) -> bytes:
 
 
 def _parts(data: bytearray, within: tuple[int, int], wanted: int) -> list[tuple[int, int]]:
-    """Where the contents of a message's fields with this number begin and end."""
+    """The begin and end of the contents of each field with this number, in a message."""
     return [part for number, part in _fields(data, *within) if number == wanted]
 
 

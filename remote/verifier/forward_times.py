@@ -18,7 +18,7 @@ NEWEST = 0.1
 PAUSE = 3.0
 """Work counts as at most this many times the mean so far. Beyond that the machine was busy elsewhere."""
 MOST_WEIGHT = 16
-"""So many forwards make a class as sure as it can be."""
+"""Forwards after which a class counts no more than with fewer."""
 FIRST_ROW = 0.05
 """First guess at the cost of a row, as a share of the smallest forward."""
 FIRST_ROWS, FIRST_WEIGHT = 4, 0.2
