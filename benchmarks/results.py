@@ -38,7 +38,7 @@ Row = Mapping[str, Any]
 Documents = Mapping[str, Mapping[str, Any]]
 """Documents by file name, without `.json`."""
 
-SERVERS = "--clients 1,4,16,64 --engines onnx,torch,llama --gguf f32,q8_0 --llama-server llama-server"
+SERVERS = "--clients 1,4,16,64 --engines onnx,torch,llama --gguf q8_0 --llama-server llama-server --transformers python"
 TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
 SHIPPED = "remote/verifier/pretrained/shell-guide"
