@@ -173,12 +173,14 @@ async def test_the_engine_goes_on_while_a_frame_is_on_its_way(target: Engine) ->
 async def test_the_engines_thread_ends_when_nobody_wants_it_and_comes_back(
     target: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.verifier.turns.LINGERS", 0.01)
     turns = Turns(8, target)
-    threads = [await turns.take("one", threading.current_thread) for _ in range(2)]
-    assert threads[0] is threads[1]
-    threads[0].join(PATIENT)
-    assert not threads[0].is_alive()
+    monkeypatch.setattr("remote.verifier.turns.LINGERS", PATIENT)
+    first = await turns.take("one", threading.current_thread)
+    assert await turns.take("one", threading.current_thread) is first
+    monkeypatch.setattr("remote.verifier.turns.LINGERS", 0.01)
+    last = await turns.take("one", threading.current_thread)
+    last.join(PATIENT)
+    assert not last.is_alive()
     assert (await turns.take("one", threading.current_thread)).is_alive()
 
 
