@@ -277,9 +277,7 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
 
 def parser() -> argparse.ArgumentParser:
     known = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known.add_argument(
-        "--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 4, 8, 16, 32, 64]
-    )
+    known.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=COUNTS)
     known.add_argument("--answers", type=int, default=3, help="of each client in a round; at least 24 in all")
     known.add_argument("--rounds", type=int, default=2)
     known.add_argument("--engines", type=lambda text: text.split(","), default=["onnx", "torch"])

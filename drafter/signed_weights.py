@@ -31,6 +31,18 @@ def adds_exactly() -> bool:
     return CPU.exists() and "vnni" in CPU.read_text(errors="replace")
 
 
+def exact_here(path: Path) -> Path | bytes:
+    """A graph in the form that this processor adds up exactly: its file, or its bytes with other weights.
+
+    Raises `ValueError` for a file that is no model, `OSError`.
+    """
+    if adds_exactly():
+        return path
+    model = path.read_bytes()
+    changed = unsigned(model)
+    return path if changed == model else changed  # Weights that lie beside a graph are found by its path.
+
+
 def unsigned(model: bytes) -> bytes:
     """A model whose signed weights are unsigned. Everything else stays where it is.
 

@@ -13,7 +13,7 @@ import copy
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ LONGEST_READ = 256
 INDEX_BYTES = 190
 """Bytes of a token in the index of what was said, as Python objects (measured: 185)."""
 NEWEST = 0.1
-"""Weight of the newest round in what is known of first guesses, of company, and of what rounds gain."""
+"""Weight of the newest round in what is known of first guesses and of company."""
 TRIAL = 16
 """Rounds of a kind after which it is judged by what they gained."""
 REST = 4096
@@ -62,34 +62,27 @@ class Judged(NamedTuple):
     """How many shared it."""
 
 
-@dataclass
-class Gain:
-    """What rounds of one kind have come to of late, each a mean that the newest one moves by `NEWEST`."""
+class Gain(Mean):
+    """What rounds of one kind have come to of late: their tokens, their nodes, and the seconds for their drafts."""
 
-    tokens: float = 1.0
-    nodes: float = 0.0
-    seconds: float = 0.0
-    """For the draft."""
-    rounds: int = 0
-    """How many there were."""
-    rested: int = 0
-    """Rounds of other kinds since the last one."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.rested = 0
+        """Rounds of other kinds since the last one."""
 
     @property
     def known(self) -> bool:
-        return self.rounds >= TRIAL
+        return self.count >= TRIAL
 
-    def add(self, tokens: int, nodes: int, seconds: float) -> None:
-        """Take a round. The first ones are worth the same."""
-        self.rounds, self.rested = self.rounds + 1, 0
-        weight = max(NEWEST, 1 / self.rounds)
-        self.tokens += weight * (tokens - self.tokens)
-        self.nodes += weight * (nodes - self.nodes)
-        self.seconds += weight * (seconds - self.seconds)
+    def add(self, seconds: float, *sizes: float) -> None:
+        """Take a round. `sizes`: its tokens, and the nodes of its draft."""
+        super().add(seconds, *sizes)
+        self.rested = 0
 
     def rate(self, cost: Cost) -> float:
-        """Tokens a second, where a forward costs so much."""
-        return self.tokens / max(cost.round + self.nodes * cost.node + self.seconds, 1e-9)
+        """Tokens a second, where a forward costs so much. There was a round."""
+        tokens, nodes = self.sizes.tolist()
+        return float(tokens / max(cost.round + nodes * cost.node + self.seconds, 1e-9))
 
 
 class OwnDrafter:
@@ -182,7 +175,7 @@ class OwnDrafter:
         `kind`: one of `drafting` and `looking`, or None where nothing was tried.
         """
         if kind is not None:
-            kind.add(tokens, nodes, seconds)
+            kind.add(seconds, tokens, nodes)
         if kind is not self.drafting:
             self.drafting.rested += 1
             if self.drafting.rested >= REST:

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from drafter.ort import onnxruntime
-from drafter.signed_weights import SIGNED, adds_exactly, unsigned
+from drafter.signed_weights import SIGNED, adds_exactly, exact_here, unsigned
 from drafter.training.quantise import quantise_graph
 
 ROWS, WIDTH, OUT = 12, 64, 32
@@ -69,6 +69,23 @@ def test_products_are_the_same(model: bytes) -> None:
 
 def test_a_row_of_zeros_gives_zeros(model: bytes) -> None:
     assert (outputs(unsigned(model))[3] == 0).all()
+
+
+def test_a_graph_whose_weights_lie_beside_it_is_loaded_from_its_file(
+    model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drafter.signed_weights.adds_exactly", lambda: False)
+    monkeypatch.setattr("drafter.training.quantise.INLINE", 0)
+    beside = tmp_path / "beside.onnx"
+    quantise_graph(tmp_path / "float.onnx", beside, "int8", exact=True)
+    assert beside.with_name("beside.onnx.data").exists() and exact_here(beside) == beside
+    session = onnxruntime.InferenceSession(beside, providers=["CPUExecutionProvider"])
+    assert (session.run(None, {"tokens": np.arange(ROWS)})[0] == outputs(unsigned(model))).all()
+    inline = tmp_path / "int8.onnx"
+    assert exact_here(inline) == unsigned(model)
+    monkeypatch.undo()
+    if adds_exactly():
+        assert exact_here(inline) == inline
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b"no model at all", lambda b: b[: len(b) // 2]])

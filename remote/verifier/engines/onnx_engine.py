@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.config import Rope
-from drafter.signed_weights import adds_exactly, unsigned
+from drafter.signed_weights import exact_here
 from drafter.step import NEVER
 from remote.verifier.budget import free_bytes
 from remote.verifier.engine import (
@@ -130,8 +130,7 @@ class OnnxEngine(Engine):
         from drafter.ort import graph_session  # Imports ONNX Runtime.
 
         try:
-            graph = path if adds_exactly() else unsigned(path.read_bytes())
-            session = graph_session(graph, threads, spin=True)
+            session = graph_session(exact_here(path), threads, spin=True)
             about = session.get_modelmeta().custom_metadata_map[METADATA]
             self.shape = msgspec.json.decode(about, type=GraphShape)
             if {value.name for value in session.get_inputs()} != set(graph_inputs(self.shape)):
