@@ -1,4 +1,7 @@
-"""Waits: for the first of several things, for work unless it is stopped, and for a call in a thread of its own."""
+"""Waits: for the first of several things, for work unless it is stopped, and for a call in a thread of its own.
+
+Also what ends a wait for something that must be closed.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 T = TypeVar("T")
+
+
+class Closable(Protocol):
+    async def aclose(self) -> None: ...
 
 
 async def first_of(
@@ -30,6 +37,14 @@ async def unless_set(event: asyncio.Event, work: Coroutine[Any, Any, T] | asynci
     working = asyncio.ensure_future(work)
     ended, _ = await first_of(working, event.wait())
     return working.result() if ended else None
+
+
+async def abandon(opening: asyncio.Task[Closable]) -> None:
+    """Close what nobody wants any more, whether it is open already or still opening."""
+    opening.cancel()
+    (opened,) = await asyncio.gather(opening, return_exceptions=True)
+    if not isinstance(opened, BaseException):
+        await opened.aclose()
 
 
 async def beside(call: Callable[[], T]) -> T:

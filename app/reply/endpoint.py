@@ -7,9 +7,11 @@ text without tokens: nobody has verified any, and no limit is counted in them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from os.path import commonprefix
 
+from app.concurrency import abandon
 from app.events import Cut, RoundEnded
 from app.exits import GO_ON
 from app.model_names import short_model
@@ -72,7 +74,7 @@ class EndpointText:
         try:
             for tries in range(1, BUSY_TRIES + 1):
                 try:
-                    stream = await generation.unless_stopped(self._ask())
+                    stream = await self._opened()
                     break
                 except Busy as error:
                     wait = 2.0 ** (tries - 1) if error.after is None else error.after
@@ -100,6 +102,16 @@ class EndpointText:
         finally:
             if stream is not None:
                 await stream.aclose()
+
+    async def _opened(self) -> ChatStream | None:
+        """The answer as soon as it begins; None if it is stopped before. An answer that nobody takes is closed."""
+        asking, stream = asyncio.create_task(self._ask()), None
+        try:
+            stream = await self._generation.unless_stopped(asking)
+        finally:
+            if stream is None:
+                await abandon(asking)
+        return stream
 
     async def _ask(self) -> ChatStream:
         """Send the question, with the answer so far if the server can go on with that."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from app.concurrency import abandon
 from app.events import RoundEnded, RoundReport
 from app.remotes.connection import Connection
 from app.remotes.peer import Verifier
@@ -62,7 +63,7 @@ class Hosted:
             stream = await generation.unless_stopped(asking)
         finally:
             if stream is None:
-                await _abandon(asking)
+                await abandon(asking)
         if stream is None:
             generation.end("stopped")
             return
@@ -134,14 +135,6 @@ def _report(progress: Progress, seconds: float) -> RoundReport:
         rtt_seconds=max(0.0, seconds - progress.server_seconds),
         mode="hosted",
     )
-
-
-async def _abandon(asking: asyncio.Task[HostedStream]) -> None:
-    """Close a stream that nobody wants any more, whether it has begun or not."""
-    asking.cancel()
-    (opened,) = await asyncio.gather(asking, return_exceptions=True)
-    if isinstance(opened, HostedStream):
-        await opened.aclose()
 
 
 async def _next(stream: HostedStream) -> Memory | Progress | Distributions | None:

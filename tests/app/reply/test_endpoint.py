@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from app.sanitise import sanitise
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
 from drafter.text import ChatText
-from remote import VerifierClient
+from remote import ChatStream, CompletionsClient, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from storage import Store
 from tests.support.chat_server import ChatServer, Script
@@ -198,6 +199,25 @@ async def test_stopping_hangs_up_and_keeps_what_came(drafter: Drafter, database:
         assert heard.done is not None and heard.done.stopped
         assert opened.store.branches.thread(conversation)[-1].status == "stopped"
     assert whole(heard, database) == "tar -xf "
+
+
+async def test_an_answer_that_begins_while_its_reader_leaves_is_closed(
+    drafter: Drafter, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, begin = ChatServer([Script(["tar "], hold=True)]), CompletionsClient.chat
+
+    async def begun_too_late(client: CompletionsClient, *args: Any, **options: Any) -> ChatStream:
+        stream = await begin(client, *args, **options)
+        reading.cancel()
+        return stream
+
+    monkeypatch.setattr(CompletionsClient, "chat", begun_too_late)
+    async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+        reading = asyncio.create_task(ask(opened, QUESTION))
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        async with asyncio.timeout(PATIENCE):
+            await server.hung_up.wait()
 
 
 # ---- cut off ---------------------------------------------------------------------------------------------------------
