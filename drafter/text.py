@@ -29,6 +29,19 @@ _PROBE = "probe"
 """A system message that shows what a template does with one."""
 
 
+def _bytes_by_character() -> dict[str, int]:
+    """The byte that each character of a byte-level vocabulary stands for, as GPT-2 had it.
+
+    Printable bytes are themselves, and the others, in order, the characters from 256 on.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + at): byte for at, byte in enumerate(others)}
+
+
+BYTES = _bytes_by_character()
+
+
 @dataclass(frozen=True)
 class Rendered:
     """A prompt, and from where on a longer prompt with the same beginning must be encoded."""
@@ -146,6 +159,34 @@ class ChatText:
         if cuts:
             return [token for at, to in pairwise([0, *cuts, len(text)]) for token in self.encode(text[at:to])]
         return list(encoding.ids)
+
+    def encode_whole(self, text: str) -> list[int]:
+        """Token ids of a text from its first word on, as the model learnt it.
+
+        The tokenizer adds what such texts begin with, and special tokens in it are special.
+        """
+        return list(self._tokenizer.encode(text).ids)
+
+    def spelling(self, token: int) -> tuple[str, bytes]:
+        """The text of one token, and its bytes, which may be only a part of a character."""
+        name = self._contents.get(token) or self._tokenizer.id_to_token(token) or ""
+        if self._spells_bytes and token not in self._contents and all(one in BYTES for one in name):
+            data = bytes(BYTES[one] for one in name)
+        elif found := re.fullmatch(r"<0x([0-9A-F]{2})>", name):  # How SentencePiece names a byte.
+            data = bytes.fromhex(found[1])
+        else:
+            data = (name if token in self._contents else self.decode([token])).encode()
+        return data.decode(errors="replace"), data
+
+    @cached_property
+    def _spells_bytes(self) -> bool:
+        """Whether each character of a token's name stands for a byte."""
+        decoder = self._tokenizer.decoder
+        return decoder is not None and b"ByteLevel" in decoder.__getstate__()
+
+    def tokenizer_json(self) -> str:
+        """The tokenizer, as `tokenizer.json` has it."""
+        return str(self._tokenizer.to_str())
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Text without special tokens. Bytes that are not yet a whole character come out as U+FFFD."""

@@ -1,20 +1,22 @@
-"""Chat completions in OpenAI's shape, which many servers and clients speak: JSON structs for both ends, and errors.
+"""Completions in OpenAI's shape, which many servers and clients speak: JSON structs for both ends, and errors.
 
-Unknown fields are ignored, because everybody adds some. `continue_final_message` and `add_generation_prompt` are vLLM's
-names.
+Fields that nobody here knows are ignored, because everybody adds some. `continue_final_message` and
+`add_generation_prompt` are vLLM's names.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from remote.protocol import Error, ErrorCode, Positive
 
-PATHS = ("/v1/chat/", "/v1/models")
-"""Beginnings of the paths whose answers have this shape, errors included."""
+PATHS = "/v1/"
+"""Beginning of the paths whose answers have this shape, errors included."""
+OUR_PATHS = ("/v1/card", "/v1/rounds", "/v1/streams", "/v1/sessions", "/v1/drafters")
+"""The paths among them that speak Outrider's own protocol."""
 EVENTS = "text/event-stream"
 JSON = "application/json"
 DONE = "[DONE]"
@@ -49,6 +51,10 @@ class ChatMessage(msgspec.Struct, frozen=True):
     content: Content | None = None
 
 
+TokenId = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+
+
 class StreamOptions(msgspec.Struct, frozen=True):
     include_usage: bool | None = None
 
@@ -60,27 +66,60 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     content: str | tuple[ContentPart, ...] = ""
 
 
-class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`POST /v1/chat/completions`. None: the server's default."""
+class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What requests for chat and for plain text have in common. None: the server's default."""
 
-    messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1)]
     model: str | None = None
     max_tokens: Positive | None = None
-    max_completion_tokens: Positive | None = None
-    """The newer name of `max_tokens`."""
     temperature: Annotated[float, Meta(ge=0, le=100)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     top_k: Annotated[int, Meta(ge=-1, lt=1 << 31)] | None = None
     """Not in OpenAI's own API. 0 or -1: off."""
     seed: Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None = None
     stop: str | Annotated[tuple[str, ...], Meta(max_length=16)] | None = None
-    n: int | None = None
+    n: Annotated[int, Meta(ge=1, le=16)] | None = None
+    """Answers to the same prompt."""
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)]] | None = None
+    """Token id, as text -> what is added to its logit."""
+    presence_penalty: Penalty | None = None
+    """Taken from the logit of each token that the answer has already."""
+    frequency_penalty: Penalty | None = None
+    """Taken from it as often as the answer has the token."""
+
+
+class ResponseFormat(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an answer must look like: `text`, `json_object`, or `json_schema` with `{"schema": ...}`."""
+
+    type: str
+    json_schema: dict[str, Any] | None = None
+
+
+class ChatRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=True):
+    """`POST /v1/chat/completions`."""
+
+    messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1)]
+    max_completion_tokens: Positive | None = None
+    """The newer name of `max_tokens`."""
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     """The last message is the assistant's, and its text is to be continued."""
     prediction: Prediction | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    """So many of the likeliest tokens at each place, with `logprobs`."""
+    response_format: ResponseFormat | None = None
+
+
+class TextRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=True):
+    """`POST /v1/completions`: text that is continued. A prompt is a text or token ids; there may be several."""
+
+    prompt: str | tuple[str | TokenId | tuple[TokenId, ...], ...]
+    logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    """So many of the likeliest tokens at each place; None: no log-probabilities at all."""
+    echo: bool | None = None
+    """The prompt stands before the answer."""
 
 
 class PredictionTokens(msgspec.Struct, frozen=True):
@@ -98,6 +137,36 @@ class Usage(msgspec.Struct, frozen=True):
     """Unset if the server says nothing of a prediction, or used none."""
 
 
+class TopLogprob(msgspec.Struct, frozen=True):
+    """A token that might have stood at a place. `bytes`: of its text in UTF-8."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...] | None
+
+
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """A token of an answer, with those that were likeliest in its place."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...] | None
+    top_logprobs: tuple[TopLogprob, ...] = ()
+
+
+class Logprobs(msgspec.Struct, frozen=True):
+    content: tuple[TokenLogprob, ...] = ()
+
+
+class TextLogprobs(msgspec.Struct, frozen=True):
+    """Log-probabilities of plain text, token by token. `text_offset`: characters of the text before each token."""
+
+    tokens: tuple[str, ...]
+    token_logprobs: tuple[float, ...]
+    top_logprobs: tuple[dict[str, float], ...]
+    text_offset: tuple[int, ...]
+
+
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: str | None = None
     content: str | None = None
@@ -107,6 +176,7 @@ class ChunkChoice(msgspec.Struct, frozen=True):
     index: int = 0
     delta: Delta = Delta()
     finish_reason: str | None = None
+    logprobs: Logprobs | msgspec.UnsetType = msgspec.UNSET
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +194,7 @@ class Choice(msgspec.Struct, frozen=True):
     index: int = 0
     message: ChatMessage = ChatMessage()
     finish_reason: str | None = None
+    logprobs: Logprobs | msgspec.UnsetType = msgspec.UNSET
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +205,24 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     created: int = 0
     model: str = ""
     choices: tuple[Choice, ...] = ()
+    usage: Usage | None = None
+
+
+class TextChoice(msgspec.Struct, frozen=True):
+    index: int = 0
+    text: str = ""
+    finish_reason: str | None = None
+    logprobs: TextLogprobs | None = None
+
+
+class TextCompletion(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer of plain text, or an event of its stream."""
+
+    id: str = ""
+    object: str = "text_completion"
+    created: int = 0
+    model: str = ""
+    choices: tuple[TextChoice, ...] = ()
     usage: Usage | None = None
 
 
@@ -162,7 +251,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True):
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
-_TYPES: dict[ErrorCode, str] = {"unauthorised": "authentication_error", "busy": "overloaded_error"}
+_TYPES: dict[ErrorCode, str] = {"unauthorised": "authentication_error", "busy": "rate_limit_error"}
 _SERVER = ("unavailable", "internal")
 _CODES: dict[ErrorCode, str] = {
     "too_long": "context_length_exceeded",
@@ -170,8 +259,16 @@ _CODES: dict[ErrorCode, str] = {
 }
 
 
-def error_body(error: Error) -> bytes:
-    """Encode an error in this API's shape."""
+def speaks_openai(path: str) -> bool:
+    """Whether the answers at a path have this API's shape, errors included.
+
+    A device may have been given an address that ends in `/v1`; then it asks for `/v1/v1/card` first.
+    """
+    return path.startswith(PATHS) and not any(f"{own}/" in f"{path}/" for own in OUR_PATHS)
+
+
+def error_body(error: Error, *, param: str | None = None, code: str | None = None) -> bytes:
+    """Encode an error in this API's shape. `param`: the field that it is about. `code`: this API's, if it has one."""
     kind = _TYPES.get(error.code, "server_error" if error.code in _SERVER else "invalid_request_error")
-    inner = {"message": error.message, "type": kind, "param": None, "code": _CODES.get(error.code, error.code)}
-    return msgspec.json.encode({"error": inner})
+    named = code or _CODES.get(error.code, error.code)
+    return msgspec.json.encode({"error": {"message": error.message, "type": kind, "param": param, "code": named}})

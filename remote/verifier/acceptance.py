@@ -35,6 +35,8 @@ Probabilities = NDArray[np.float64]
 
 Chooser = Callable[[int, int], int]
 """(row of the logits, absolute position of the token) -> token. Row 0 belongs to the root, row `1 + i` to node `i`."""
+Processing = Callable[[int, Floats], Floats]
+"""(row, its logits (V,)) -> the logits from which the target chooses there."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,17 @@ def at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, NDArray[np.intp]]:
     return DraftTree(tree.tokens[nodes], place[parents], candidates=candidates), nodes
 
 
-def chooser(logits: Floats, sampling: Sampling, tree: DraftTree | None = None) -> Chooser:
+def chooser(
+    logits: Floats, sampling: Sampling, tree: DraftTree | None = None, process: Processing | None = None
+) -> Chooser:
     """The target's choice at each row of `logits` (rows, V) float32, by the rule that fits `tree`.
 
-    Without a tree, it uses the rule for deterministic trees, which is exact for any tree.
+    Without a tree, it uses the rule for deterministic trees, which is exact for any tree. `process` changes the logits
+    of a row before the target chooses.
     """
     if sampling.temperature == 0:
+        if process is not None:
+            return lambda row, position: int(process(row, logits[row]).argmax())
         best: list[int] = logits.argmax(-1).tolist()
         return lambda row, position: best[row]
     candidates = {} if tree is None or tree.candidates is None else tree.candidates
@@ -94,7 +101,8 @@ def chooser(logits: Floats, sampling: Sampling, tree: DraftTree | None = None) -
 
     def choose(row: int, position: int) -> int:
         # One row at a time: a walk visits one path of the tree, and warping a row sorts the whole vocabulary.
-        target, node = target_distribution(logits[row], sampling), row - 1
+        given, node = logits[row] if process is None else process(row, logits[row]), row - 1
+        target = target_distribution(given, sampling)
         if node in candidates:
             tried = list(children[node])
             return recursive_rejection(target, candidates[node], tried, lambda i: coin(sampling.seed, position, i))

@@ -22,8 +22,8 @@ class Detokenizer:
     def __init__(self, text: ChatText, stops: Sequence[str] = (), before: Sequence[int] = ()) -> None:
         self.stopped = False
         """A stop string came, so nothing follows."""
+        self.stops = [stop for stop in stops if stop]
         self._text = text
-        self._stops = [stop for stop in stops if stop]
         self._tokens = list(before)
         self._start, self._whole = 0, len(self._tokens)
         self._given = len(text.decode(before))
@@ -48,10 +48,10 @@ class Detokenizer:
 
     def _past_stops(self, piece: str) -> str:
         text = self._held + piece
-        if found := [at for stop in self._stops if (at := text.find(stop)) >= 0]:
+        if found := [at for stop in self.stops if (at := text.find(stop)) >= 0]:
             self.stopped, self._held = True, ""
             return text[: min(found)]
-        begun = max((_overlap(text, stop) for stop in self._stops), default=0)
+        begun = max((_overlap(text, stop) for stop in self.stops), default=0)
         self._held = text[len(text) - begun :]
         return text[: len(text) - begun]
 

@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from drafter.text import ChatText
-from remote.openai.schema import JSON, PATHS, error_body
+from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import (
     CONTENT_TYPE,
     Card,
@@ -38,6 +38,7 @@ from remote.protocol import (
     encode,
     encode_frame,
 )
+from remote.verifier.completion_requests import CompletionRefused
 from remote.verifier.completions import Completions
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import BrokenTarget, Engine, EngineError
@@ -63,6 +64,8 @@ STATUS: dict[ErrorCode, int] = {
     "busy": 503,
     "unavailable": 503,
 }
+OPENAI_STATUS: dict[ErrorCode, int] = {"too_long": 400, "busy": 429}
+"""Where OpenAI's API has another status than ours."""
 MAX_SESSIONS = 256
 MAX_CACHED_BYTES = 2 << 30
 MAX_WAITING = 256
@@ -104,7 +107,7 @@ def create_app(
         learning=learning,
     )
     service = Service(sessions, card, max_waiting, deliveries)
-    spoken = [] if text is None else _chat_routes(Completions(sessions, card, text, service.turns))
+    spoken = [] if text is None else _completion_routes(Completions(sessions, card, text, service.turns))
     return Starlette(
         routes=[
             *spoken,
@@ -129,10 +132,14 @@ def create_app(
     )
 
 
-def _chat_routes(completions: Completions) -> list[Route]:
+def _completion_routes(completions: Completions) -> list[Route]:
     async def chat(request: Request) -> Response:
         body = await _read(request, completions.max_body_bytes)
-        return await completions.answer(body, request.is_disconnected, holder_of(request))
+        return await completions.chat(body, request.is_disconnected, holder_of(request))
+
+    async def text(request: Request) -> Response:
+        body = await _read(request, completions.max_body_bytes)
+        return await completions.text(body, request.is_disconnected, holder_of(request))
 
     async def models(request: Request) -> Response:
         return completions.models()
@@ -142,6 +149,7 @@ def _chat_routes(completions: Completions) -> list[Route]:
 
     return [
         Route("/v1/chat/completions", chat, methods=["POST"]),
+        Route("/v1/completions", text, methods=["POST"]),
         Route("/v1/models", models),
         Route("/v1/models/{name:path}", model),
     ]
@@ -231,7 +239,7 @@ class Service:
             return _message(error.conflict, 409)
         self.refused += STATUS[error.code] == 503
         seconds = error.seconds if isinstance(error, Overloaded) else 1
-        return _error(request, error.code, str(error), retry=error.retry, seconds=seconds)
+        return _error(request, error.code, str(error), retry=error.retry, seconds=seconds, refused=error)
 
 
 def _name(holder: str, session: str) -> str:
@@ -267,17 +275,28 @@ def _message(message: Struct, status: int = 200) -> Response:
 
 
 def _error(
-    request: Request, code: ErrorCode, message: str, *, retry: bool = False, status: int | None = None, seconds: int = 1
+    request: Request,
+    code: ErrorCode,
+    message: str,
+    *,
+    retry: bool = False,
+    status: int | None = None,
+    seconds: int = 1,
+    refused: RoundRefused | None = None,
 ) -> Response:
-    """An error in the shape that the path uses. `status`: if it is not that of the code. `seconds`: when a client
-    should come again after a 503."""
+    """An error in the shape that the path uses.
+
+    `status`: if it is not that of the code. `seconds`: when a client should come again where there is no room.
+    `refused`: what it comes from, which may know the field that it is about.
+    """
     error = Error(code=code, message=message, retry=retry)
-    if request.url.path.startswith(PATHS):
-        status = status or (400 if code == "too_long" else STATUS[code])
-        response = Response(error_body(error), status, media_type=JSON)
+    if speaks_openai(request.url.path):
+        param, reason = (refused.param, refused.reason) if isinstance(refused, CompletionRefused) else (None, None)
+        body = error_body(error, param=param, code=reason)
+        response = Response(body, status or OPENAI_STATUS.get(code, STATUS[code]), media_type=JSON)
     else:
         response = _message(error, status or STATUS[code])
-    if response.status_code == 503:
+    if response.status_code in (429, 503):
         response.headers["Retry-After"] = str(seconds)
     return response
 

@@ -22,7 +22,7 @@ def likeliest(logits: Floats, most: int = MOST) -> tuple[Ids, Floats]:
     tokens = np.full((len(logits), MOST), NONE, np.int64)
     chances = np.full((len(logits), MOST), -np.inf, np.float32)
     for row, found in enumerate(logits):
-        log_probs = _log_softmax(found)
+        log_probs = log_softmax(found)
         # At most 1 / LEAST of them, so a whole vocabulary is never sorted.
         listed = np.flatnonzero(log_probs >= math.log(LEAST))
         if not len(listed):
@@ -33,7 +33,7 @@ def likeliest(logits: Floats, most: int = MOST) -> tuple[Ids, Floats]:
     return tokens, chances
 
 
-def _log_softmax(logits: Floats) -> Floats:
+def log_softmax(logits: Floats) -> Floats:
     """(V,) logits, of which some may be infinite -> (V,)."""
     best = logits.max()
     below = np.where(logits == np.inf, np.float32(0), np.float32(-np.inf)) if best == np.inf else logits - best

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from remote.openai.schema import JSON, PATHS, error_body
+from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.holders import EVERYONE, SCOPE, SecurityError, Tokens
 
@@ -81,7 +81,7 @@ class BearerAuth:
             await self.app(scope, receive, send)
             return
         error = Error(code="unauthorised", message=refusal, retry=False)
-        chat = scope["path"].startswith(PATHS)
+        chat = speaks_openai(scope["path"])
         body, kind = (error_body(error), JSON) if chat else (encode(error), CONTENT_TYPE)
         response = Response(body, status, {"WWW-Authenticate": "Bearer"} if status == 401 else None, kind)
         await response(scope, receive, send)

@@ -29,6 +29,7 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
+from remote.verifier.answer_options import AnswerOptions
 from remote.verifier.counters import Counters
 from remote.verifier.engine import Engine, TargetContext, UnknownToken
 from remote.verifier.holders import EVERYONE
@@ -99,14 +100,15 @@ class Sessions:
             if reply.likeliest is not None:
                 yield reply.likeliest
 
-    def stream(self, message: Stream, holder: str = EVERYONE) -> Answer:
+    def stream(self, message: Stream, holder: str = EVERYONE, options: AnswerOptions | None = None) -> Answer:
         """Append, then draft, verify and commit round by round until the answer is complete.
 
         It ends early, and silently, if a newer round or stream has changed the session. Raises `RoundRefused` before
         the first frame, and `Dropped` after it if the session was dropped or memory is full. Raises any `EngineError`.
         """
         own = self._drafter(holder) if message.draft else None
-        nodes = BOUNDS.nodes if own is not None else 0
+        options = options or AnswerOptions()
+        nodes = BOUNDS.nodes if own is not None else options.nodes
         session, append, room = self._opened(message, nodes + min(message.most, STREAM_ROWS), own)
         with session.held():
             epoch = self._append(session, message, append, holder)
@@ -115,9 +117,17 @@ class Sessions:
             yield from self._read(session, message.session, epoch)
             drafts = session.drafts if own is not None else None
             end = len(session.context.tokens) + min(message.most, room)
-            yield from self._written(session, message, epoch, drafts, end)
+            yield from self._written(session, message, epoch, drafts, end, options)
 
-    def _written(self, session: Session, message: Stream, epoch: int, drafts: OwnDrafts | None, end: int) -> Answer:
+    def _written(
+        self,
+        session: Session,
+        message: Stream,
+        epoch: int,
+        drafts: OwnDrafts | None,
+        end: int,
+        options: AnswerOptions,
+    ) -> Answer:
         """The rounds of a stream, until there are `end` tokens."""
         context, greedy, memory_from = session.context, message.sampling.temperature == 0, message.memory_from
         # Memory of a long prompt, one frame after each round, so that no word waits for all of it.
@@ -125,7 +135,7 @@ class Sessions:
         using: OwnDrafts | None = None
         """The drafter, if it drafts in this round. It does not where that would not pay, or what was said before is a
         better draft; and the first token waits for no draft."""
-        tree = DraftTree.empty()
+        tree = self._expected(options)
         while True:
             begun = time.monotonic()
             pending = len(context.tokens) - context.computed
@@ -137,10 +147,14 @@ class Sessions:
                 tree = using.draft(message.sampling)
             remembered = None if drafts is None else drafts.remembered
             room = end - len(context.tokens)
-            judged, said = yield from self._verify(session, tree, message, room, remembered, rejected=0)
+            judged, said = yield from self._verify(
+                session, tree, message, room, remembered, rejected=0, options=options
+            )
             if drafts is not None:
                 drafts.judged(tree, judged, greedy, pending)
-                tree = drafts.looked_up(context.tokens)
+            tree = self._expected(options)
+            if drafts is not None:
+                tree = tree if len(tree) else drafts.looked_up(context.tokens)
                 using = drafts if drafts.pays and not len(tree) else None
             if using is not None:
                 using.follow(context.tokens)
@@ -176,7 +190,13 @@ class Sessions:
                 yield owed.pop(0)
             if not self._stands(session, message.session, epoch):
                 return
-            self._keep(session, message.session, length + 1 + (BOUNDS.nodes if drafts is not None else 0), end)
+            nodes = BOUNDS.nodes if drafts is not None else options.nodes
+            self._keep(session, message.session, length + 1 + nodes, end)
+
+    def _expected(self, options: AnswerOptions) -> DraftTree:
+        """What is expected to come, as a draft; often empty."""
+        tokens, most = options.draft(), self.engine.most_nodes
+        return DraftTree.chain(list(tokens[:most])) if tokens else DraftTree.empty()
 
     def _keep(self, session: Session, name: str, rows: int, end: int) -> None:
         """Reserve room for the next round of a stream that may come to `end` tokens. Raises `Dropped`."""
@@ -295,12 +315,13 @@ class Sessions:
         remembered: int | None,
         *,
         rejected: int,
+        options: AnswerOptions | None = None,
     ) -> Computing[tuple[Judged, Likeliest | None]]:
         """Verify and commit at most `room` tokens. `rejected`: nodes whose distributions may be told, at most.
 
         `remembered`: the first so many tokens had their memory where the tree was drafted; None: nobody drafts.
         """
-        verified = yield from verify(session, tree, message.sampling, room, self.stop_tokens)
+        verified = yield from verify(session, tree, message.sampling, room, self.stop_tokens, options)
         judged = verified.judged
         self.counters.verified(len(tree), len(judged.accepted), len(judged.new))
         if session.trail is not None and self.learning is not None and remembered is not None:

@@ -13,9 +13,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from drafter.tree import DraftTree
+from drafter.tree import ROOT, DraftTree
 from remote.protocol import Likeliest, Memory, Progress, Sampling, Verdict
-from remote.verifier.acceptance import at_most, chooser, walk
+from remote.verifier.acceptance import Processing, at_most, chooser, walk
+from remote.verifier.answer_options import AnswerOptions
 from remote.verifier.engine import Floats, Forward
 from remote.verifier.likeliest import likeliest
 from remote.verifier.own_drafter import Judged
@@ -62,28 +63,59 @@ class Verified:
     """After the root and after each node of `tree`, (1 + n, V)."""
     judged: Judged
 
+    def before(self) -> Floats:
+        """The logits before each of the new tokens, (n, V)."""
+        return self.logits[self._rows]
+
+    @property
+    def _rows(self) -> list[int]:
+        return [0, *(node + 1 for node in self.accepted)][: len(self.judged.new)]
+
     def likeliest(self, most: int, rejected: int) -> Likeliest:
         """What the target might have said in place of the new tokens, and after rejected nodes, as many as asked for.
 
         `most`: tokens of each distribution.
         """
         others, count = self.tree.rejected(self.accepted, rejected), len(self.judged.new)
-        rows = [0, *(node + 1 for node in self.accepted)][:count] + [node + 1 for node in others]
+        rows = self._rows + [node + 1 for node in others]
         return Likeliest.pack(self.start, count, self.places[others].tolist(), *likeliest(self.logits[rows], most))
 
 
 def verify(
-    session: Session, tree: DraftTree, sampling: Sampling, room: int, stop_tokens: frozenset[int]
+    session: Session,
+    tree: DraftTree,
+    sampling: Sampling,
+    room: int,
+    stop_tokens: frozenset[int],
+    options: AnswerOptions | None = None,
 ) -> Computing[Verified]:
     """Verify a draft and commit at most `room` new tokens. At most one chunk of tokens is not computed yet."""
     context, start = session.context, len(session.context.tokens)
     shallow, places = at_most(tree, room - 1)
     computed = yield Forward(context, start - context.computed, shallow)
     assert computed is not None
-    choose = chooser(computed.logits, sampling, shallow)
+    process = None if options is None or not options.changes else _along(shallow, options)
+    choose = chooser(computed.logits, sampling, shallow, process)
     result = walk(shallow, choose, position=start, room=room, stop_tokens=stop_tokens)
     new = context.commit(shallow, result.accepted, result.bonus)
     session.digest.extend(new)
     accepted = tuple(int(places[node]) for node in result.accepted)
     judged = Judged(accepted, result.bonus, new, computed.rows, computed.seconds, computed.sessions)
-    return Verified(start, shallow, places, result.accepted, computed.logits, judged)
+    verified = Verified(start, shallow, places, result.accepted, computed.logits, judged)
+    if options is not None:
+        options.take(new, verified.before)
+    return verified
+
+
+def _along(tree: DraftTree, options: AnswerOptions) -> Processing:
+    """Changes the logits after each node for the tokens that lead to it."""
+    tokens, parents = tree.tokens.tolist(), tree.parents.tolist()
+
+    def process(row: int, logits: Floats) -> Floats:
+        path, node = list[int](), row - 1
+        while node != ROOT:
+            path.append(tokens[node])
+            node = parents[node]
+        return options.processed(logits, path[::-1])
+
+    return process

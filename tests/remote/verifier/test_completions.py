@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from drafter.runtime import Drafter
 from remote import VerifierClient
-from remote.protocol import Progress, Sampling, unpack_tokens
+from remote.protocol import CONTENT_TYPE, Progress, Sampling, unpack_tokens
 from remote.verifier.completions import KEPT
 from remote.verifier.engine import Engine
 from remote.verifier.engines.torch_engine import TorchEngine
@@ -198,39 +198,60 @@ async def test_the_model_is_listed_and_checked(client: httpx.AsyncClient) -> Non
 
 
 LONG = {"role": "user", "content": "tar " * 2000}
-ERRORS = {
-    "no JSON": (b"{", 400, "bad_request", "cannot be read"),
-    "no messages": ({"messages": []}, 400, "bad_request", "messages"),
-    "another model": (body(model="gpt-5"), 404, "not_found", "'gpt-5'"),
-    "two answers": (body(n=2), 400, "bad_request", "n is 2"),
-    "an unknown role": (body(messages=[{"role": "tool", "content": "x"}]), 400, "bad_request", "'tool'"),
-    "a picture": (
-        body(messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]),
-        400,
-        "bad_request",
-        "'image_url'",
+PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+ERRORS: dict[str, tuple[bytes | dict[str, Any], int, str, str | None, str]] = {
+    "no JSON": (b"{", 400, "bad_request", None, "cannot be read"),
+    "no object": (b"[]", 400, "bad_request", None, "cannot be read"),
+    "no messages": ({"messages": []}, 400, "bad_request", "messages", "messages"),
+    "messages left out": ({}, 400, "bad_request", "messages", "messages"),
+    "another model": (body(model="gpt-5"), 404, "model_not_found", "model", "'gpt-5'"),
+    "no answers": (body(n=0), 400, "bad_request", "n", "$.n"),
+    "too many answers": (body(n=17), 400, "bad_request", "n", "$.n"),
+    "an unknown role": (body(messages=[{"role": "tool", "content": "x"}]), 400, "bad_request", "messages", "'tool'"),
+    "a picture": (body(messages=[PICTURE]), 400, "bad_request", "messages", "'image_url'"),
+    "a temperature below 0": (body(temperature=-1), 400, "bad_request", "temperature", "temperature"),
+    "too many likeliest": (body(logprobs=True, top_logprobs=21), 400, "bad_request", "top_logprobs", "20"),
+    "likeliest of nothing": (body(top_logprobs=2), 400, "bad_request", "logprobs", "logprobs: true"),
+    "a bias for no token": (body(logit_bias={"tar": 1}), 400, "bad_request", "logit_bias", "ids are numbers"),
+    "a bias beyond all tokens": (body(logit_bias={"999999": 1}), 400, "bad_request", "logit_bias", "below"),
+    "a bias too strong": (body(logit_bias={"1": 101}), 400, "bad_request", "logit_bias", "100"),
+    "a penalty too high": (body(presence_penalty=2.5), 400, "bad_request", "presence_penalty", "2.0"),
+    "tools": (body(tools=[TOOL]), 400, "unsupported_parameter", "tools", "tool_choice: none"),
+    "functions": (body(functions=[{"name": "x"}]), 400, "unsupported_parameter", "functions", "tools"),
+    "a tool that must be called": (body(tool_choice="required"), 400, "unsupported_parameter", "tool_choice", "tools"),
+    "sound": (body(modalities=["audio"]), 400, "unsupported_parameter", "modalities", "cannot be used"),
+    "another server's sampler": (body(min_p=0.1), 400, "unsupported_parameter", "min_p", "cannot be used"),
+    "another server's grammar": (body(guided_regex="x"), 400, "unsupported_parameter", "guided_regex", "cannot"),
+    "a format of another kind": (
+        body(response_format={"type": "yaml"}), 400, "bad_request", "response_format", "json_object",
     ),
-    "a temperature below 0": (body(temperature=-1), 400, "bad_request", "temperature"),
-    "no room": (body(messages=[LONG]), 400, "context_length_exceeded", "no room"),
-    "nothing to go on with": (body(continue_final_message=True), 400, "bad_request", "assistant"),
+    "a schema that is none": (
+        body(response_format={"type": "json_schema", "json_schema": {"schema": {"type": "objekt"}}}),
+        400, "bad_request", "response_format", "objekt",
+    ),
+    "no room": (body(messages=[LONG]), 400, "context_length_exceeded", None, "no room"),
+    "nothing to go on with": (
+        body(continue_final_message=True), 400, "bad_request", "continue_final_message", "assistant",
+    ),
     "both at once": (
         body(continue_final_message=True, add_generation_prompt=True),
-        400,
-        "bad_request",
-        "add_generation_prompt",
+        400, "bad_request", "add_generation_prompt", "add_generation_prompt",
     ),
-    "too many bytes": (body(messages=[{"role": "user", "content": "x" * 99_999}]), 413, "too_large", "bytes"),
-}
+    "too many bytes": (
+        body(messages=[{"role": "user", "content": "x" * 99_999}]), 413, "too_large", None, "bytes",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ERRORS)
 async def test_errors_have_openais_shape(client: httpx.AsyncClient, name: str) -> None:
-    sent, status, code, words = ERRORS[name]
+    sent, status, code, param, words = ERRORS[name]
     before = await counter(client, "sessions")
     response = await client.post(CHAT, content=sent if isinstance(sent, bytes) else json.dumps(sent))
     error = response.json()["error"]
-    assert (response.status_code, error["code"]) == (status, code)
-    assert words in error["message"] and error["type"] == "invalid_request_error" and error["param"] is None
+    assert (response.status_code, error["code"], error["param"]) == (status, code, param)
+    assert words in error["message"] and error["type"] == "invalid_request_error"
     assert await counter(client, "sessions") <= before, "fewer, where those of others had to make room"
 
 
@@ -244,6 +265,11 @@ async def test_paths_methods_and_tokens_too(target: Target, engine: Engine) -> N
         assert (await client.get("/v1/models")).status_code == 200
         method = await client.get(CHAT)
         assert (method.status_code, method.headers["allow"]) == (405, "POST") and "error" in method.json()
+        for path in ("/v1/responses", "/v1/embeddings", "/v1/chat"):
+            missing = await client.post(path, json={})
+            assert missing.status_code == 404 and path in missing.json()["error"]["message"]
+        own = await client.post("/v1/card")
+        assert own.status_code == 405 and own.headers["content-type"] == CONTENT_TYPE
 
 
 async def test_a_target_without_a_template_takes_no_messages(target: Target, engine: Engine) -> None:
@@ -323,8 +349,8 @@ async def test_no_more_are_written_at_once_than_leave_room_for_devices(target: T
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.2)  # Two are written, and two wait for them to end.
             refused = await client.post(CHAT, json=body())
-            assert refused.status_code == 503 and int(refused.headers["retry-after"]) >= 1
-            assert refused.json()["error"]["type"] == "overloaded_error"
+            assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
+            assert refused.json()["error"]["type"] == "rate_limit_error"
             held.open.set()
             answers = await asyncio.gather(*asked)
             assert all(answer["choices"] == answers[0]["choices"] for answer in answers)

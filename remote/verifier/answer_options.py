@@ -1,0 +1,186 @@
+"""What one answer asks of the target beside its sampling: changed logits, log-probabilities, and a predicted text.
+
+Logits are changed before a token is chosen, at each node of a draft for the tokens that lead to it. So drafts stay as
+exact as they are without: they decide how many tokens a round yields, never which.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from remote.verifier.engine import Floats
+from remote.verifier.grammar import Grammar
+from remote.verifier.likeliest import log_softmax
+
+LEAST_LOG_PROB = -9999.0
+"""Stands for the logarithm of 0, which JSON cannot say. OpenAI's API has the same number."""
+MOST_DRAFTED = 16
+"""Tokens in one draft that comes of the wishes themselves."""
+FOUND_BY = 2
+"""Tokens in a row by which a place in a predicted text is found again."""
+
+
+class LogitsProcessor(Protocol):
+    """Changes the logits of an answer. It keeps count of the answer's tokens."""
+
+    def process(self, logits: Floats, path: Sequence[int]) -> Floats:
+        """The logits (V,) after the answer so far and the drafted tokens of `path`, changed; may be the array given."""
+
+    def take(self, tokens: Sequence[int]) -> None:
+        """Add committed tokens to the answer so far."""
+
+
+class LogitBias:
+    """Adds fixed numbers to the logits of some tokens."""
+
+    def __init__(self, bias: Mapping[int, float]) -> None:
+        self._tokens = np.array(list(bias), np.int64)
+        self._added = np.array(list(bias.values()), np.float32)
+
+    def process(self, logits: Floats, path: Sequence[int]) -> Floats:
+        del path
+        logits[self._tokens] += self._added
+        return logits
+
+    def take(self, tokens: Sequence[int]) -> None:
+        del tokens
+
+
+class Penalties:
+    """Makes tokens less likely that the answer has already, as OpenAI's API has it.
+
+    `presence` is taken from the logit of each, `frequency` as often as the answer has it. `before`: the answer so far.
+    """
+
+    def __init__(self, presence: float, frequency: float, before: Sequence[int] = ()) -> None:
+        self._presence, self._frequency = presence, frequency
+        self._counts = Counter(before)
+
+    def process(self, logits: Floats, path: Sequence[int]) -> Floats:
+        counts = self._counts + Counter(path) if path else self._counts
+        tokens = np.fromiter(counts.keys(), np.int64, len(counts))
+        often = np.fromiter(counts.values(), np.float32, len(counts))
+        logits[tokens] -= self._presence + self._frequency * often
+        return logits
+
+    def take(self, tokens: Sequence[int]) -> None:
+        self._counts.update(tokens)
+
+
+class Noted(NamedTuple):
+    """The natural logarithms of a committed token's probability, and of those that were likeliest in its place."""
+
+    token: int
+    log_prob: float
+    likeliest: tuple[tuple[int, float], ...]
+
+
+class PredictedText:
+    """A text that the answer will probably have, as drafts: what follows in it from where the answer has come to."""
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self._tokens = tokens
+        self._next: int | None = 0
+        """The place of the answer's next token. None: the answer has left the text."""
+        self._places: dict[tuple[int, ...], list[int]] = {}
+        for at in range(FOUND_BY, len(tokens) + 1):
+            self._places.setdefault(tuple(tokens[at - FOUND_BY : at]), []).append(at)
+        self._last: tuple[int, ...] = ()
+        self._furthest = 0
+        self.accepted = 0
+        """Tokens of the text that the answer has taken over."""
+
+    @property
+    def rejected(self) -> int:
+        """Tokens of the text that the answer does not have."""
+        return len(self._tokens) - self.accepted
+
+    def draft(self) -> Sequence[int]:
+        """The tokens that come next, if the answer goes on in the text."""
+        return () if self._next is None else self._tokens[self._next : self._next + MOST_DRAFTED]
+
+    def take(self, tokens: Iterable[int]) -> None:
+        """Follow committed tokens of the answer."""
+        for token in tokens:
+            self._last = (*self._last, token)[-FOUND_BY:]
+            if self._next is not None and self._next < len(self._tokens) and self._tokens[self._next] == token:
+                self._next += 1
+                self.accepted += 1
+                self._furthest = max(self._furthest, self._next)
+            else:
+                self._next = self._found()
+
+    def _found(self) -> int | None:
+        """The first place after all that was taken over where the answer's last tokens stand."""
+        return next((at for at in self._places.get(self._last, ()) if at > self._furthest), None)
+
+
+class AnswerOptions:
+    """The wishes of one answer, which the engine's thread fulfils.
+
+    `top_logprobs`: of so many tokens at each place the log-probabilities are noted, beside that of the token itself;
+    None: nothing is noted. They are those of the target's own distribution, before processors and sampling. Where
+    a predicted text or the grammar knows what comes next, that is the draft.
+    """
+
+    def __init__(
+        self,
+        processors: Sequence[LogitsProcessor] = (),
+        top_logprobs: int | None = None,
+        predicted: PredictedText | None = None,
+        grammar: Grammar | None = None,
+    ) -> None:
+        self._processors = processors if grammar is None else [*processors, grammar]
+        self._top_logprobs, self._grammar = top_logprobs, grammar
+        self.predicted = predicted
+        self.noted = deque[Noted]()
+        """Of committed tokens, in order. Whoever reads takes them out."""
+
+    @property
+    def notes(self) -> bool:
+        """Whether log-probabilities are noted."""
+        return self._top_logprobs is not None
+
+    @property
+    def changes(self) -> bool:
+        """Whether logits are changed."""
+        return bool(self._processors)
+
+    def processed(self, logits: Floats, path: Sequence[int]) -> Floats:
+        """The logits (V,) from which the token after the drafted tokens of `path` is chosen."""
+        changed = logits.copy()
+        for processor in self._processors:
+            changed = processor.process(changed, path)
+        return changed
+
+    @property
+    def nodes(self) -> int:
+        """Most tokens of a draft of its own."""
+        return 0 if self.predicted is None and self._grammar is None else MOST_DRAFTED
+
+    def draft(self) -> Sequence[int]:
+        """Tokens that probably come next; often none."""
+        tokens = () if self.predicted is None else self.predicted.draft()
+        if not tokens and self._grammar is not None:
+            tokens = self._grammar.draft()
+        return tokens[:MOST_DRAFTED]
+
+    def take(self, tokens: Sequence[int], before: Callable[[], Floats]) -> None:
+        """Take committed tokens (n,). `before`: gives the logits before each of them, (n, V)."""
+        for processor in self._processors:
+            processor.take(tokens)
+        if self.predicted is not None:
+            self.predicted.take(tokens)
+        if self._top_logprobs is not None:
+            self.noted += [_noted(token, row, self._top_logprobs) for token, row in zip(tokens, before())]
+
+
+def _noted(token: int, logits: Floats, count: int) -> Noted:
+    log_probs = np.maximum(log_softmax(logits), LEAST_LOG_PROB)
+    best = np.argpartition(-log_probs, min(count, len(log_probs) - 1))[:count] if count else np.empty(0, np.int64)
+    best = best[np.lexsort((best, -log_probs[best]))]
+    return Noted(token, float(log_probs[token]), tuple((int(one), float(log_probs[one])) for one in best))

@@ -1,0 +1,310 @@
+"""Reads requests for completions: they become choices to write, or are refused with the field that it is about.
+
+What would change an answer and cannot be done here is refused and never ignored. What changes nothing is.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from drafter.template import TemplateFailed
+from drafter.text import ChatText
+from remote.openai.schema import (
+    ChatMessage,
+    ChatRequest,
+    CompletionRequest,
+    FinishReason,
+    Prediction,
+    ResponseFormat,
+    TextRequest,
+)
+from remote.protocol import Card, ErrorCode, Sampling
+from remote.verifier.answer_options import AnswerOptions, LogitBias, LogitsProcessor, Penalties, PredictedText
+from remote.verifier.detokenizer import Detokenizer
+from remote.verifier.grammar import ANY_OBJECT, Grammar, Grammars, NoGrammar
+from remote.verifier.refusals import RoundRefused
+
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+MOST_CHOICES = 64
+"""Choices of one request: its prompts, each `n` times."""
+TEXT_TOKENS = 16
+"""Most tokens of a plain text where the request names no number, as OpenAI's API has it."""
+Request = TypeVar("Request", bound=CompletionRequest)
+
+SAMPLERS: Mapping[str, tuple[object, ...]] = {
+    "min_p": (0,),
+    "typical_p": (1,),
+    "repetition_penalty": (1,),
+    "repeat_penalty": (1,),
+    "min_tokens": (0,),
+    "ignore_eos": (False,),
+    "use_beam_search": (False,),
+}
+"""Fields of other servers that change what is drawn -> the values that change nothing."""
+GRAMMARS = ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar", "regex")
+"""Fields by which other servers take grammars."""
+CHAT_ONLY: Mapping[str, tuple[object, ...]] = {
+    "audio": (),
+    "modalities": (["text"],),
+    "web_search_options": (),
+}
+TEXT_ONLY: Mapping[str, tuple[object, ...]] = {"suffix": ("",), "best_of": (1,)}
+
+
+class CompletionRefused(RoundRefused):
+    """A request that this verifier cannot answer as asked. `param`: the field that it is about.
+
+    `reason`: the error's code in OpenAI's API, where it is another than ours.
+    """
+
+    def __init__(
+        self, message: str, code: ErrorCode = "bad_request", *, param: str | None = None, reason: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code, self.param, self.reason = code, param, reason
+
+
+@dataclass(eq=False)
+class ChoiceState:
+    """One answer of a request, and how far it is."""
+
+    index: int
+    prompt: list[int]
+    most: int
+    """Tokens."""
+    sampling: Sampling
+    options: AnswerOptions
+    pieces: Detokenizer
+    echo: str = ""
+    """What stands before the answer."""
+    tokens: int = 0
+    reason: FinishReason = "length"
+
+
+@dataclass(frozen=True, eq=False)
+class CompletionCall:
+    """A request that can be answered."""
+
+    choices: Sequence[ChoiceState]
+    stream: bool
+    counts: bool
+    """A stream ends with the numbers of tokens."""
+    prompt_tokens: int
+
+
+class RequestReader:
+    """Reads requests for one target. Any thread may read. `text`: the target's tokenizer and chat template."""
+
+    def __init__(self, card: Card, text: ChatText) -> None:
+        self._card, self._text = card, text
+        self._grammars = Grammars(text, card.vocabulary, card.stop_tokens)
+
+    def chat(self, body: bytes) -> CompletionCall:
+        """Read a request for chat. Raises `CompletionRefused`."""
+        given, request = self._read(body, ChatRequest, CHAT_ONLY)
+        _refuse_tools(given)
+        if not self._card.chat_template:
+            raise CompletionRefused(f"{self._card.target} has no chat template, so it takes no messages.")
+        if request.top_logprobs is not None and not request.logprobs:
+            raise CompletionRefused("top_logprobs needs logprobs: true.", param="logprobs")
+        messages = [_plain(message) for message in request.messages]
+        begun = _begun(request, messages)
+        try:
+            continued = [*messages, ("assistant", begun)]
+            prompt = self._text.render_begun(continued) if begun else self._text.render(messages)
+            before = self._text.encode(begun)
+        except TemplateFailed as error:
+            raise CompletionRefused(str(error), param="messages") from None
+        top = (request.top_logprobs or 0) if request.logprobs else None
+        most = request.max_completion_tokens or request.max_tokens or self._card.limits.max_tokens
+        predicted = self._predicted(request.prediction)
+        wanted = self._schema(request.response_format)
+
+        def options() -> AnswerOptions:
+            grammar = None if wanted is None else self._grammar(wanted)
+            follows = PredictedText(predicted) if predicted else None
+            return AnswerOptions(self._processors(request, before), top, follows, grammar)
+
+        return self._call(request, [prompt], most, options, before)
+
+    def text(self, body: bytes) -> CompletionCall:
+        """Read a request for plain text. Raises `CompletionRefused`."""
+        given, request = self._read(body, TextRequest, TEXT_ONLY)
+        if given.get("best_of") not in (None, 1) and given["best_of"] != request.n:
+            raise _unsupported("best_of", "this server does not choose among answers")
+        if request.echo and request.logprobs is not None:
+            raise _unsupported("echo", "with logprobs: the prompt's own log-probabilities are not known")
+        prompts = self._prompts(request.prompt)
+        most = request.max_tokens or TEXT_TOKENS
+        return self._call(
+            request, prompts, most, lambda: AnswerOptions(self._processors(request, ()), request.logprobs), ()
+        )
+
+    def check_model(self, name: str) -> None:
+        """Raise `CompletionRefused` for the name of another model."""
+        if name != self._card.target:
+            told = f"There is no model {name!r} here; ask for {self._card.target!r}."
+            raise CompletionRefused(told, "not_found", param="model", reason="model_not_found")
+
+    def _read(
+        self, body: bytes, kind: type[Request], others: Mapping[str, tuple[object, ...]]
+    ) -> tuple[dict[str, Any], Request]:
+        """All fields, and those that are known."""
+        try:
+            given = msgspec.json.decode(body, type=dict[str, Any])
+            request = msgspec.convert(given, kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            field = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"missing required field `(\w+)`", str(error))
+            told = f"The request cannot be read: {error}."
+            raise CompletionRefused(told, param=None if field is None else field[1]) from None
+        for name, neutral in {**SAMPLERS, **others, **dict.fromkeys(GRAMMARS, ())}.items():
+            if name != "best_of" and given.get(name) is not None and given[name] not in neutral:
+                raise _unsupported(name, "this server does not know how to do that")
+        if request.model:
+            self.check_model(request.model)
+        return given, request
+
+    def _call(
+        self,
+        request: CompletionRequest,
+        prompts: Sequence[list[int]],
+        most: int,
+        options: Callable[[], AnswerOptions],
+        before: Sequence[int],
+    ) -> CompletionCall:
+        """`before`: tokens of the answer that are there already."""
+        count = request.n or 1
+        if len(prompts) * count > MOST_CHOICES:
+            told = f"{len(prompts)} prompts with {count} answers each; this server writes {MOST_CHOICES} in all."
+            raise CompletionRefused(told, param="n")
+        stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
+        seed = secrets.randbits(32) if request.seed is None else request.seed
+        echo = isinstance(request, TextRequest) and bool(request.echo)
+        choices = [
+            ChoiceState(
+                index=at * count + number,
+                prompt=prompt,
+                most=most,
+                sampling=_sampling(request, seed + number),
+                options=options(),
+                pieces=Detokenizer(self._text, stops, before),
+                echo=self._text.decode(prompt) if echo else "",
+            )
+            for at, prompt in enumerate(prompts)
+            for number in range(count)
+        ]
+        wishes = request.stream_options
+        counts = wishes is not None and bool(wishes.include_usage)
+        return CompletionCall(choices, bool(request.stream), counts, sum(map(len, prompts)))
+
+    def _prompts(self, given: str | tuple[str | int | tuple[int, ...], ...]) -> list[list[int]]:
+        """The tokens of each prompt. Raises `CompletionRefused`."""
+        texts, ids = list[list[int]](), list[int]()
+        for one in (given,) if isinstance(given, str) else given:
+            if isinstance(one, int):
+                ids.append(one)
+            else:
+                texts.append(self._text.encode_whole(one) if isinstance(one, str) else list(one))
+        if ids and texts:
+            raise CompletionRefused("The prompt mixes token ids with prompts; send one kind.", param="prompt")
+        prompts = [ids] if ids else texts
+        if not prompts or not all(prompts):
+            raise CompletionRefused("The prompt is empty; a text needs at least one token.", param="prompt")
+        return prompts
+
+    def _predicted(self, prediction: Prediction | None) -> list[int]:
+        if prediction is None:
+            return []
+        _, text = _plain(ChatMessage(content=prediction.content))
+        return self._text.encode(text)
+
+    def _processors(self, request: CompletionRequest, before: Sequence[int]) -> list[LogitsProcessor]:
+        processors = list[LogitsProcessor]()
+        if request.logit_bias:
+            processors.append(LogitBias(self._bias(request.logit_bias)))
+        if request.presence_penalty or request.frequency_penalty:
+            processors.append(Penalties(request.presence_penalty or 0.0, request.frequency_penalty or 0.0, before))
+        return processors
+
+    def _bias(self, given: Mapping[str, float]) -> dict[int, float]:
+        bias = {int(name): added for name, added in given.items() if name.isascii() and name.isdecimal()}
+        if len(bias) < len(given) or any(token >= self._card.vocabulary for token in bias):
+            told = f"logit_bias names a token that is none: ids are numbers below {self._card.vocabulary}."
+            raise CompletionRefused(told, param="logit_bias")
+        return bias
+
+    def _schema(self, wanted: ResponseFormat | None) -> Mapping[str, Any] | None:
+        """The JSON schema that an answer must fit; None: it may be any text."""
+        if wanted is None or wanted.type == "text":
+            return None
+        if wanted.type == "json_object":
+            return ANY_OBJECT
+        if wanted.type != "json_schema":
+            told = f"response_format is {wanted.type!r}; known are text, json_object and json_schema."
+            raise CompletionRefused(told, param="response_format")
+        schema = (wanted.json_schema or {}).get("schema", {})
+        if not isinstance(schema, dict):
+            raise CompletionRefused("The schema of response_format is not an object.", param="response_format")
+        return schema
+
+    def _grammar(self, schema: Mapping[str, Any]) -> Grammar:
+        try:
+            return self._grammars.json(schema)
+        except NoGrammar as error:
+            raise CompletionRefused(str(error), param="response_format") from None
+
+
+def _unsupported(param: str, why: str) -> CompletionRefused:
+    return CompletionRefused(f"{param} cannot be used: {why}.", param=param, reason="unsupported_parameter")
+
+
+def _refuse_tools(given: Mapping[str, Any]) -> None:
+    """Raise `CompletionRefused` where the model is offered tools that it might call."""
+    if given.get("tool_choice") == "none" or given.get("function_call") == "none":
+        return
+    for name in ("tools", "functions", "tool_choice", "function_call"):
+        if given.get(name) not in (None, [], "auto"):
+            raise _unsupported(name, "models call no tools here; send tool_choice: none, or leave the tools out")
+
+
+def _begun(request: ChatRequest, messages: list[tuple[str, str]]) -> str:
+    """The beginning of the answer, taken out of the messages; empty: it has none. Raises `CompletionRefused`."""
+    if not request.continue_final_message:
+        return ""
+    if request.add_generation_prompt:
+        told = "add_generation_prompt begins a new answer; continue_final_message needs none."
+        raise CompletionRefused(told, param="add_generation_prompt")
+    if messages[-1][0] != "assistant" or len(messages) < 2:
+        told = "continue_final_message needs a message of the assistant after a question."
+        raise CompletionRefused(told, param="continue_final_message")
+    return messages.pop()[1]
+
+
+def _plain(message: ChatMessage) -> tuple[str, str]:
+    """The role and text of a message. Raises `CompletionRefused`."""
+    role = ROLES.get(message.role)
+    if role is None:
+        told = f"A message of role {message.role!r}; known are {', '.join(ROLES)}."
+        raise CompletionRefused(told, param="messages")
+    if message.content is None or isinstance(message.content, str):
+        return role, message.content or ""
+    if other := [part.type for part in message.content if part.type != "text"]:
+        told = f"A message holds a part of type {other[0]!r}; this model reads text only."
+        raise CompletionRefused(told, param="messages")
+    return role, "\n".join(part.text for part in message.content)
+
+
+def _sampling(request: CompletionRequest, seed: int) -> Sampling:
+    """OpenAI's defaults: temperature 1, and another answer each time if no seed is given."""
+    return Sampling(
+        temperature=1.0 if request.temperature is None else request.temperature,
+        top_k=max(0, request.top_k or 0),
+        top_p=1.0 if request.top_p is None else request.top_p,
+        seed=(seed + (1 << 63)) % (1 << 64) - (1 << 63),
+    )

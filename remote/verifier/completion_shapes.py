@@ -1,0 +1,179 @@
+"""The shapes in which an answer goes out: chat or plain text, whole or as events of a stream."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from drafter.text import ChatText
+from remote.openai.schema import (
+    ChatMessage,
+    Choice,
+    Chunk,
+    ChunkChoice,
+    Completion,
+    Delta,
+    Logprobs,
+    PredictionTokens,
+    TextChoice,
+    TextCompletion,
+    TextLogprobs,
+    TokenLogprob,
+    TopLogprob,
+    Usage,
+)
+from remote.openai.sse import event
+from remote.verifier.answer_options import Noted
+from remote.verifier.completion_requests import ChoiceState, CompletionCall
+
+
+class Piece(NamedTuple):
+    """What one round has given to one answer."""
+
+    choice: ChoiceState
+    text: str
+    noted: Sequence[Noted] = ()
+    last: bool = False
+    """The answer is complete."""
+
+
+def usage(call: CompletionCall) -> Usage:
+    """How many tokens a request has used."""
+    written = sum(choice.tokens for choice in call.choices)
+    predicted = [one for choice in call.choices if (one := choice.options.predicted) is not None]
+    details: PredictionTokens | msgspec.UnsetType = msgspec.UNSET
+    if predicted:
+        details = PredictionTokens(sum(one.accepted for one in predicted), sum(one.rejected for one in predicted))
+    return Usage(call.prompt_tokens, written, call.prompt_tokens + written, details)
+
+
+class ChatShape:
+    """Chat completions. `text` spells tokens out."""
+
+    def __init__(self, model: str, text: ChatText) -> None:
+        self._model, self._text = model, text
+        self._id, self._created = f"chatcmpl-{secrets.token_hex(12)}", int(time.time())
+
+    def first(self, piece: Piece) -> bytes:
+        """The first event of an answer."""
+        return self._event(piece, Delta(role="assistant", content=piece.text))
+
+    def next(self, piece: Piece) -> bytes:
+        return self._event(piece, Delta(content=piece.text))
+
+    def end(self, choice: ChoiceState) -> bytes:
+        """The event that says why an answer ended."""
+        return self._chunk((ChunkChoice(choice.index, Delta(), choice.reason),), None)
+
+    def usage(self, call: CompletionCall) -> bytes:
+        """The last event, if the client wants to know the number of tokens."""
+        return self._chunk((), usage(call))
+
+    def whole(self, call: CompletionCall, pieces: Sequence[Sequence[Piece]]) -> msgspec.Struct:
+        """All answers. `pieces`: of each of them."""
+        choices = tuple(
+            Choice(
+                choice.index,
+                ChatMessage("assistant", "".join(piece.text for piece in written)),
+                choice.reason,
+                self._logprobs([noted for piece in written for noted in piece.noted]),
+            )
+            for choice, written in zip(call.choices, pieces)
+        )
+        return Completion(id=self._id, created=self._created, model=self._model, choices=choices, usage=usage(call))
+
+    def _event(self, piece: Piece, delta: Delta) -> bytes:
+        return self._chunk((ChunkChoice(piece.choice.index, delta, None, self._logprobs(piece.noted)),), None)
+
+    def _chunk(self, choices: tuple[ChunkChoice, ...], used: Usage | None) -> bytes:
+        made = Chunk(id=self._id, created=self._created, model=self._model, choices=choices, usage=used)
+        return event(msgspec.json.encode(made))
+
+    def _logprobs(self, noted: Sequence[Noted]) -> Logprobs | msgspec.UnsetType:
+        return Logprobs(tuple(self._spelt(one) for one in noted)) if noted else msgspec.UNSET
+
+    def _spelt(self, noted: Noted) -> TokenLogprob:
+        spelt, data = self._text.spelling(noted.token)
+        likeliest = tuple(
+            TopLogprob(*_named(self._text.spelling(token), log_prob)) for token, log_prob in noted.likeliest
+        )
+        return TokenLogprob(*_named((spelt, data), noted.log_prob), likeliest)
+
+
+class TextShape:
+    """Completions of plain text. `text` spells tokens out."""
+
+    def __init__(self, model: str, text: ChatText) -> None:
+        self._model, self._text = model, text
+        self._id, self._created = f"cmpl-{secrets.token_hex(12)}", int(time.time())
+        self._characters: dict[int, int] = {}
+        """Characters of each answer so far, by its index."""
+
+    def first(self, piece: Piece) -> bytes:
+        """The first event of an answer, which begins with the prompt if that is wanted."""
+        return self._event(piece, piece.choice.echo + piece.text)
+
+    def next(self, piece: Piece) -> bytes:
+        return self._event(piece, piece.text)
+
+    def end(self, choice: ChoiceState) -> bytes:
+        """The event that says why an answer ended."""
+        return self._encoded((TextChoice(choice.index, "", choice.reason),), None)
+
+    def usage(self, call: CompletionCall) -> bytes:
+        """The last event, if the client wants to know the number of tokens."""
+        return self._encoded((), usage(call))
+
+    def whole(self, call: CompletionCall, pieces: Sequence[Sequence[Piece]]) -> msgspec.Struct:
+        """All answers. `pieces`: of each of them."""
+        choices = tuple(
+            TextChoice(
+                choice.index,
+                choice.echo + "".join(piece.text for piece in written),
+                choice.reason,
+                self._logprobs(choice, [noted for piece in written for noted in piece.noted]),
+            )
+            for choice, written in zip(call.choices, pieces)
+        )
+        return self._made(choices, usage(call))
+
+    def _event(self, piece: Piece, text: str) -> bytes:
+        logprobs = self._logprobs(piece.choice, piece.noted)
+        return self._encoded((TextChoice(piece.choice.index, text, None, logprobs),), None)
+
+    def _encoded(self, choices: tuple[TextChoice, ...], used: Usage | None) -> bytes:
+        return event(msgspec.json.encode(self._made(choices, used)))
+
+    def _made(self, choices: tuple[TextChoice, ...], used: Usage | None) -> TextCompletion:
+        return TextCompletion(id=self._id, created=self._created, model=self._model, choices=choices, usage=used)
+
+    def _logprobs(self, choice: ChoiceState, noted: Sequence[Noted]) -> TextLogprobs | None:
+        if not noted:
+            return None
+        offsets, at = list[int](), self._characters.get(choice.index, 0)
+        spelt = [self._text.spelling(one.token)[0] for one in noted]
+        for token in spelt:
+            offsets.append(at)
+            at += len(token)
+        self._characters[choice.index] = at
+        return TextLogprobs(
+            tokens=tuple(spelt),
+            token_logprobs=tuple(one.log_prob for one in noted),
+            top_logprobs=tuple(
+                {self._text.spelling(token)[0]: log_prob for token, log_prob in reversed(one.likeliest)}
+                for one in noted
+            ),
+            text_offset=tuple(offsets),
+        )
+
+
+Shape = ChatShape | TextShape
+
+
+def _named(spelling: tuple[str, bytes], log_prob: float) -> tuple[str, float, tuple[int, ...]]:
+    text, data = spelling
+    return text, log_prob, tuple(data)

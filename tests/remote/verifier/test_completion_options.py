@@ -1,0 +1,300 @@
+"""What a request may ask beside its words, through OpenAI's own client: each against the target's plain logits."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+import torch
+from openai import AsyncOpenAI
+from transformers import PreTrainedModel
+
+from drafter.runtime import Drafter
+from remote.protocol import Sampling
+from remote.verifier.acceptance import chooser
+from remote.verifier.answer_options import PredictedText
+from remote.verifier.engine import Engine, Floats
+from remote.verifier.engines.torch_engine import TorchEngine
+from remote.verifier.http import create_app
+from remote.verifier.own_drafter import OwnDrafter
+from remote.verifier.serve import card
+from remote.verifier.target import Target, load_target
+from tests.remote.verifier.test_http import PATIENT, running
+from tests.support.tiny_text import END, tiny_text
+
+TEXT = tiny_text()
+QUESTION = "how do I unpack a tar archive?"
+MESSAGES: Any = [{"role": "user", "content": QUESTION}]
+PROMPT = TEXT.render([("user", QUESTION)])
+GREEDY = Sampling()
+SAMPLED = Sampling(temperature=0.9, top_p=0.95, seed=11)
+Changing = Callable[[Floats, Sequence[int]], Floats]
+"""(logits (V,), tokens of the answer so far) -> changed logits."""
+
+
+@pytest.fixture(scope="module")
+def target(tiny_pair: Path) -> Target:
+    return load_target(str(tiny_pair / "target"), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def engine(target: Target) -> Engine:
+    return TorchEngine(target.model)
+
+
+@pytest.fixture(scope="module", params=["no drafts", "drafts"])
+def url(request: pytest.FixtureRequest, target: Target, engine: Engine, tiny_pair: Path) -> Iterator[str]:
+    own = OwnDrafter(Drafter.load(tiny_pair / "drafter"), engine) if request.param == "drafts" else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OwnDrafter, "pays", True)  # Else the time of a forward decides.
+        with running(create_app(engine, card(target, engine), text=target.text, own=own)) as url:
+            yield url
+
+
+@pytest.fixture
+async def client(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AsyncOpenAI]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", timeout=PATIENT, max_retries=0) as client:
+        yield client
+
+
+def plain(
+    model: PreTrainedModel,
+    prompt: Sequence[int],
+    count: int,
+    sampling: Sampling,
+    change: Changing = lambda logits, answer: logits,
+) -> tuple[list[int], list[Floats]]:
+    """An answer token by token, without sessions or drafts, and the target's logits before each token."""
+    answer, seen = list[int](), list[Floats]()
+    while len(answer) < count and answer[-1:] != [END]:
+        with torch.inference_mode():
+            logits = model(torch.tensor([[*prompt, *answer]])).logits[0, -1].numpy()
+        seen.append(logits)
+        changed = change(logits.copy(), answer)
+        answer.append(chooser(changed[None], sampling)(0, len(prompt) + len(answer)))
+    return answer, seen
+
+
+def fields(sampling: Sampling) -> dict[str, Any]:
+    return {"temperature": sampling.temperature, "top_p": sampling.top_p, "seed": sampling.seed}
+
+
+def log_probs(logits: Floats) -> np.ndarray:
+    return torch.log_softmax(torch.from_numpy(logits), -1).numpy()
+
+
+# ---- several answers -------------------------------------------------------------------------------------------------
+
+
+async def test_several_answers_are_those_of_seeds_in_a_row(client: AsyncOpenAI, target: Target) -> None:
+    expected = []
+    for seed in (11, 12, 13):
+        tokens, _ = plain(target.model, PROMPT, 20, Sampling(temperature=0.9, top_p=0.95, seed=seed))
+        expected.append(TEXT.decode(tokens))
+    asked: dict[str, Any] = {"model": "target", "messages": MESSAGES, "n": 3, "max_tokens": 20, **fields(SAMPLED)}
+    whole = await client.chat.completions.create(**asked)
+    assert [(choice.index, choice.message.content) for choice in whole.choices] == list(enumerate(expected))
+    assert whole.usage is not None and whole.usage.prompt_tokens == len(PROMPT)
+
+    said, reasons = Counter[int](), dict[int, str | None]()
+    texts = ["", "", ""]
+    stream = await client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    async for chunk in stream:
+        for choice in chunk.choices:
+            assert (choice.delta.role == "assistant") == (said[choice.index] == 0)
+            said[choice.index] += 1
+            texts[choice.index] += choice.delta.content or ""
+            reasons[choice.index] = choice.finish_reason
+        used = chunk.usage
+    assert texts == expected and used == whole.usage
+    assert reasons == {choice.index: choice.finish_reason for choice in whole.choices}
+
+
+# ---- logits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_log_probabilities_are_the_targets_own(client: AsyncOpenAI, target: Target, stream: bool) -> None:
+    tokens, logits = plain(target.model, PROMPT, 24, SAMPLED)
+    asked: dict[str, Any] = {
+        "model": "target", "messages": MESSAGES, "max_tokens": 24, "logprobs": True, "top_logprobs": 4,
+        **fields(SAMPLED),
+    }  # fmt: skip
+    if stream:
+        chunks = [chunk async for chunk in await client.chat.completions.create(**asked, stream=True)]
+        noted = [one for chunk in chunks if (said := chunk.choices[0].logprobs) for one in said.content or []]
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    else:
+        choice = (await client.chat.completions.create(**asked)).choices[0]
+        assert choice.logprobs is not None and choice.logprobs.content is not None
+        noted, text = choice.logprobs.content, choice.message.content or ""
+    assert len(noted) == len(tokens) and text == TEXT.decode(tokens)
+    assert b"".join(bytes(one.bytes or []) for one in noted).decode(errors="replace") == text
+    for token, row, one in zip(tokens, logits, noted):
+        expected = log_probs(row)
+        best = np.argsort(-expected)[:4].tolist()
+        assert math.isclose(one.logprob, expected[token], abs_tol=1e-3)
+        assert [each.token for each in one.top_logprobs] == [TEXT.spelling(each)[0] for each in best]
+        assert np.allclose([each.logprob for each in one.top_logprobs], expected[best], atol=1e-3)
+
+
+async def test_biases_and_penalties_change_the_logits_before_each_choice(client: AsyncOpenAI, target: Target) -> None:
+    bias = {40: 3.0, 41: -100.0, 300: 1.5}
+
+    def changed(logits: Floats, answer: Sequence[int]) -> Floats:
+        for token, added in bias.items():
+            logits[token] += np.float32(added)
+        for token, count in Counter(answer).items():
+            logits[token] -= np.float32(0.7 + 0.4 * count)
+        return logits
+
+    for sampling in (GREEDY, SAMPLED):
+        tokens, _ = plain(target.model, PROMPT, 40, sampling, changed)
+        assert tokens != plain(target.model, PROMPT, 40, sampling)[0]
+        answer = await client.chat.completions.create(
+            model="target", messages=MESSAGES, max_tokens=40, presence_penalty=0.7, frequency_penalty=0.4,
+            logit_bias={str(token): int(added * 10) / 10 for token, added in bias.items()},  # type: ignore[misc]
+            **fields(sampling),
+        )  # fmt: skip
+        assert answer.choices[0].message.content == TEXT.decode(tokens)
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "command": {"enum": ["tar", "unzip"]},
+        "files": {"type": "integer", "minimum": 1, "maximum": 9},
+        "sure": {"type": "boolean"},
+    },
+    "required": ["command", "files", "sure"],
+    "additionalProperties": False,
+}
+
+
+async def test_an_answer_fits_its_schema(client: AsyncOpenAI) -> None:
+    wanted: Any = {"type": "json_schema", "json_schema": {"name": "call", "schema": SCHEMA, "strict": True}}
+    for seed in range(4):
+        answer = await client.chat.completions.create(
+            model="target", messages=MESSAGES, response_format=wanted, max_tokens=300, temperature=1, seed=seed
+        )
+        choice = answer.choices[0]
+        found = json.loads(choice.message.content or "")
+        assert choice.finish_reason == "stop" and found.keys() == {"command", "files", "sure"}
+        assert found["command"] in ("tar", "unzip") and 1 <= found["files"] <= 9 and isinstance(found["sure"], bool)
+    stream = await client.chat.completions.create(
+        model="target", messages=MESSAGES, response_format={"type": "json_object"}, max_tokens=30, stream=True
+    )
+    assert "".join([chunk.choices[0].delta.content or "" async for chunk in stream]).startswith("{")
+
+
+# ---- predicted text --------------------------------------------------------------------------------------------------
+
+
+async def test_a_prediction_changes_no_answer_and_is_counted(client: AsyncOpenAI, target: Target) -> None:
+    tokens, _ = plain(target.model, PROMPT, 40, SAMPLED)
+    text = TEXT.decode(tokens)
+    expected = TEXT.encode(text)
+    for predicted, least in ((text, len(expected) // 2), ("zzz" + text[len(text) // 2 :], 2), ("quite another", 0)):
+        answer = await client.chat.completions.create(
+            model="target", messages=MESSAGES, max_tokens=40, **fields(SAMPLED),
+            prediction={"type": "content", "content": predicted},
+        )  # fmt: skip
+        assert answer.choices[0].message.content == text
+        assert answer.usage is not None and answer.usage.completion_tokens_details is not None
+        details = answer.usage.completion_tokens_details
+        accepted, rejected = details.accepted_prediction_tokens, details.rejected_prediction_tokens
+        assert accepted is not None and rejected is not None
+        assert least <= accepted and accepted + rejected == len(TEXT.encode(predicted))
+
+
+def test_a_predicted_text_is_left_and_found_again() -> None:
+    text = PredictedText([1, 2, 3, 4, 5, 6, 3, 4, 7, 8])
+    assert list(text.draft()) == [1, 2, 3, 4, 5, 6, 3, 4, 7, 8]
+    text.take([1, 2, 9])
+    assert not text.draft()
+    text.take([3])
+    assert not text.draft(), "one token may stand anywhere"
+    text.take([4])
+    assert list(text.draft()) == [5, 6, 3, 4, 7, 8]
+    text.take([5, 3, 4])
+    assert list(text.draft()) == [7, 8] and (text.accepted, text.rejected) == (3, 7)
+    text.take([7, 8, 8])
+    assert not text.draft() and (text.accepted, text.rejected) == (5, 5)
+
+
+# ---- plain text ------------------------------------------------------------------------------------------------------
+
+
+async def test_plain_text_is_continued(client: AsyncOpenAI, target: Target) -> None:
+    first, second = TEXT.encode("unpack a tar"), TEXT.encode("list all")
+    expected = [TEXT.decode(plain(target.model, prompt, 12, GREEDY)[0]) for prompt in (first, second)]
+    one: dict[str, Any] = {"model": "target", "max_tokens": 12, "temperature": 0}
+    for prompt in ("unpack a tar", first):
+        answer = await client.completions.create(prompt=prompt, **one)
+        assert [choice.text for choice in answer.choices] == expected[:1]
+    for several in (["unpack a tar", "list all"], [first, second]):
+        answer = await client.completions.create(prompt=several, **one, n=2, echo=True)
+        echoed = [start + text for start, text in zip(("unpack a tar", "list all"), expected)]
+        assert [choice.text for choice in answer.choices] == [echoed[0], echoed[0], echoed[1], echoed[1]]
+        assert answer.usage is not None and answer.usage.prompt_tokens == len(first) + len(second)
+    stream = await client.completions.create(prompt="unpack a tar", **one, stream=True, echo=True)
+    assert "".join([chunk.choices[0].text async for chunk in stream]) == "unpack a tar" + expected[0]
+    short = await client.completions.create(model="target", prompt="list all", temperature=0)
+    assert short.usage is not None and short.usage.completion_tokens <= 16
+
+
+async def test_plain_text_has_log_probabilities_of_the_older_shape(client: AsyncOpenAI, target: Target) -> None:
+    tokens, logits = plain(target.model, TEXT.encode("list all"), 9, GREEDY)
+    answer = await client.completions.create(model="target", prompt="list all", max_tokens=9, temperature=0, logprobs=3)
+    noted = answer.choices[0].logprobs
+    assert noted is not None and noted.tokens is not None and noted.token_logprobs is not None
+    assert noted.tokens == [TEXT.spelling(token)[0] for token in tokens]
+    expected = [log_probs(row)[token] for token, row in zip(tokens, logits)]
+    assert np.allclose(np.array(noted.token_logprobs, float), expected, atol=1e-3)
+    assert noted.text_offset == [len("".join(noted.tokens[:at])) for at in range(len(tokens))]
+    assert noted.top_logprobs is not None and all(
+        max(row, key=lambda name: row[name]) == token for row, token in zip(noted.top_logprobs, noted.tokens)
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"suffix": "end"}, "suffix"),
+        ({"best_of": 3}, "best_of"),
+        ({"echo": True, "logprobs": 1}, "echo"),
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ["tar"] * 65}, "n"),
+        ({"prompt": None}, "prompt"),
+        ({"prompt": [1, "tar"]}, "prompt"),
+        ({"prompt": [-1]}, "prompt"),
+    ],
+)
+async def test_what_plain_text_cannot_be_asked_is_refused(
+    client: AsyncOpenAI, fields: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.completions.create(**{"model": "target", "prompt": "list", **fields})
+    assert refused.value.param == param
+
+
+async def test_tokens_after_a_stop_string_are_not_counted(client: AsyncOpenAI, target: Target) -> None:
+    tokens, _ = plain(target.model, PROMPT, 40, SAMPLED)
+    text = TEXT.decode(tokens)
+    stop = next(text[at : at + 3] for at in range(6, 30) if text.find(text[at : at + 3]) == at)
+    least = next(count for count in range(1, 41) if stop in TEXT.decode(tokens[:count]))
+    answer = await client.chat.completions.create(
+        model="target", messages=MESSAGES, max_tokens=40, stop=[stop], logprobs=True, **fields(SAMPLED)
+    )
+    assert answer.choices[0].message.content == text.partition(stop)[0]
+    assert answer.usage is not None and answer.usage.completion_tokens == least
+    assert answer.choices[0].logprobs is not None and len(answer.choices[0].logprobs.content or []) == least
