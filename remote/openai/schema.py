@@ -108,7 +108,7 @@ class ChatRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=Tr
     prediction: Prediction | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
-    """So many of the likeliest tokens at each place, with `logprobs`."""
+    """Number of the likeliest tokens at each place, with `logprobs`."""
     response_format: ResponseFormat | None = None
 
 
@@ -117,7 +117,7 @@ class TextRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=Tr
 
     prompt: str | tuple[str | TokenId | tuple[TokenId, ...], ...]
     logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
-    """So many of the likeliest tokens at each place; None: no log-probabilities at all."""
+    """Number of the likeliest tokens at each place; None: no log-probabilities at all."""
     echo: bool | None = None
     """The prompt stands before the answer."""
 

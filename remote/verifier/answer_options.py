@@ -138,7 +138,7 @@ class AnswerOptions:
         self._top_logprobs, self._grammar = top_logprobs, grammar
         self.predicted = predicted
         self.noted = deque[Noted]()
-        """Of committed tokens, in order. Whoever reads takes them out."""
+        """What is noted of committed tokens, in order. Whoever reads takes them out."""
 
     @property
     def notes(self) -> bool:

@@ -65,7 +65,7 @@ STATUS: dict[ErrorCode, int] = {
     "unavailable": 503,
 }
 OPENAI_STATUS: dict[ErrorCode, int] = {"too_long": 400, "busy": 429}
-"""Where OpenAI's API has another status than ours."""
+"""Statuses of OpenAI's API for errors that have another one in our protocol."""
 MAX_SESSIONS = 256
 MAX_CACHED_BYTES = 2 << 30
 MAX_WAITING = 256

@@ -227,8 +227,8 @@ ERRORS: dict[str, tuple[bytes | dict[str, Any], int, str, str | None, str]] = {
         body(response_format={"type": "yaml"}), 400, "bad_request", "response_format", "json_object",
     ),
     "a schema that is none": (
-        body(response_format={"type": "json_schema", "json_schema": {"schema": {"type": "objekt"}}}),
-        400, "bad_request", "response_format", "objekt",
+        body(response_format={"type": "json_schema", "json_schema": {"schema": {"type": "thing"}}}),
+        400, "bad_request", "response_format", "thing",
     ),
     "no room": (body(messages=[LONG]), 400, "context_length_exceeded", None, "no room"),
     "nothing to go on with": (
