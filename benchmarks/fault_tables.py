@@ -1,4 +1,4 @@
-"""Measurements of texts and faults as tables of docs/benchmarks.md: exactness, hand-over, random faults."""
+"""Measurements of texts, faults and clients as tables of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -45,3 +45,13 @@ def chaos_table(documents: Documents) -> str:
     line = [f"{len(runs)}", f"{faults}", f"{tokens:,}", f"{verified:,}", f"{lost}"]
     head = ["runs", "faults", "tokens", "of them checked", "runs that lost or doubled one"]
     return page([table(head, [line])], documents["chaos"])
+
+
+def clients_table(documents: Documents) -> str:
+    """What each client gets, by the parameter."""
+    if "clients" not in documents:
+        return ""
+    rows = documents["clients"]["rows"]
+    head = ["", *(f"{row['client']} {row['version']}" for row in rows)]
+    lines = [[case, *(row["results"][case] for row in rows)] for case in rows[0]["results"]]
+    return page([table(head, lines)], documents["clients"])

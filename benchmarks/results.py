@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.answer_tables import answers_table
 from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, shell_table, startup_table
-from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
+from benchmarks.fault_tables import chaos_table, clients_table, exactness_table, handover_table
 from benchmarks.headlines import figures
 from benchmarks.learning_tables import (
     born_table,
@@ -77,6 +77,7 @@ COMMANDS = {
         "exactness": "exactness --limit 100",
         "handover": "handover",
         "chaos": "chaos",
+        "clients": "clients --python PYTHON --node-modules DIR",
         "startup": "startup --install /tmp/others",
         "shell": "shell",
         "screen": "screen",
@@ -357,6 +358,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "exactness": exactness_table,
     "handover": handover_table,
     "chaos": chaos_table,
+    "clients": clients_table,
     "startup": startup_table,
     "service": service_table,
     "shell": shell_table,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
-SPACES = r"[ \n]{1,20}"
-"""White space between the parts of JSON. Without a bound, a model may write it for ever."""
+SPACE = " "
+"""What may stand between the parts of JSON. Where more is allowed, a small model writes white space for ever."""
 NEEDED = "response_format needs llguidance on the server: pip install 'outrider[server]'"
 
 
@@ -50,7 +50,7 @@ class Grammars:
         told = json.dumps(schema)
         matcher = llguidance.LLMatcher(
             self._tokenizer,
-            llguidance.LLMatcher.grammar_from_json_schema(told, {"whitespace_pattern": SPACES}),
+            llguidance.LLMatcher.grammar_from_json_schema(told, {"whitespace_pattern": SPACE}),
             log_level=0,
         )
         if matcher.is_error():
