@@ -77,8 +77,6 @@ def opened(
     try:
         import torch
 
-        from drafter.model import MemoryEncoder
-        from remote.verifier.engines.torch_engine import TorchEngine
         from remote.verifier.target import load_target
     except ImportError as error:
         raise MissingPackage(
@@ -89,10 +87,26 @@ def opened(
         with timed_step(f"loading {model}{stored_size(Path(model))}"):
             target = load_target(model, quantize=quantize)
     with timed_step("testing whether it can check drafts"):
-        engine = TorchEngine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
+        engine, drafter = _torch_engine(target, drafter)
     torch.set_num_threads(threads or usable_cores())
     say(f"{target.name}: {engine.description}")
     return target, engine, drafter
+
+
+def _torch_engine(target: Target, drafter: Path | None) -> tuple[Engine, Path | None]:
+    """An engine of PyTorch, and the drafter's folder; None where the model takes no drafts.
+
+    Raises what the engines raise.
+    """
+    from drafter.model import MemoryEncoder
+    from remote.verifier.engines.sequential_engine import SequentialEngine
+    from remote.verifier.engines.torch_engine import TorchEngine
+
+    try:
+        return TorchEngine(target.model, None if drafter is None else MemoryEncoder.load(drafter)), drafter
+    except UnverifiableTarget as error:
+        say(f"without drafts: {error}")
+        return SequentialEngine(target.model), None
 
 
 def licence(model: str) -> str:

@@ -9,16 +9,20 @@ import torch
 from tokenizers import Tokenizer, models
 from transformers import (
     AutoModelForCausalLM,
+    BloomConfig,
     Gemma2Config,
     Gemma3TextConfig,
     GemmaConfig,
     GPT2Config,
+    Lfm2Config,
     LlamaConfig,
+    MambaConfig,
     MistralConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen3Config,
+    Qwen3NextConfig,
 )
 
 from drafter.config import DrafterConfig
@@ -68,10 +72,30 @@ CONFIGS = {
     ),
 }
 
+TREELESS = {
+    "bloom": lambda: BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.4),
+    "mamba": lambda: MambaConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=8, initializer_range=0.4
+    ),
+    "lfm2": lambda: Lfm2Config(**_SHAPE | {"layer_types": ["conv", "full_attention", "conv"]}),
+    "qwen3-next": lambda: Qwen3NextConfig(
+        **_SHAPE | {"num_hidden_layers": 4},
+        linear_num_key_heads=2,
+        linear_num_value_heads=2,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=16,
+    ),
+}
+"""Models that cannot read a draft tree."""
+
 
 def tiny_model(kind: str = "llama", seed: int = 0) -> PreTrainedModel:
     torch.manual_seed(seed)
-    return AutoModelForCausalLM.from_config(CONFIGS[kind](), dtype=torch.float32).eval()
+    return AutoModelForCausalLM.from_config((CONFIGS | TREELESS)[kind](), dtype=torch.float32).eval()
 
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:

@@ -18,8 +18,9 @@ from remote.verifier.engines.llama_engine import LlamaEngine
 from remote.verifier.engines.memory_encoder import ArrayEncoder
 from remote.verifier.engines.onnx_engine import OnnxEngine
 from remote.verifier.engines.onnx_graph import write_graph
+from remote.verifier.engines.sequential_engine import SequentialEngine
 from remote.verifier.engines.torch_engine import TorchEngine
-from tests.remote.verifier.tiny import encoder_config, tiny_encoder, tiny_model
+from tests.remote.verifier.tiny import TREELESS, encoder_config, tiny_encoder, tiny_model
 
 TORCH = ("llama", "qwen3-mixed", "gemma2-eager", "gpt2")
 ONNX = ("llama", "llama-tied", "qwen2", "qwen3", "llama-many-heads")
@@ -97,6 +98,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
                 return llama_bench(kind, folder)  # Its contexts share lanes, so each test has an engine of its own.
             if runtime == "torch":
                 kept[name] = torch_bench(kind)
+            elif runtime == "sequential":
+                model = tiny_model(kind)
+                kept[name] = Bench(SequentialEngine(model, chunk=CHUNK), model, 1e-4, False)
             else:
                 kept[name] = onnx_bench(kind, folder, int8=runtime == "int8")
         return kept[name]
@@ -106,6 +110,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
 
 EVERY = [
     *(f"torch {kind}" for kind in TORCH),
+    *(f"sequential {kind}" for kind in TREELESS),
     *(f"onnx {kind}" for kind in ONNX),
     "int8 llama",
     "int8 qwen3",
