@@ -5,18 +5,24 @@ What would change an answer and cannot be done here is refused and never ignored
 
 from __future__ import annotations
 
-import re
+import contextlib
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import msgspec
-
 from drafter.template import TemplateFailed
 from drafter.text import ChatText
+from remote.openai.request_fields import (
+    FOREIGN,
+    FieldRefused,
+    read_request,
+    refuse_tools,
+    role_of,
+    text_of,
+    unsupported,
+)
 from remote.openai.schema import (
-    ChatMessage,
     ChatRequest,
     CompletionRequest,
     FinishReason,
@@ -30,31 +36,11 @@ from remote.verifier.detokenizer import Detokenizer
 from remote.verifier.grammar import ANY_OBJECT, Grammar, Grammars, NoGrammar
 from remote.verifier.refusals import RoundRefused
 
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 MOST_CHOICES = 64
 """Choices of one request: its prompts, each `n` times."""
 TEXT_TOKENS = 16
 """Most tokens of a plain text where the request names no number, as OpenAI's API has it."""
 Request = TypeVar("Request", bound=CompletionRequest)
-
-SAMPLERS: Mapping[str, tuple[object, ...]] = {
-    "min_p": (0,),
-    "typical_p": (1,),
-    "repetition_penalty": (1,),
-    "repeat_penalty": (1,),
-    "min_tokens": (0,),
-    "ignore_eos": (False,),
-    "use_beam_search": (False,),
-}
-"""Fields of other servers that change what is drawn -> the values that change nothing."""
-GRAMMARS = ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar", "regex")
-"""Fields by which other servers take grammars."""
-CHAT_ONLY: Mapping[str, tuple[object, ...]] = {
-    "audio": (),
-    "modalities": (["text"],),
-    "web_search_options": (),
-}
-TEXT_ONLY: Mapping[str, tuple[object, ...]] = {"suffix": ("",), "best_of": (1,)}
 
 
 class CompletionRefused(RoundRefused):
@@ -107,20 +93,29 @@ class RequestReader:
 
     def chat(self, body: bytes) -> CompletionCall:
         """Read a request for chat. Raises `CompletionRefused`."""
-        given, request = self._read(body, ChatRequest, CHAT_ONLY)
-        _refuse_tools(given)
+        with _refusals():
+            return self._chat(body)
+
+    def text(self, body: bytes) -> CompletionCall:
+        """Read a request for plain text. Raises `CompletionRefused`."""
+        with _refusals():
+            return self._text_call(body)
+
+    def _chat(self, body: bytes) -> CompletionCall:
+        given, request = self._read(body, ChatRequest)
+        refuse_tools(given)
         if not self._card.chat_template:
-            raise CompletionRefused(f"{self._card.target} has no chat template, so it takes no messages.")
+            raise FieldRefused(f"{self._card.target} has no chat template, so it takes no messages.")
         if request.top_logprobs is not None and not request.logprobs:
-            raise CompletionRefused("top_logprobs needs logprobs: true.", param="logprobs")
-        messages = [_plain(message) for message in request.messages]
+            raise FieldRefused("top_logprobs needs logprobs: true.", "logprobs")
+        messages = [(str(role_of(message)), text_of(message.content)) for message in request.messages]
         begun = _begun(request, messages)
         try:
             continued = [*messages, ("assistant", begun)]
             prompt = self._text.render_begun(continued) if begun else self._text.render(messages)
             before = self._text.encode(begun)
         except TemplateFailed as error:
-            raise CompletionRefused(str(error), param="messages") from None
+            raise FieldRefused(str(error), "messages") from None
         top = (request.top_logprobs or 0) if request.logprobs else None
         most = request.max_completion_tokens or request.max_tokens or self._card.limits.max_tokens
         predicted = self._predicted(request.prediction)
@@ -133,13 +128,14 @@ class RequestReader:
 
         return self._call(request, [prompt], most, options, before)
 
-    def text(self, body: bytes) -> CompletionCall:
-        """Read a request for plain text. Raises `CompletionRefused`."""
-        given, request = self._read(body, TextRequest, TEXT_ONLY)
+    def _text_call(self, body: bytes) -> CompletionCall:
+        given, request = self._read(body, TextRequest)
+        if given.get("suffix"):
+            raise unsupported("suffix", "this server continues a text, and fills no gaps")
         if given.get("best_of") not in (None, 1) and given["best_of"] != request.n:
-            raise _unsupported("best_of", "this server does not choose among answers")
+            raise unsupported("best_of", "this server does not choose among answers")
         if request.echo and request.logprobs is not None:
-            raise _unsupported("echo", "with logprobs: the prompt's own log-probabilities are not known")
+            raise unsupported("echo", "with logprobs: the prompt's own log-probabilities are not known")
         prompts = self._prompts(request.prompt)
         most = request.max_tokens or TEXT_TOKENS
         return self._call(
@@ -152,20 +148,9 @@ class RequestReader:
             told = f"There is no model {name!r} here; ask for {self._card.target!r}."
             raise CompletionRefused(told, "not_found", param="model", reason="model_not_found")
 
-    def _read(
-        self, body: bytes, kind: type[Request], others: Mapping[str, tuple[object, ...]]
-    ) -> tuple[dict[str, Any], Request]:
+    def _read(self, body: bytes, kind: type[Request]) -> tuple[dict[str, Any], Request]:
         """All fields, and those that are known."""
-        try:
-            given = msgspec.json.decode(body, type=dict[str, Any])
-            request = msgspec.convert(given, kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            field = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"missing required field `(\w+)`", str(error))
-            told = f"The request cannot be read: {error}."
-            raise CompletionRefused(told, param=None if field is None else field[1]) from None
-        for name, neutral in {**SAMPLERS, **others, **dict.fromkeys(GRAMMARS, ())}.items():
-            if name != "best_of" and given.get(name) is not None and given[name] not in neutral:
-                raise _unsupported(name, "this server does not know how to do that")
+        given, request = read_request(body, kind, FOREIGN)
         if request.model:
             self.check_model(request.model)
         return given, request
@@ -182,7 +167,7 @@ class RequestReader:
         count = request.n or 1
         if len(prompts) * count > MOST_CHOICES:
             told = f"{len(prompts)} prompts with {count} answers each; this server writes {MOST_CHOICES} in all."
-            raise CompletionRefused(told, param="n")
+            raise FieldRefused(told, "n")
         stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
         seed = secrets.randbits(32) if request.seed is None else request.seed
         echo = isinstance(request, TextRequest) and bool(request.echo)
@@ -204,7 +189,7 @@ class RequestReader:
         return CompletionCall(choices, bool(request.stream), counts, sum(map(len, prompts)))
 
     def _prompts(self, given: str | tuple[str | int | tuple[int, ...], ...]) -> list[list[int]]:
-        """The tokens of each prompt. Raises `CompletionRefused`."""
+        """The tokens of each prompt. Raises `FieldRefused`."""
         texts, ids = list[list[int]](), list[int]()
         for one in (given,) if isinstance(given, str) else given:
             if isinstance(one, int):
@@ -212,17 +197,16 @@ class RequestReader:
             else:
                 texts.append(self._text.encode_whole(one) if isinstance(one, str) else list(one))
         if ids and texts:
-            raise CompletionRefused("The prompt mixes token ids with prompts; send one kind.", param="prompt")
+            raise FieldRefused("The prompt mixes token ids with prompts; send one kind.", "prompt")
         prompts = [ids] if ids else texts
         if not prompts or not all(prompts):
-            raise CompletionRefused("The prompt is empty; a text needs at least one token.", param="prompt")
+            raise FieldRefused("The prompt is empty; a text needs at least one token.", "prompt")
         return prompts
 
     def _predicted(self, prediction: Prediction | None) -> list[int]:
         if prediction is None:
             return []
-        _, text = _plain(ChatMessage(content=prediction.content))
-        return self._text.encode(text)
+        return self._text.encode(text_of(prediction.content))
 
     def _processors(self, request: CompletionRequest, before: Sequence[int]) -> list[LogitsProcessor]:
         processors = list[LogitsProcessor]()
@@ -236,7 +220,7 @@ class RequestReader:
         bias = {int(name): added for name, added in given.items() if name.isascii() and name.isdecimal()}
         if len(bias) < len(given) or any(token >= self._card.vocabulary for token in bias):
             told = f"logit_bias names a token that is none: ids are numbers below {self._card.vocabulary}."
-            raise CompletionRefused(told, param="logit_bias")
+            raise FieldRefused(told, "logit_bias")
         return bias
 
     def _schema(self, wanted: ResponseFormat | None) -> Mapping[str, Any] | None:
@@ -247,57 +231,39 @@ class RequestReader:
             return ANY_OBJECT
         if wanted.type != "json_schema":
             told = f"response_format is {wanted.type!r}; known are text, json_object and json_schema."
-            raise CompletionRefused(told, param="response_format")
+            raise FieldRefused(told, "response_format")
         schema = (wanted.json_schema or {}).get("schema", {})
         if not isinstance(schema, dict):
-            raise CompletionRefused("The schema of response_format is not an object.", param="response_format")
+            raise FieldRefused("The schema of response_format is not an object.", "response_format")
         return schema
 
     def _grammar(self, schema: Mapping[str, Any]) -> Grammar:
         try:
             return self._grammars.json(schema)
         except NoGrammar as error:
-            raise CompletionRefused(str(error), param="response_format") from None
+            raise FieldRefused(str(error), "response_format") from None
 
 
-def _unsupported(param: str, why: str) -> CompletionRefused:
-    return CompletionRefused(f"{param} cannot be used: {why}.", param=param, reason="unsupported_parameter")
-
-
-def _refuse_tools(given: Mapping[str, Any]) -> None:
-    """Raise `CompletionRefused` where the model is offered tools that it might call."""
-    if given.get("tool_choice") == "none" or given.get("function_call") == "none":
-        return
-    for name in ("tools", "functions", "tool_choice", "function_call"):
-        if given.get(name) not in (None, [], "auto"):
-            raise _unsupported(name, "models call no tools here; send tool_choice: none, or leave the tools out")
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Turns errors of fields into refusals."""
+    try:
+        yield
+    except FieldRefused as error:
+        raise CompletionRefused(str(error), param=error.param, reason=error.reason) from None
 
 
 def _begun(request: ChatRequest, messages: list[tuple[str, str]]) -> str:
-    """The beginning of the answer, taken out of the messages; empty: it has none. Raises `CompletionRefused`."""
+    """The beginning of the answer, taken out of the messages; empty: it has none. Raises `FieldRefused`."""
     if not request.continue_final_message:
         return ""
     if request.add_generation_prompt:
         told = "add_generation_prompt begins a new answer; continue_final_message needs none."
-        raise CompletionRefused(told, param="add_generation_prompt")
+        raise FieldRefused(told, "add_generation_prompt")
     if messages[-1][0] != "assistant" or len(messages) < 2:
         told = "continue_final_message needs a message of the assistant after a question."
-        raise CompletionRefused(told, param="continue_final_message")
+        raise FieldRefused(told, "continue_final_message")
     return messages.pop()[1]
-
-
-def _plain(message: ChatMessage) -> tuple[str, str]:
-    """The role and text of a message. Raises `CompletionRefused`."""
-    role = ROLES.get(message.role)
-    if role is None:
-        told = f"A message of role {message.role!r}; known are {', '.join(ROLES)}."
-        raise CompletionRefused(told, param="messages")
-    if message.content is None or isinstance(message.content, str):
-        return role, message.content or ""
-    if other := [part.type for part in message.content if part.type != "text"]:
-        told = f"A message holds a part of type {other[0]!r}; this model reads text only."
-        raise CompletionRefused(told, param="messages")
-    return role, "\n".join(part.text for part in message.content)
 
 
 def _sampling(request: CompletionRequest, seed: int) -> Sampling:

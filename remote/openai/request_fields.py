@@ -1,0 +1,103 @@
+"""Reads requests of OpenAI's API for whoever answers them: the verifier, and the gateway on a device.
+
+What would change an answer and cannot be done is refused with the name of its field, and never ignored. What changes
+nothing is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from remote.openai.schema import ChatMessage, Content
+
+Request = TypeVar("Request", bound=msgspec.Struct)
+Role = Literal["system", "user", "assistant"]
+ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+UNSUPPORTED = "unsupported_parameter"
+"""OpenAI's code of an error for a parameter that a model does not take."""
+Neutral = Mapping[str, Sequence[object]]
+"""Fields that cannot be fulfilled -> the values at which they change nothing, beside null."""
+FOREIGN: Neutral = {
+    "min_p": (0,),
+    "typical_p": (1,),
+    "repetition_penalty": (1,),
+    "repeat_penalty": (1,),
+    "min_tokens": (0,),
+    "ignore_eos": (False,),
+    "stop_token_ids": ([],),
+    "use_beam_search": (False,),
+    "guided_json": (),
+    "guided_regex": (),
+    "guided_choice": (),
+    "guided_grammar": (),
+    "structured_outputs": (),
+    "grammar": ("",),
+    "regex": (),
+    "modalities": (["text"],),
+    "audio": (),
+    "web_search_options": (),
+}
+"""Fields of other servers and other models."""
+TOOLS = {"tools": "tool_choice", "functions": "function_call"}
+"""Lists of tools -> the field that says whether they may be called."""
+
+
+class FieldRefused(Exception):
+    """A request that cannot be answered as asked. The message says why.
+
+    `param`: the field that it is about; None: the body as a whole. `reason`: the error's code in OpenAI's API.
+    """
+
+    def __init__(self, message: str, param: str | None = None, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.param, self.reason = param, reason
+
+
+def unsupported(param: str, why: str) -> FieldRefused:
+    """The error for a field that cannot be fulfilled here."""
+    return FieldRefused(f"{param} cannot be used: {why}.", param, UNSUPPORTED)
+
+
+def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[dict[str, Any], Request]:
+    """All fields of a body, and those that `kind` knows. Raises `FieldRefused`, also for fields beside `neutral`."""
+    try:
+        given = msgspec.json.decode(body, type=dict[str, Any])
+        request = msgspec.convert(given, kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        field = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"missing required field `(\w+)`", str(error))
+        told = f"The request cannot be read: {error}."
+        raise FieldRefused(told, None if field is None else field[1]) from None
+    for name, values in neutral.items():
+        if given.get(name) is not None and given[name] not in values:
+            raise unsupported(name, "this server does not know how to do that")
+    return given, request
+
+
+def refuse_tools(given: Mapping[str, Any]) -> None:
+    """Raise `FieldRefused` where the model is offered tools that it might call."""
+    for tools, choice in TOOLS.items():
+        if given.get(choice) == "none":
+            continue
+        for name in (tools, choice):
+            if given.get(name) not in (None, [], "auto"):
+                raise unsupported(name, "models call no tools here; send tool_choice: none, or leave the tools out")
+
+
+def role_of(message: ChatMessage) -> Role:
+    """Who says a message. Raises `FieldRefused`."""
+    if (role := ROLES.get(message.role)) is None:
+        raise FieldRefused(f"A message of role {message.role!r}; known are {', '.join(ROLES)}.", "messages")
+    return role
+
+
+def text_of(content: Content | None) -> str:
+    """The text of a message. Raises `FieldRefused` for other parts."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if other := [part.type for part in content if part.type != "text"]:
+        raise FieldRefused(f"A message holds a part of type {other[0]!r}; this model reads text only.", "messages")
+    return "\n".join(part.text for part in content)
