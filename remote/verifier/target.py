@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import cached_file
 
-from remote.verifier.engines.graphs import is_gguf
+from remote.verifier.engines.graphs import graph_in, is_gguf
 from remote.verifier.gguf_file import gguf_path, head_size, text_source
 from remote.verifier.start_errors import CorruptWeights, MissingTokenizer, UnknownModel
 from remote.verifier.text_side import TextSide, chat_text, licence_in, read_text_side, tokenizer_digest
@@ -65,6 +65,11 @@ def _loaded(model: str | Path, source: str, quantize: Literal["int8", "int4"] | 
     except (SafetensorError, RuntimeError, EOFError) as error:
         raise CorruptWeights(f"The weights of {model} are damaged ({_first_line(error)}). Fetch them again.") from error
     except (OSError, ValueError) as error:
+        if local and graph_in(where) and not any(Path(where).glob("*.safetensors")):
+            raise UnknownModel(
+                f"{model} has a graph and no weights for PyTorch. Serve it without --engine torch and --quantize. "
+                "Weights of the model that comes with Outrider are in its repository and its source distribution."
+            ) from None
         raise UnknownModel(f"{model} cannot be loaded as a causal language model: {_first_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
         raise CorruptWeights(

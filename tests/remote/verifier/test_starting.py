@@ -12,11 +12,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.config import BUNDLED_TARGET
 from drafter.config import GRAPH
 from drafter.delivery import delivered_bytes
 from remote.protocol import Card, decode
 from remote.verifier.serve import serve
-from remote.verifier.start_errors import NoMemory
+from remote.verifier.start_errors import NoMemory, UnknownModel
+from remote.verifier.target import load_target
 from tests.support.serving import REPOSITORY
 
 
@@ -110,3 +112,15 @@ def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(brief: Pa
     shown, _, said = started(brief, "--budget", "1KB", drafter=False, home=tmp_path / "home")
     assert shown.drafter is None and "no drafter: A drafter for target takes at least 1 MB" in said
     assert not (tmp_path / "home/data").exists()
+
+
+def test_a_graph_without_weights_is_not_for_pytorch(tmp_path: Path) -> None:
+    """An installed package brings the bundled model so."""
+    for path in BUNDLED_TARGET.iterdir():
+        if path.suffix != ".safetensors":
+            (tmp_path / path.name).symlink_to(path)
+    with pytest.raises(UnknownModel, match="a graph and no weights for PyTorch. Serve it without --engine torch"):
+        load_target(str(tmp_path))
+    (tmp_path / "target.int8.onnx").unlink()
+    with pytest.raises(UnknownModel, match="cannot be loaded"):
+        load_target(str(tmp_path))
