@@ -7,7 +7,6 @@ OpenAI's shape, errors included.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import time
 from collections.abc import AsyncIterator, Collection
@@ -19,6 +18,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from drafter.text import ChatText
 from remote.openai.schema import JSON, error_body, speaks_openai
@@ -38,13 +38,21 @@ from remote.protocol import (
     encode,
     encode_frame,
 )
+from remote.verifier.admission import Admission, Gate, refusal
 from remote.verifier.completion_requests import CompletionRefused
 from remote.verifier.completions import Completions
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import BrokenTarget, Engine, EngineError
+from remote.verifier.exposition import CONTENT_TYPE as METRICS
+from remote.verifier.exposition import page
 from remote.verifier.holders import EVERYONE, Tokens, holder_of
 from remote.verifier.learning.learning import Learning
+from remote.verifier.metrics import Metrics, service_metrics
+from remote.verifier.observer import Observer
 from remote.verifier.own_drafter import OwnDrafter
+from remote.verifier.rate_limits import NotAdmitted
+from remote.verifier.readiness import Readiness
+from remote.verifier.record import record_of
 from remote.verifier.refusals import Overloaded, RoundRefused, UnknownPrefix
 from remote.verifier.security import BearerAuth
 from remote.verifier.sessions import Sessions
@@ -69,6 +77,8 @@ OPENAI_STATUS: dict[ErrorCode, int] = {"too_long": 400, "busy": 429}
 MAX_SESSIONS = 256
 MAX_CACHED_BYTES = 2 << 30
 MAX_WAITING = 256
+TOKEN_BYTES = 4
+"""Bytes of a packed token id."""
 
 
 class TooLarge(Exception):
@@ -88,14 +98,18 @@ def create_app(
     text: ChatText | None = None,
     deliveries: Deliveries | None = None,
     learning: Learning | None = None,
-) -> Starlette:
+    admission: Admission | None = None,
+    metrics: Metrics | None = None,
+) -> ASGIApp:
     """The service as an ASGI app.
 
     `hosts`: names that it answers to besides localhost, if there is no token. `max_sessions`, `max_cached_bytes`: most
     sessions, and most bytes of keys and values in all of them. `max_waiting`: most answers that wait for their first
     frame; others get `busy`. `own` drafts in streams; without it each round of a stream yields one token. `text` serves
     chat completions to other clients. `deliveries`: the drafters that devices may fetch. `learning`: from the answers.
+    `admission`: which answers may begin; None: all. `metrics`: the times and counts of requests.
     """
+    admission, metrics = admission or Admission(), metrics or Metrics()
     card = msgspec.structs.replace(card, drafts=own is not None)
     sessions = Sessions(
         engine,
@@ -106,9 +120,11 @@ def create_app(
         own=own,
         learning=learning,
     )
-    service = Service(sessions, card, max_waiting, deliveries)
-    spoken = [] if text is None else _completion_routes(Completions(sessions, card, text, service.turns))
-    return Starlette(
+    service = Service(sessions, card, max_waiting, admission, metrics, deliveries)
+    completions = None if text is None else Completions(sessions, card, text, service.turns)
+    spoken = [] if completions is None else _completion_routes(completions)
+    readiness = Readiness(service.turns, admission, None if completions is None else completions.line)
+    app = Starlette(
         routes=[
             *spoken,
             *([] if deliveries is None else deliveries.routes()),
@@ -117,9 +133,13 @@ def create_app(
             Route("/v1/streams", service.streams, methods=["POST"]),
             Route("/v1/sessions/{name}", service.drop, methods=["DELETE"]),
             Route("/healthz", service.health),
+            Route("/readyz", readiness.answer),
             Route("/metrics", service.metrics),
         ],
-        middleware=[Middleware(BearerAuth, tokens=tokens, hosts=hosts)],
+        middleware=[
+            Middleware(BearerAuth, tokens=tokens, hosts=hosts),
+            Middleware(Gate, admission=admission, metrics=metrics),
+        ],
         exception_handlers={
             HTTPException: _http_error,
             RoundRefused: service.refuse,
@@ -130,6 +150,7 @@ def create_app(
             Exception: _unexpected,
         },
     )
+    return Observer(app, app.routes, metrics)
 
 
 def _completion_routes(completions: Completions) -> list[Route]:
@@ -158,8 +179,17 @@ def _completion_routes(completions: Completions) -> list[Route]:
 class Service:
     """The endpoints. Only the engine's thread touches `sessions`, except for its counters."""
 
-    def __init__(self, sessions: Sessions, card: Card, max_waiting: int, deliveries: Deliveries | None = None) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        card: Card,
+        max_waiting: int,
+        admission: Admission,
+        metrics: Metrics,
+        deliveries: Deliveries | None = None,
+    ) -> None:
         self.sessions, self._card, self._deliveries = sessions, card, deliveries
+        self._admission, self._metrics = admission, metrics
         quiet = None if sessions.learning is None else sessions.learning.quiet
         self.turns = Turns(max_waiting, sessions.engine, quiet)
         self.refused = 0
@@ -177,6 +207,7 @@ class Service:
         arrived = time.monotonic()
         message, holder = decode(body, Round), holder_of(request)
         message = msgspec.structs.replace(message, session=_name(holder, message.session))
+        self._admit(request, message, holder)
         return await self._answer(request, message.session, self.sessions.round(message, holder), arrived)
 
     async def streams(self, request: Request) -> Response:
@@ -184,7 +215,12 @@ class Service:
         arrived = time.monotonic()
         message, holder = decode(body, Stream), holder_of(request)
         message = msgspec.structs.replace(message, session=_name(holder, message.session))
+        self._admit(request, message, holder)
         return await self._answer(request, message.session, self.sessions.stream(message, holder), arrived)
+
+    def _admit(self, request: Request, message: Round | Stream, holder: str) -> None:
+        length, most = message.base + len(message.append) // TOKEN_BYTES, self._card.limits.max_tokens
+        self._admission.go_on(record_of(request.scope), holder, message.session, length, most)
 
     async def _answer(self, request: Request, name: str, frames: Answer, arrived: float) -> Response:
         first = await self.turns.first(name, frames, request.is_disconnected)
@@ -201,6 +237,7 @@ class Service:
 
     async def drop(self, request: Request) -> Response:
         name = _name(holder_of(request), request.path_params["name"])
+        self._admission.ended(name)
         if await self.turns.take(name, lambda: self.sessions.drop(name)):
             return Response(status_code=204)
         return _error(request, "not_found", "There is no such session; it may have been dropped before.")
@@ -210,33 +247,16 @@ class Service:
 
     async def metrics(self, request: Request) -> Response:
         """The counters as Prometheus text."""
-        table, turns = self.sessions.table, self.turns
-        counters = {
-            **dataclasses.asdict(self.sessions.counters),
-            "evictions": table.evictions,
-            "refusals": self.refused,
-            "batches": turns.batches,
-            "engine_seconds": round(turns.seconds, 6),
-        }
-        gauges = {
-            "sessions": len(table),
-            "running_sessions": table.running,
-            "max_sessions": table.max_sessions,
-            "cached_tokens": table.tokens,
-            "cached_bytes": table.bytes,
-            "max_cached_bytes": table.max_bytes,
-            "waiting_rounds": turns.waiting,
-        }
-        lines = [
-            f"# TYPE outrider_{name}_total counter\noutrider_{name}_total {value}" for name, value in counters.items()
-        ]
-        lines += [f"# TYPE outrider_{name} gauge\noutrider_{name} {value}" for name, value in gauges.items()]
-        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+        counted = service_metrics(self.sessions, self.turns, self._admission, self.refused, self._card.target)
+        return PlainTextResponse(page([*counted, *self._metrics.all()]), media_type=METRICS)
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, RoundRefused)
         if isinstance(error, UnknownPrefix):
             return _message(error.conflict, 409)
+        if isinstance(error, NotAdmitted):
+            self._metrics.not_admitted(error.reason)
+            return refusal(request.url.path, error)
         self.refused += STATUS[error.code] == 503
         seconds = error.seconds if isinstance(error, Overloaded) else 1
         return _error(request, error.code, str(error), retry=error.retry, seconds=seconds, refused=error)

@@ -34,6 +34,11 @@ class Line:
         return len(self._waiting)
 
     @property
+    def full(self) -> bool:
+        """Whether one who comes now is refused."""
+        return self.running >= self.places and self.waiting >= self._longest
+
+    @property
     def expected(self) -> int:
         """Whole seconds until one who comes now would have a place; at least 1."""
         return max(1, math.ceil((len(self._waiting) + 1) * self._seconds / self.places))
@@ -56,7 +61,7 @@ class Line:
         if self.running < self.places:  # Then nobody waits.
             self.running += 1
             return
-        if len(self._waiting) >= self._longest:
+        if self.full:
             raise Overloaded(
                 f"{self.running} answers are being written and {len(self._waiting)} requests wait. "
                 f"Try again in {self.expected} s.",

@@ -48,7 +48,7 @@ class TooLong(RoundRefused):
 class Overloaded(RoundRefused):
     """There is no room now: too many wait already, or running sessions take all of it."""
 
-    code = "busy"
+    code: ErrorCode = "busy"
     retry = True
 
     def __init__(self, message: str, seconds: int = 1) -> None:

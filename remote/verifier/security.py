@@ -18,7 +18,7 @@ from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.holders import EVERYONE, SCOPE, SecurityError, Tokens
 
-OPEN_PATHS = frozenset({"/healthz"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
 class Unprotected(SecurityError):

@@ -35,6 +35,7 @@ from remote.verifier.engine import Engine, TargetContext, UnknownToken
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.learning import Learning
 from remote.verifier.own_drafter import BOUNDS, Judged, OwnDrafter, OwnDrafts
+from remote.verifier.record import Record, current
 from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.table import RoundResult, Session, Table
 from remote.verifier.verification import Answer, Computing, verify
@@ -75,6 +76,10 @@ class Sessions:
 
         `holder`: whose round it is. Raises `RoundRefused`, or `EngineError` if the target itself fails.
         """
+        return self._round(message, holder, _in_line())
+
+    def _round(self, message: Round, holder: str, record: Record) -> Answer:
+        record.began()
         session = self.table.get(message.session)
         if session is not None and session.last is not None and message.round == session.number:
             self.counters.replays += 1
@@ -83,9 +88,9 @@ class Sessions:
             tree = self._tree(message)
             session, append, room = self._opened(message, len(tree))
             with session.held():
-                epoch = self._append(session, message, append, holder)
+                epoch = self._append(session, message, append, holder, record)
                 yield from self._read(session, message.session, epoch)
-                session.last = yield from self._judged(session, message, tree, room)
+                session.last = yield from self._judged(session, message, tree, room, record)
                 session.number = message.round
         reply = session.last
         assert reply is not None
@@ -106,18 +111,21 @@ class Sessions:
         It ends early, and silently, if a newer round or stream has changed the session. Raises `RoundRefused` before
         the first frame, and `Dropped` after it if the session was dropped or memory is full. Raises any `EngineError`.
         """
+        return self._stream(message, holder, options or AnswerOptions(), _in_line())
+
+    def _stream(self, message: Stream, holder: str, options: AnswerOptions, record: Record) -> Answer:
+        record.began()
         own = self._drafter(holder) if message.draft else None
-        options = options or AnswerOptions()
         nodes = BOUNDS.nodes if own is not None else options.nodes
         session, append, room = self._opened(message, nodes + min(message.most, STREAM_ROWS), own)
         with session.held():
-            epoch = self._append(session, message, append, holder)
+            epoch = self._append(session, message, append, holder, record)
             session.number, session.last = message.round, None
             self.counters.streams += 1
             yield from self._read(session, message.session, epoch)
             drafts = session.drafts if own is not None else None
             end = len(session.context.tokens) + min(message.most, room)
-            yield from self._written(session, message, epoch, drafts, end, options)
+            yield from self._written(session, message, epoch, drafts, end, options, record)
 
     def _written(
         self,
@@ -127,6 +135,7 @@ class Sessions:
         drafts: OwnDrafts | None,
         end: int,
         options: AnswerOptions,
+        record: Record,
     ) -> Answer:
         """The rounds of a stream, until there are `end` tokens."""
         context, greedy, memory_from = session.context, message.sampling.temperature == 0, message.memory_from
@@ -148,7 +157,7 @@ class Sessions:
             remembered = None if drafts is None else drafts.remembered
             room = end - len(context.tokens)
             judged, said = yield from self._verify(
-                session, tree, message, room, remembered, rejected=0, options=options
+                session, tree, message, room, remembered, record, rejected=0, options=options
             )
             if drafts is not None:
                 drafts.judged(tree, judged, greedy, pending)
@@ -265,10 +274,12 @@ class Sessions:
         self.table.admit(message.session, known, length + min(more, room + BOUNDS.nodes))
         return known, append, room
 
-    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> Computing[RoundResult]:
+    def _judged(
+        self, session: Session, message: Round, tree: DraftTree, room: int, record: Record
+    ) -> Computing[RoundResult]:
         context = session.context
         judged, said = yield from self._verify(
-            session, tree, message, room, message.memory_from, rejected=MOST_REJECTED
+            session, tree, message, room, message.memory_from, record, rejected=MOST_REJECTED
         )
         verdict = Verdict(
             round=message.round,
@@ -285,13 +296,14 @@ class Sessions:
         self.counters.rounds += 1
         return RoundResult(verdict, spans, said, context.rewinds)
 
-    def _append(self, session: Session, message: Round | Stream, append: list[int], holder: str) -> int:
+    def _append(self, session: Session, message: Round | Stream, append: list[int], holder: str, record: Record) -> int:
         """Append the tokens and return the session's new epoch."""
         if self.learning is not None:
             session.trail = session.trail or self.learning.recorder.began(holder)
             self.learning.recorder.went_on(session.trail, session.context.tokens, message.base, append)
         session.epoch += 1
         self.counters.prompt_tokens += len(append)
+        record.read(len(append))
         session.context.assign(message.base, append)
         session.digest.truncate(message.base)
         session.digest.extend(append)
@@ -313,6 +325,7 @@ class Sessions:
         message: Round | Stream,
         room: int,
         remembered: int | None,
+        record: Record,
         *,
         rejected: int,
         options: AnswerOptions | None = None,
@@ -321,9 +334,12 @@ class Sessions:
 
         `remembered`: the first so many tokens had their memory where the tree was drafted; None: nobody drafts.
         """
+        begun = time.monotonic()
         verified = yield from verify(session, tree, message.sampling, room, self.stop_tokens, options)
         judged = verified.judged
         self.counters.verified(len(tree), len(judged.accepted), len(judged.new))
+        context = session.context
+        record.wrote(len(judged.new), time.monotonic() - begun, len(context.tokens), self._finished(context))
         if session.trail is not None and self.learning is not None and remembered is not None:
             self.learning.recorder.gained(session.trail, remembered, verified)
         return judged, verified.likeliest(message.likeliest, rejected) if message.likeliest else None
@@ -372,6 +388,13 @@ class Sessions:
         except (ProtocolError, UnknownToken) as error:
             raise BadRound(str(error)) from error
         return tree
+
+
+def _in_line() -> Record:
+    """The record of the present request, which stands in line from now on."""
+    record = current()
+    record.queued()
+    return record
 
 
 def _spans(start: int | None, end: int) -> tuple[tuple[int, int], ...]:

@@ -96,6 +96,14 @@ class Turns:
         self._at_work = False
         """The engine's thread is there."""
         self._put_off = False
+        self._moved = time.monotonic()
+        """When a turn was done, or came into an empty line."""
+
+    @property
+    def stuck_seconds(self) -> float:
+        """How long turns have stood in line while none was done; 0 if none stands there."""
+        with self._wanted:
+            return time.monotonic() - self._moved if any(self._queues.values()) else 0.0
 
     async def take(self, name: str, call: Callable[[], T]) -> T:
         """Run `call` on the engine's thread, in a turn of the session `name`, and return its result.
@@ -152,6 +160,8 @@ class Turns:
     def _in_line(self, turn: Turn) -> Turn:
         """Let a turn stand in line."""
         with self._wanted:
+            if not self._queues:
+                self._moved = time.monotonic()
             self._queues.setdefault(turn.name, deque()).append(turn)
             self._wanted.notify()
             if not self._at_work:
@@ -198,6 +208,7 @@ class Turns:
     def _tell(self, done: Sequence[Turn]) -> None:
         """Take out the turns that are done, and tell those who wait for them."""
         with self._wanted:
+            self._moved = time.monotonic()
             for turn in done:
                 self._queues[turn.name].remove(turn)
                 self._queues.move_to_end(turn.name)

@@ -1,0 +1,222 @@
+"""Which answers may begin: limits for each token holder, and none any more while the server drains.
+
+An answer is one chat completion, one stream, or all rounds of an answer that a device drafts. It is refused only before
+it begins. A device's answer has no end that the server hears of, so it counts as running while its rounds follow each
+other closely.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from remote.openai.schema import JSON, PATHS, error_body
+from remote.protocol import CONTENT_TYPE, Error, encode
+from remote.verifier.holders import EVERYONE
+from remote.verifier.holders import SCOPE as HOLDER
+from remote.verifier.rate_limits import Account, NotAdmitted, RateLimited, RateLimits
+from remote.verifier.record import Record, record_of
+
+RUNNING_SECONDS = 5.0
+"""A device's answer counts as running for so long after its last round."""
+RESUMED_SECONDS = 60.0
+"""A round that comes later than this after the one before it begins a new answer."""
+MAX_ANSWERS = 4096
+"""Answers that are known. Beyond them, the one that was silent for longest is forgotten."""
+MAX_SPENT = 2
+"""Tokens that one answer of a device may take, as a multiple of the longest session. Then it begins anew."""
+ASKED_THEMSELVES = ("/v1/rounds", "/v1/streams")
+"""Paths that ask for admission themselves, once they know which answer goes on."""
+ALWAYS = ("/healthz", "/readyz", "/metrics")
+
+
+class Draining(NotAdmitted):
+    """The server ends, and begins no more answers."""
+
+    code = "unavailable"
+
+    def __init__(self, seconds: int) -> None:
+        said = "This server is about to stop, and begins no more answers. Try again in a moment."
+        super().__init__("draining", said, seconds)
+
+
+class RunningAnswer:
+    """An answer on its way."""
+
+    def __init__(self, holder: str, length: int, now: float) -> None:
+        self.holder, self.length, self.seen = holder, length, now
+        self.records: dict[Record, int] = {}
+        """Its requests that are being answered, each with the tokens of it that were counted."""
+        self.finished = False
+        self.spent = 0
+        """All tokens of it that were counted."""
+
+    def runs(self, now: float) -> bool:
+        """Whether it takes one of the places of its holder."""
+        return bool(self.records) or (not self.finished and now - self.seen < RUNNING_SECONDS)
+
+    def goes_on(self, length: int, most: int, now: float) -> bool:
+        """Whether a request that brings its session to `length` tokens belongs to it."""
+        begun = not self.finished and now - self.seen < RESUMED_SECONDS and self.spent < MAX_SPENT * most
+        return begun and length <= self.length
+
+
+class Admission:
+    """Belongs to the event loop. It knows the answers that run, and what each holder has used."""
+
+    def __init__(self, limits: RateLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits or RateLimits(), clock
+        self._accounts: dict[str, Account] = {}
+        self._answers: OrderedDict[object, RunningAnswer] = OrderedDict()
+        self.draining = False
+        self.retry_seconds = 1
+        """When it is worth asking again while the server drains."""
+
+    @property
+    def running(self) -> int:
+        """Answers on their way."""
+        now = self._clock()
+        return sum(answer.runs(now) for answer in self._answers.values())
+
+    def drain(self) -> None:
+        """Begin no more answers."""
+        self.draining = True
+
+    def begin(self, record: Record, holder: str) -> None:
+        """Begin an answer that is one request. Raises `RateLimited`, `Draining`."""
+        self._begin(record, holder, record, 0)
+
+    def go_on(self, record: Record, holder: str, session: str, length: int, most: int) -> None:
+        """Begin or continue the answer in a session. Raises `RateLimited`, `Draining`.
+
+        `length`: tokens that the session has with this request. `most`: those that it may have.
+        """
+        known = self._answers.get(session)
+        if known is not None and known.goes_on(length, most, self._clock()):
+            self._follow(session, known, record)
+        else:
+            self._begin(session, holder, record, length)
+
+    def check(self) -> None:
+        """Raise `Draining` if the server drains."""
+        if self.draining:
+            raise Draining(self.retry_seconds)
+
+    def ended(self, session: str) -> None:
+        """Note that nobody goes on with a session."""
+        if (answer := self._answers.get(session)) is not None:
+            answer.finished = True
+
+    def _begin(self, key: object, holder: str, record: Record, length: int) -> None:
+        self.check()
+        now = self._clock()
+        self._forget(now)
+        account = self._accounts.setdefault(holder, Account(self._limits, now))
+        mine = [(name, answer) for name, answer in self._answers.items() if answer.holder == holder]
+        for _, answer in mine:
+            self._charge(answer)
+        account.begin(sum(answer.runs(now) for name, answer in mine if name != key), now)
+        answer = RunningAnswer(holder, length, now)
+        if (before := self._answers.get(key)) is not None:  # Its requests end as those of the new one.
+            answer.records = before.records
+        self._answers[key] = answer
+        self._follow(key, answer, record)
+
+    def _follow(self, key: object, answer: RunningAnswer, record: Record) -> None:
+        answer.records[record] = 0
+        record.at_end.append(lambda: self._left(key, record))
+
+    def _left(self, key: object, record: Record) -> None:
+        """A request has ended."""
+        answer = self._answers[key]
+        self._charge(answer)
+        del answer.records[record]
+        answer.seen = self._clock()
+        if record.length is not None:
+            answer.length, answer.finished = record.length, record.finished
+        if key is record:
+            del self._answers[key]
+        else:
+            self._answers.move_to_end(key)
+
+    def _charge(self, answer: RunningAnswer) -> None:
+        """Count what its requests have taken since the last time."""
+        for record, counted in answer.records.items():
+            taken = record.tokens
+            answer.records[record] = taken
+            answer.spent += taken - counted
+            if (account := self._accounts.get(answer.holder)) is not None:
+                account.took(taken - counted, self._clock())
+
+    def _forget(self, now: float) -> None:
+        """Forget answers that nobody goes on with."""
+        for key, answer in list(self._answers.items()):
+            old = now - answer.seen >= RESUMED_SECONDS or len(self._answers) >= MAX_ANSWERS
+            if answer.records:
+                continue
+            if not old:
+                break
+            del self._answers[key]
+
+
+class Refusals(Protocol):
+    """Whoever counts what is refused."""
+
+    def not_admitted(self, reason: str) -> None:
+        """A request was refused before it began."""
+        ...
+
+
+class Gate:
+    """ASGI middleware that asks for admission where the path does not do so itself."""
+
+    def __init__(self, app: ASGIApp, admission: Admission, metrics: Refusals) -> None:
+        self.app, self._admission, self._metrics = app, admission, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if scope["type"] == "http":
+                self._enter(scope)
+        except NotAdmitted as refused:
+            self._metrics.not_admitted(refused.reason)
+            await refusal(scope["path"], refused)(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _enter(self, scope: Scope) -> None:
+        path, method = scope["path"], scope["method"]
+        if path in ALWAYS or path in ASKED_THEMSELVES or method == "DELETE":
+            return
+        if method == "POST":
+            self._admission.begin(record_of(scope), scope.get(HOLDER, EVERYONE))
+        else:
+            self._admission.check()
+
+
+def refusal(path: str, refused: NotAdmitted) -> Response:
+    """The answer to a request that is not admitted, in the shape that its path uses."""
+    limited = isinstance(refused, RateLimited)
+    error = Error(code=refused.code, message=str(refused), retry=True)
+    if not path.startswith(PATHS):
+        response = Response(encode(error), 429 if limited else 503, media_type=CONTENT_TYPE)
+    elif isinstance(refused, RateLimited):
+        response = Response(_limited(refused), 429, media_type=JSON)
+    else:
+        response = Response(error_body(error), 503, media_type=JSON)
+    response.headers["Retry-After"] = str(refused.seconds)
+    if isinstance(refused, Draining):
+        response.headers["Connection"] = "close"
+    return response
+
+
+def _limited(refused: RateLimited) -> bytes:
+    """OpenAI's own words for it. Its `type` is what there was too much of."""
+    kind = "tokens" if refused.reason == "tokens" else "requests"
+    inner = {"message": str(refused), "type": kind, "param": None, "code": "rate_limit_exceeded"}
+    return msgspec.json.encode({"error": inner})

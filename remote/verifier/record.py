@@ -1,0 +1,109 @@
+"""What one request has come to so far: its times, its tokens, whose it is.
+
+The event loop makes a record when a request arrives, and reads it when the answer has ended. Meanwhile the engine's
+thread counts in it. No text is ever in a record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Protocol
+
+from starlette.types import Scope
+
+SCOPE = "outrider.record"
+"""The name under which a request has its record."""
+
+
+class Clocked(Protocol):
+    """Whoever wants to know the times within an answer, in seconds."""
+
+    def waited(self, route: str, seconds: float) -> None:
+        """The engine took the request after so long."""
+        ...
+
+    def first_piece(self, route: str, seconds: float) -> None:
+        """The first tokens were there after so long."""
+        ...
+
+    def next_piece(self, route: str, seconds: float) -> None:
+        """More tokens were there, so long after those before."""
+        ...
+
+    def round(self, route: str, seconds: float) -> None:
+        """A round of the target took so long, with the wait for its turn."""
+        ...
+
+
+class Record:
+    """One request and what its answer has taken."""
+
+    def __init__(self, id: str = "", route: str = "", clocked: Clocked | None = None) -> None:
+        """`id`: the name under which it is logged. `route`: the pattern of its path."""
+        self.id, self.route, self._clocked = id, route, clocked
+        self.arrived = self._queued = time.monotonic()
+        self.holder: str | None = None
+        """Whose token it showed; None: nobody knows."""
+        self.prompt_tokens = 0
+        self.new_tokens = 0
+        self.length: int | None = None
+        """Committed tokens of its session after the last round; None before the first."""
+        self.finished = False
+        """The last round ended the answer."""
+        self.at_end: list[Callable[[], None]] = []
+        """What is to be done when the answer has ended, however that was."""
+        self._last: float | None = None
+        """When the newest tokens were there."""
+
+    @property
+    def tokens(self) -> int:
+        """All its tokens, read and written."""
+        return self.prompt_tokens + self.new_tokens
+
+    def queued(self) -> None:
+        """It stands in line for the engine from now on."""
+        self._queued = time.monotonic()
+
+    def began(self) -> None:
+        """The engine takes it."""
+        if self._clocked is not None:
+            self._clocked.waited(self.route, time.monotonic() - self._queued)
+
+    def read(self, tokens: int) -> None:
+        """So many tokens were appended to its session."""
+        self.prompt_tokens += tokens
+
+    def wrote(self, tokens: int, seconds: float, length: int, finished: bool) -> None:
+        """A round gave so many tokens in so long. Its session has `length` of them now."""
+        now = time.monotonic()
+        self.new_tokens += tokens
+        self.length, self.finished = length, finished
+        if self._clocked is not None:
+            self._clocked.round(self.route, seconds)
+            if self._last is None:
+                self._clocked.first_piece(self.route, now - self.arrived)
+            else:
+                self._clocked.next_piece(self.route, now - self._last)
+        self._last = now
+
+    def end(self) -> None:
+        """Do what is left for the end."""
+        while self.at_end:
+            self.at_end.pop()()
+
+
+CURRENT: ContextVar[Record] = ContextVar("record")
+"""The request that this task answers."""
+
+
+def current() -> Record:
+    """The record of the request that this task answers. Outside of a request, one that nobody reads."""
+    return CURRENT.get(None) or Record()
+
+
+def record_of(scope: Scope) -> Record:
+    """The record of a request."""
+    found: Record = scope[SCOPE]
+    return found
