@@ -1,0 +1,276 @@
+"""Limits of each token holder: what is refused, when it may come again, and that no running answer is cut."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote.protocol import Card, Error, Verdict, decode, encode
+from remote.verifier.admission import MAX_ANSWERS, RESUMED_SECONDS, RUNNING_SECONDS, Admission, Draining
+from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
+from remote.verifier.holders import Tokens
+from remote.verifier.http import create_app
+from remote.verifier.rate_limits import MINUTE, Bucket, RateLimited, RateLimits
+from remote.verifier.record import Record
+from tests.remote.verifier.test_hosted import ask
+from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, frames_of, gate, message, running
+
+ANNA, BERT = "0123456789abcdef-anna", "0123456789abcdef-bert"
+TOKENS = Tokens([("anna", ANNA), ("bert", BERT)])
+MOST = 300
+"""Tokens of the longest session."""
+
+
+class Time:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+# ---- the rules -------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 100), st.lists(st.tuples(st.floats(0, 100), st.integers(0, 50)), max_size=30))
+def test_a_bucket_gives_no_more_than_a_minutes_worth_and_what_came_back(
+    a_minute: int, steps: list[tuple[float, int]]
+) -> None:
+    bucket, now, taken = Bucket(a_minute, 0.0), 0.0, 0
+    for later, wanted in steps:
+        now += later
+        if not bucket.wait(wanted, now):
+            bucket.spend(wanted, now)
+            taken += wanted
+        assert taken <= a_minute * (1 + now / MINUTE) + 1e-6
+
+
+@given(st.integers(1, 100), st.integers(0, 500))
+def test_the_time_that_is_told_is_enough_and_not_too_long(a_minute: int, spent: int) -> None:
+    bucket = Bucket(a_minute, 0.0)
+    bucket.spend(spent, 0.0)
+    seconds = bucket.wait(1, 0.0)
+    assert bucket.wait(1, seconds) < 1e-6
+    assert not seconds or bucket.wait(1, seconds / 2) > 0
+
+
+def test_requests_of_a_minute_come_back_one_by_one() -> None:
+    time = Time()
+    admission = Admission(RateLimits(requests=2), time)
+    for _ in range(2):
+        record = Record()
+        admission.begin(record, "anna")
+        record.end()
+    with pytest.raises(RateLimited) as refused:
+        admission.begin(Record(), "anna")
+    assert (refused.value.reason, refused.value.seconds) == ("requests", 30)
+    admission.begin(Record(), "bert")
+    time.now += 30
+    admission.begin(Record(), "anna")
+
+
+def test_tokens_are_counted_when_they_are_there_and_a_debt_is_waited_for() -> None:
+    time = Time()
+    admission = Admission(RateLimits(tokens=60), time)
+    long = Record()
+    admission.begin(long, "anna")
+    long.read(100)
+    with pytest.raises(RateLimited) as refused:
+        admission.begin(Record(), "anna")  # The other one still runs.
+    assert (refused.value.reason, refused.value.seconds) == ("tokens", 41)
+    long.wrote(20, 0.1, 120, True)
+    long.end()
+    with pytest.raises(RateLimited) as refused:
+        admission.begin(Record(), "anna")
+    assert refused.value.seconds == 61
+    time.now += 61
+    admission.begin(Record(), "anna")
+
+
+def test_rounds_of_a_running_answer_are_never_refused() -> None:
+    time = Time()
+    admission = Admission(RateLimits(answers=1, requests=1, tokens=1), time)
+    length = 10
+    for _ in range(20):
+        record = Record()
+        admission.go_on(record, "anna", "anna/s", length, MOST)
+        record.read(0)
+        record.wrote(3, 0.1, length + 3, False)
+        record.end()
+        length += 3
+        time.now += 1
+        with pytest.raises(RateLimited):
+            admission.go_on(Record(), "anna", "anna/other", 10, MOST)
+
+
+def test_what_is_said_next_in_a_session_is_another_answer() -> None:
+    time = Time()
+    admission = Admission(RateLimits(requests=1), time)
+    record = Record()
+    admission.go_on(record, "anna", "anna/s", 10, MOST)
+    record.wrote(3, 0.1, 13, False)
+    record.end()
+    with pytest.raises(RateLimited):
+        admission.go_on(Record(), "anna", "anna/s", 20, MOST)
+    admission.go_on(Record(), "anna", "anna/s", 13, MOST)
+
+
+def test_an_answer_that_is_complete_is_not_gone_on_with() -> None:
+    admission = Admission(RateLimits(requests=1), Time())
+    record = Record()
+    admission.go_on(record, "anna", "anna/s", 10, MOST)
+    record.wrote(3, 0.1, 13, True)
+    record.end()
+    assert not admission.running
+    with pytest.raises(RateLimited):
+        admission.go_on(Record(), "anna", "anna/s", 13, MOST)
+
+
+def test_a_round_that_is_sent_again_after_a_conflict_is_the_same_answer() -> None:
+    admission = Admission(RateLimits(requests=1), Time())
+    conflict = Record()
+    admission.go_on(conflict, "anna", "anna/s", 40, MOST)
+    conflict.end()
+    admission.go_on(Record(), "anna", "anna/s", 40, MOST)
+
+
+def test_no_answer_takes_more_than_a_session_holds_twice() -> None:
+    """Or a device that says the same again and again would begin only one."""
+    admission = Admission(RateLimits(requests=1), Time())
+    with pytest.raises(RateLimited):
+        for _ in range(10):
+            record = Record()
+            admission.go_on(record, "anna", "anna/s", 200, MOST)
+            record.read(200)
+            record.wrote(1, 0.1, 201, False)
+            record.end()
+    assert admission.running
+
+
+def test_a_place_is_free_again_when_the_device_falls_silent_or_says_so() -> None:
+    time = Time()
+    admission = Admission(RateLimits(answers=1), time)
+    for session, leave in (
+        ("anna/a", lambda: admission.ended("anna/a")),
+        ("anna/b", lambda: setattr(time, "now", time.now + RUNNING_SECONDS)),
+        ("anna/c", lambda: None),
+    ):
+        record = Record()
+        admission.go_on(record, "anna", session, 10, MOST)
+        record.wrote(3, 0.1, 13, False)
+        record.end()
+        leave()
+    with pytest.raises(RateLimited) as refused:
+        admission.begin(Record(), "anna")
+    assert refused.value.reason == "answers"
+
+
+def test_no_more_answers_are_remembered_than_may_be() -> None:
+    time = Time()
+    admission = Admission(clock=time)
+    for number in range(MAX_ANSWERS + 10):
+        record = Record()
+        admission.go_on(record, "anna", f"anna/{number}", 10, MOST)
+        record.end()
+    assert admission.running == MAX_ANSWERS
+    time.now += RESUMED_SECONDS
+    admission.begin(Record(), "anna")
+    assert admission.running == 1
+
+
+def test_a_draining_server_begins_nothing_and_ends_what_runs() -> None:
+    admission = Admission(clock=Time())
+    record = Record()
+    admission.go_on(record, "anna", "anna/s", 10, MOST)
+    record.wrote(3, 0.1, 13, False)
+    record.end()
+    admission.drain()
+    with pytest.raises(Draining):
+        admission.begin(Record(), "anna")
+    with pytest.raises(Draining):
+        admission.go_on(Record(), "bert", "bert/s", 10, MOST)
+    last = Record()
+    admission.go_on(last, "anna", "anna/s", 13, MOST)
+    last.wrote(1, 0.1, 14, True)
+    last.end()
+    assert not admission.running
+
+
+# ---- over HTTP -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_holder_over_the_limit_is_told_when_to_come_again(target: Engine, card: Card) -> None:
+    app = create_app(target, card, tokens=TOKENS, admission=Admission(RateLimits(requests=1)))
+    async with connected(app) as client:
+        for token in (ANNA, BERT):
+            first = await client.post("/v1/rounds", content=message(1, [], PROMPT), headers=bearer(token))
+            assert first.status_code == 200
+        second = message(1, [], PROMPT, session="other")
+        refused = await client.post("/v1/rounds", content=second, headers=bearer(ANNA))
+        error = decode(refused.content, Error)
+        assert (refused.status_code, error.code, error.retry) == (429, "busy", True)
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        (verdict,) = frames_of(first.content)
+        assert isinstance(verdict, Verdict) and verdict.bonus is not None
+        tokens = [*PROMPT, verdict.bonus]
+        next_round = message(2, tokens, [])
+        assert (await client.post("/v1/rounds", content=next_round, headers=bearer(ANNA))).status_code == 200
+        page = (await client.get("/metrics", headers=bearer(ANNA))).text
+    assert 'outrider_not_admitted_total{reason="requests"} 1' in page
+
+
+async def test_other_clients_are_refused_in_openais_shape(target: Engine, card: Card) -> None:
+    app = create_app(target, card, tokens=TOKENS, admission=Admission(RateLimits(requests=1, tokens=5)))
+    async with connected(app, **bearer(ANNA)) as client:
+        await client.post("/v1/rounds", content=message(1, [], PROMPT))
+        reply = await client.post("/v1/chat/completions", json={"messages": []})
+    assert reply.status_code == 429 and 1 <= int(reply.headers["retry-after"]) <= 72
+    assert reply.headers["content-type"] == "application/json"
+    error = reply.json()["error"]
+    assert (error["type"], error["code"]) == ("tokens", "rate_limit_exceeded")
+    assert "5 tokens a minute" in error["message"]
+
+
+async def test_a_running_stream_goes_on_beside_what_is_refused(target: Engine, card: Card) -> None:
+    app = create_app(
+        TorchEngine(target.model), card, tokens=TOKENS, admission=Admission(RateLimits(answers=1, tokens=1))
+    )
+    with running(app) as url, gate(target.model) as held:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False, headers=bearer(ANNA)) as client:
+            stream = encode(ask([], PROMPT, most=20))
+            runs = asyncio.create_task(client.post("/v1/streams", content=stream))
+            while not held.came:
+                await asyncio.sleep(0.01)
+            refused = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            held.open.set()
+            assert len(frames_of((await runs).content)) == 20
+
+
+async def test_nobody_goes_on_with_the_session_of_another_holder(target: Engine, card: Card) -> None:
+    app = create_app(target, card, tokens=TOKENS)
+    async with connected(app) as client:
+        first = await client.post("/v1/rounds", content=message(1, [], PROMPT), headers=bearer(ANNA))
+        (verdict,) = frames_of(first.content)
+        assert isinstance(verdict, Verdict) and verdict.bonus is not None
+        tokens = [*PROMPT, verdict.bonus]
+        for path, body in (
+            ("/v1/rounds", message(2, tokens, [])),
+            ("/v1/streams", encode(ask(tokens, [], most=2, session="s", round=2))),
+        ):
+            stolen = await client.post(path, content=body, headers=bearer(BERT))
+            assert stolen.status_code == 409, "to another holder it is a session that is not there"
+        assert (await client.delete("/v1/sessions/s", headers=bearer(BERT))).status_code == 404
+        again = await client.post("/v1/rounds", content=message(2, tokens, []), headers=bearer(ANNA))
+        assert again.status_code == 200
