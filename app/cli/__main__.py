@@ -329,6 +329,60 @@ def serve(
     max_connections: Annotated[
         int, typer.Option("--max-connections", metavar="N", min=1, help="Maximum number of open connections.")
     ] = 512,
+    max_per_address: Annotated[
+        int,
+        typer.Option(
+            "--max-per-address",
+            metavar="N",
+            min=1,
+            help="Maximum number of open connections from one address. Loopback is not counted.",
+        ),
+    ] = 128,
+    max_per_token: Annotated[
+        int | None,
+        typer.Option(
+            "--max-per-token",
+            metavar="N",
+            min=1,
+            help="Maximum number of answers at once for each token holder; others get 429. Default: no limit.",
+        ),
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--requests-per-minute",
+            metavar="N",
+            min=1,
+            help="Maximum number of answers that a token holder may begin in a minute. Default: no limit.",
+        ),
+    ] = None,
+    tokens_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            "--tokens-per-minute",
+            metavar="N",
+            min=1,
+            help="Tokens that a token holder may use in a minute, read and written. Default: no limit.",
+        ),
+    ] = None,
+    drain_seconds: Annotated[
+        float,
+        typer.Option(
+            "--drain-seconds",
+            metavar="N",
+            min=0,
+            help="Time that running answers have after the signal to stop. A second signal stops at once.",
+        ),
+    ] = 30.0,
+    log_format: Annotated[
+        Literal["text", "json", "off"],
+        typer.Option(
+            "--log-format", help="One line for each request, on stderr: words or JSON, never what was asked. off: none."
+        ),
+    ] = "text",
+    metrics_by_holder: Annotated[
+        bool, typer.Option("--metrics-by-holder", help="Count requests and tokens of each token holder, by name.")
+    ] = False,
     learn: Annotated[
         Literal["own", "shared"] | None,
         typer.Option(
@@ -353,6 +407,7 @@ def serve(
         from remote.verifier.holders import read_tokens
         from remote.verifier.learning.learning import Teaching
         from remote.verifier.loader import Making
+        from remote.verifier.rate_limits import RateLimits
         from remote.verifier.serve import serve as listen
         from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:
@@ -380,6 +435,11 @@ def serve(
             max_connections=max_connections,
             max_cached_bytes=None if cache_mb is None else cache_mb << 20,
             teaching=None if learn is None else Teaching(folders.made / "learnt", learn == "shared", learn_holders),
+            rate_limits=RateLimits(max_per_token, requests_per_minute, tokens_per_minute),
+            max_per_address=max_per_address,
+            drain_seconds=drain_seconds,
+            log_format=log_format,
+            metrics_by_holder=metrics_by_holder,
         )
     except START_ERRORS as error:
         fail(str(error), FAILED)

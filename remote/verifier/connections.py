@@ -2,18 +2,22 @@
 
 uvicorn itself waits for ever for the rest of a request, and for a client that does not read. Here every connection is
 checked once a second. If there are too many, those without a whole request make room, the oldest first. A request that
-is being answered is never cut for a new one.
+is being answered is never cut for a new one. One address cannot take all places.
+
+The first signal to end lets running answers come to their end, for a while. The second one does not.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any, Literal
 
 import h11
@@ -22,6 +26,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from remote.protocol import CONTENT_TYPE, Error, encode
+from remote.verifier.admission import Admission
 from remote.verifier.stream_response import Cut
 
 log = logging.getLogger(__name__)
@@ -37,14 +42,39 @@ long."""
 BURST = 128
 """Connections that are accepted in one go, before any of them is checked."""
 MAX_CONNECTIONS = 512
+MAX_PER_ADDRESS = 128
+MAX_HEAD_BYTES = 16 << 10
+"""Longest head of a request: its first line and all headers."""
+DRAIN_SECONDS = 30.0
+CUT_SECONDS = 1.0
+"""Time for answers that are cut at the end to be closed."""
 
 Phase = Literal["head", "body", "answer", "idle"]
 
-FULL = encode(Error(code="busy", message="Too many connections are open. Try again in a moment.", retry=True))
-REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
-    + f"Content-Type: {CONTENT_TYPE}\r\nContent-Length: {len(FULL)}\r\n\r\n".encode()
-    + FULL
+
+def _refusal(status: str, error: Error) -> bytes:
+    """An answer that closes its connection."""
+    body = encode(error)
+    again = "Retry-After: 1\r\n" if error.retry else ""
+    head = f"HTTP/1.1 {status}\r\n{again}Connection: close\r\nContent-Type: {CONTENT_TYPE}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+FULL = _refusal(
+    "503 Service Unavailable",
+    Error(code="busy", message="Too many connections are open. Try again in a moment.", retry=True),
+)
+CROWDED = _refusal(
+    "429 Too Many Requests",
+    Error(code="busy", message="Too many connections from this address are open. Close some of them.", retry=True),
+)
+LONG_HEAD = _refusal(
+    "431 Request Header Fields Too Large",
+    Error(
+        code="too_large",
+        message=f"The head of the request has more than {MAX_HEAD_BYTES} bytes, which this server does not read.",
+        retry=False,
+    ),
 )
 
 
@@ -52,6 +82,7 @@ class ClientConnection(H11Protocol):
     """One client's connection. It knows what it waits for, and since when."""
 
     most = MAX_CONNECTIONS
+    most_per_address = MAX_PER_ADDRESS
     head_seconds, body_seconds, stall_seconds = HEAD_SECONDS, BODY_SECONDS, STALL_SECONDS
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -67,13 +98,18 @@ class ClientConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.most:
+        self.address = _network(None if self.client is None else self.client[0])
+        if self.address is not None and self._neighbours() > self.most_per_address:
+            self._refuse(CROWDED)
+        elif len(self.connections) > self.most:
             self._make_room()
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
         super().data_received(data)
-        self.phase()
+        # What is left unread of a head that is not whole.
+        if self.phase() == "head" and len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
+            self._refuse(LONG_HEAD)
 
     def resume_writing(self) -> None:
         self._unread = sys.maxsize  # The client has taken some, though as many may be waiting at the next check.
@@ -105,7 +141,10 @@ class ClientConnection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         # Once an answer has begun, a second one cannot be sent.
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        asking = self.cycle is None or self.cycle.response_complete
+        if asking and len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
+            self._refuse(LONG_HEAD)
+        elif self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
             self.transport.close()
@@ -119,10 +158,26 @@ class ClientConnection(H11Protocol):
         if waiting:
             min(waiting, key=age).transport.abort()
         elif sum(not other.transport.is_closing() for other in others) >= self.most:
-            self.transport.write(REFUSAL)
+            self._refuse(FULL)
+
+    def _neighbours(self) -> int:
+        """Connections of the same address, this one among them."""
+        return sum(
+            other.address == self.address and not other.transport.is_closing()
+            for other in self.connections
+            if isinstance(other, ClientConnection)
+        )
+
+    def _refuse(self, answer: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(answer)
             self.transport.close()
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _head_bytes(scope) > MAX_HEAD_BYTES:
+            self.cycle.disconnected = True
+            self._refuse(LONG_HEAD)
+            return
         try:
             await self._service(scope, receive, send)
         except Cut as cut:
@@ -132,24 +187,82 @@ class ClientConnection(H11Protocol):
             self.transport.close()
 
 
-class Server(uvicorn.Server):
-    """uvicorn's server. It also checks its connections, and tells when it accepts requests."""
+def _network(address: str | None) -> str | None:
+    """The address whose connections are counted together; None: they are not counted.
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    Whoever has an IPv6 address has a whole network of them. This device's own loopback is not counted: a proxy on it
+    brings all clients.
+    """
+    try:
+        found = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv6Address):
+        found = found.ipv4_mapped or found
+    if found.is_loopback:
+        return None
+    return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
+
+
+def _head_bytes(scope: Scope) -> int:
+    """Bytes of a request's head, nearly."""
+    fields: Iterable[tuple[bytes, bytes]] = scope["headers"]
+    return (
+        len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(name) + len(value) + 4 for name, value in fields)
+    )
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server. It also checks its connections, tells when it accepts requests, and drains before it ends."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        admission: Admission | None = None,
+        drain_seconds: float = DRAIN_SECONDS,
+    ) -> None:
+        """`admission`: what knows the running answers; None: it does not wait for them. `drain_seconds`: how long it
+        waits."""
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._admission, self._drain_seconds = ready, admission, drain_seconds
+        self._until: float | None = None
+        """When a server that drains ends, whatever still runs."""
+        self._drains = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._ready()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain at the first signal, end at the second."""
+        again = self._until is not None
+        if self._admission is None or again:
+            super().handle_exit(sig, frame)
+            self.force_exit = self.force_exit or again
+            return
+        self._captured_signals.append(sig)
+        self._admission.drain()
+        self._until = time.monotonic() + self._drain_seconds
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._until is not None:  # It has drained, so nobody is waited for again.
+            self.config.timeout_graceful_shutdown = CUT_SECONDS if not self.force_exit else 0  # type: ignore[assignment]
+        await super().shutdown(sockets)
+
     async def on_tick(self, counter: int) -> bool:
+        now = time.monotonic()
         if counter % 10 == 0:  # Ticks come ten times a second.
-            now = time.monotonic()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, ClientConnection):
                     connection.sweep(now)
+        if self._until is not None and self._admission is not None:
+            running = self._admission.running
+            if running and not self._drains:
+                log.warning("This server drains: %d running answers have up to %g s.", running, self._drain_seconds)
+            self._drains = True
+            self.should_exit = self.should_exit or now >= self._until or not running
         return await super().on_tick(counter)
 
 
@@ -166,27 +279,35 @@ class Listener(socket.socket):
     """A listening socket that closes new connections while too many are open, handshakes included."""
 
     most = MAX_CONNECTIONS + 2 * BURST
+    most_per_address = MAX_PER_ADDRESS + BURST
 
     def accept(self) -> tuple[socket.socket, Any]:
         while True:
             accepted, address = super().accept()
-            held = self.__dict__.setdefault("_held", weakref.WeakSet())
-            if sum(other.fileno() >= 0 for other in held) < self.most:
-                held.add(accepted)
+            held = self.__dict__.setdefault("_held", weakref.WeakKeyDictionary[socket.socket, str | None]())
+            network = _network(address[0])
+            present = [other for sock, other in held.items() if sock.fileno() >= 0]
+            near = 0 if network is None else present.count(network)
+            if len(present) < self.most and near < self.most_per_address:
+                held[accepted] = network
                 return accepted, address
             accepted.close()
 
 
-def config(app: Any, most: int = MAX_CONNECTIONS, **options: Any) -> uvicorn.Config:
+def config(
+    app: Any, most: int = MAX_CONNECTIONS, most_per_address: int = MAX_PER_ADDRESS, **options: Any
+) -> uvicorn.Config:
     """uvicorn's settings for a service with limits on connections. `options`: uvicorn's own."""
+    limits = {"most": most, "most_per_address": most_per_address}
     return uvicorn.Config(
         app,
-        http=type("Connection", (ClientConnection,), {"most": most}),
+        http=type("Connection", (ClientConnection,), limits),
         ws="none",
         loop=f"{__name__}:Loop",
         access_log=False,
         log_level="warning",
         lifespan="off",
         backlog=BURST,
+        h11_max_incomplete_event_size=2 * MAX_HEAD_BYTES,
         **options,
     )

@@ -21,8 +21,16 @@ from drafter.config import GRAPH
 from drafter.delivery import delivery
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
+from remote.verifier.admission import Admission
 from remote.verifier.budget import CACHE_SHARE
-from remote.verifier.connections import BURST, MAX_CONNECTIONS, Listener, Server
+from remote.verifier.connections import (
+    BURST,
+    DRAIN_SECONDS,
+    MAX_CONNECTIONS,
+    MAX_PER_ADDRESS,
+    Listener,
+    Server,
+)
 from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import Engine
@@ -31,7 +39,10 @@ from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
 from remote.verifier.loader import Making, licence, opened, say, timed_step
+from remote.verifier.metrics import Metrics
 from remote.verifier.own_drafter import OwnDrafter
+from remote.verifier.rate_limits import RateLimits
+from remote.verifier.request_log import LogFormat, write_log
 from remote.verifier.security import check_binding, is_loopback
 from remote.verifier.start_errors import BadCertificate, CannotBind, NoMemory
 from remote.verifier.table import Session, Table
@@ -94,8 +105,13 @@ def serve(
     max_cached_bytes: int | None = None,
     threads: int | None = None,
     teaching: Teaching | None = None,
+    rate_limits: RateLimits | None = None,
+    max_per_address: int = MAX_PER_ADDRESS,
+    drain_seconds: float = DRAIN_SECONDS,
+    log_format: LogFormat = "text",
+    metrics_by_holder: bool = False,
 ) -> None:
-    """Serve a target until SIGINT or SIGTERM. Port 0 takes a free one.
+    """Serve a target until SIGINT or SIGTERM, and then until running answers have ended. Port 0 takes a free one.
 
     `drafter`: folder of the one that was made for it. `making`: without a folder, one is made at the first start, and
     found again later; None: it is served without a drafter. `engine`: see `graph_of`.
@@ -103,7 +119,9 @@ def serve(
     model; None: as many as suit the engine. `max_waiting`: most answers that
     wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
     that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`: how
-    the drafter learns from what is answered; None: nothing is kept. Raises what `START_ERRORS` names.
+    the drafter learns from what is answered; None: nothing is kept. `rate_limits`: for each token holder; None: none.
+    `max_per_address`: connections of one address. `drain_seconds`: most time for running answers after the signal to
+    end. `metrics_by_holder`: the metrics page counts by the names of holders, too. Raises what `START_ERRORS` names.
     """
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
@@ -116,6 +134,7 @@ def serve(
         )
     connections = _connections(max_connections)
     with contextlib.closing(_bind(host, port, connections)) as listener:
+        listener.most_per_address = max_per_address + BURST
         target, running, drafter = opened(model, drafter, making, engine, quantize, threads)
         own = None
         if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
@@ -131,6 +150,8 @@ def serve(
             offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence(model))
             served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered, learning)
             say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
+        write_log(log_format)
+        admission = Admission(rate_limits)
         app = create_app(
             running,
             served,
@@ -143,10 +164,14 @@ def serve(
             text=target.text,
             deliveries=deliveries,
             learning=learning,
+            admission=admission,
+            metrics=Metrics(by_holder=metrics_by_holder),
         )
         config = connection_config(
             app,
             connections,
+            max_per_address,
+            log_config=None,
             ssl_certfile=tls_cert,
             ssl_keyfile=tls_key,
             timeout_graceful_shutdown=5,
@@ -156,7 +181,10 @@ def serve(
         name = f"[{host}]" if ":" in host else host
         url = f"{'https' if config.is_ssl else 'http'}://{name}:{listener.getsockname()[1]}"
         with contextlib.suppress(KeyboardInterrupt), contextlib.nullcontext() if learning is None else learning:
-            Server(config, lambda: print(f"outrider server ready at {url}", flush=True)).run(sockets=[listener])
+            server = Server(
+                config, lambda: print(f"outrider server ready at {url}", flush=True), admission, drain_seconds
+            )
+            server.run(sockets=[listener])
 
 
 def _learning(
@@ -205,7 +233,7 @@ def _connections(wished: int) -> int:
     return wished if files == resource.RLIM_INFINITY else max(8, min(wished, files - 2 * BURST - SPARE_FILES))
 
 
-def _bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> socket.socket:
+def _bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> Listener:
     """A bound socket that does not listen yet, so that a taken port is reported before minutes of loading."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
