@@ -98,7 +98,7 @@ class ClientConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.address = _network(None if self.client is None else self.client[0])
+        self.address = network_of(None if self.client is None else self.client[0])
         if self.address is not None and self._neighbours() > self.most_per_address:
             self._refuse(CROWDED)
         elif len(self.connections) > self.most:
@@ -187,7 +187,7 @@ class ClientConnection(H11Protocol):
             self.transport.close()
 
 
-def _network(address: str | None) -> str | None:
+def network_of(address: str | None) -> str | None:
     """The address whose connections are counted together; None: they are not counted.
 
     Whoever has an IPv6 address has a whole network of them. This device's own loopback is not counted: a proxy on it
@@ -285,7 +285,7 @@ class Listener(socket.socket):
         while True:
             accepted, address = super().accept()
             held = self.__dict__.setdefault("_held", weakref.WeakKeyDictionary[socket.socket, str | None]())
-            network = _network(address[0])
+            network = network_of(address[0])
             present = [other for sock, other in held.items() if sock.fileno() >= 0]
             near = 0 if network is None else present.count(network)
             if len(present) < self.most and near < self.most_per_address:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from remote.protocol import Error, decode
 from remote.verifier import connections
-from remote.verifier.connections import Listener, Server
+from remote.verifier.connections import MAX_HEAD_BYTES, Listener, Server, network_of
 from remote.verifier.stream_response import Cut, Streamed
 from tests.remote.verifier.test_http import PATIENT
 
@@ -66,9 +66,9 @@ class Service:
 
 
 @contextlib.contextmanager
-def serving(service: Service, most: int = 64, **seconds: float) -> Iterator[int]:
+def serving(service: Service, most: int = 64, keep_alive: int = 90, **seconds: float) -> Iterator[int]:
     """The port of a server with other deadlines."""
-    settings = connections.config(service.app, most)
+    settings = connections.config(service.app, most, timeout_keep_alive=keep_alive)
     for name, value in seconds.items():
         setattr(settings.http, name, value)
     server = Server(settings, lambda: None)
@@ -87,8 +87,8 @@ def serving(service: Service, most: int = 64, **seconds: float) -> Iterator[int]
             thread.join(PATIENT)
 
 
-def connect(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=PATIENT)
+def connect(port: int, source: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENT, source_address=(source, 0))
 
 
 def read(client: socket.socket) -> bytes:
@@ -207,3 +207,113 @@ def test_a_listener_takes_no_more_than_it_may_hold() -> None:
         accepted.pop().close()
         stack.enter_context(connect(listener.getsockname()[1]))
         assert stack.enter_context(listener.accept()[0]).fileno() >= 0
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"GET / HTTP/1.1\r\nHost: ", b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n"],
+    ids=["head", "body"],
+)
+def test_a_client_that_sends_byte_after_byte_is_given_up(begun: bytes) -> None:
+    """Each byte says that it is alive, and none of them buys it the time of a request."""
+    with serving(Service(), head_seconds=0.5, body_seconds=0.5) as port, connect(port) as client:
+        client.sendall(begun)
+        until = time.monotonic() + PATIENT
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < until:
+                client.sendall(b"a")
+                time.sleep(0.02)
+        assert time.monotonic() < until
+
+
+def test_a_connection_without_requests_is_closed_after_a_while() -> None:
+    with serving(Service(), keep_alive=1) as port, connect(port) as client:
+        client.sendall(ASK)
+        assert read(client).count(b"200 OK") == 1
+
+
+@pytest.mark.parametrize("size", [MAX_HEAD_BYTES + 1, 40_000, 200_000])
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "without an end"])
+def test_a_head_that_is_too_long_is_refused(size: int, whole: bool) -> None:
+    many = b"".join(b"x-%d: %s\r\n" % (number, b"a" * 90) for number in range(size // 98 + 2))
+    for line in (b"x-long: " + b"a" * size + b"\r\n", many):
+        with serving(Service()) as port, connect(port) as client:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + line + (b"\r\n" if whole else b""))
+            answer = read(client)
+            assert b"200 OK" not in answer
+            # A reset may overtake the answer where much of the head was still unread.
+            assert not answer or answer.startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_long_head_is_told_why() -> None:
+    with serving(Service()) as port, connect(port) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nx-long: " + b"a" * MAX_HEAD_BYTES + b"\r\n\r\n")
+        head, _, body = read(client).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 431 ") and b"Connection: close" in head
+        assert decode(body, Error).code == "too_large"
+
+
+def test_a_head_of_usual_length_is_read() -> None:
+    with serving(Service()) as port, connect(port) as client:
+        client.sendall(ASK[:-2] + b"authorization: Bearer " + b"a" * 8000 + b"\r\n\r\n")
+        assert client.recv(1000).startswith(b"HTTP/1.1 200 OK")
+
+
+def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service()
+    # Tests have no other addresses than those of loopback, which are not counted otherwise.
+    monkeypatch.setattr(connections, "network_of", lambda address: address)
+    with serving(service, most_per_address=2) as port, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connect(port)) for _ in range(2)]
+        for client in clients:
+            client.sendall(HELD)
+        while service.held < 2:
+            time.sleep(0.01)
+        head, _, body = read(stack.enter_context(connect(port))).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 429 ") and b"Retry-After: 1" in head
+        assert decode(body, Error).code == "busy"
+        other = stack.enter_context(connect(port, "127.0.0.2"))
+        other.sendall(ASK)
+        assert other.recv(1000).startswith(b"HTTP/1.1 200 OK")
+        service.let_go.set()
+        assert all(read(client).endswith(b"let go") for client in clients)
+
+
+def test_a_listener_takes_no_more_of_one_address_than_it_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "network_of", lambda address: address)
+    with Listener(socket.AF_INET, socket.SOCK_STREAM) as listener, contextlib.ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.setblocking(False)
+        listener.most_per_address = 1
+        port = listener.getsockname()[1]
+        clients = [stack.enter_context(connect(port)) for _ in range(2)]
+        accepted = [stack.enter_context(listener.accept()[0])]
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+        assert read(clients[1]) == b""
+        stack.enter_context(connect(port, "127.0.0.2"))
+        assert stack.enter_context(listener.accept()[0]).fileno() >= 0
+        assert accepted[0].fileno() >= 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+    ],
+)
+def test_addresses_of_one_network_are_counted_together(one: str, other: str, same: bool) -> None:
+    assert (network_of(one) == network_of(other)) == same
+    assert network_of(one) is not None
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1", "", None])
+def test_loopback_is_not_counted(address: str | None) -> None:
+    assert network_of(address) is None
