@@ -73,6 +73,11 @@ class VerifierProcess:
         self.port = int(found[1])
         return self
 
+    def signal(self, which: signal.Signals) -> None:
+        """Send it a signal, and do not wait for what comes of it."""
+        assert self._process is not None
+        os.kill(self._process.pid, which)
+
     def kill(self) -> None:
         """Kill it with SIGKILL."""
         assert self._process is not None
