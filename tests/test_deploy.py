@@ -1,0 +1,80 @@
+"""The files in deploy/: their commands exist, systemd takes the unit, and a server has the time to drain.
+
+What nginx makes of its file is tried in tests/faults/test_nginx.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from app.cli.__main__ import cli
+from remote.verifier.connections import DRAIN_SECONDS, MAX_PER_ADDRESS
+from tests.support.serving import REPOSITORY
+
+DEPLOY = REPOSITORY / "deploy"
+UNIT = DEPLOY / "outrider.service"
+CONTAINER = DEPLOY / "Containerfile"
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def checked(words: list[str]) -> None:
+    """Check that `outrider` takes these words: a command and its options with values."""
+    command = typer.main.get_command(cli).commands[words[0]]  # type: ignore[attr-defined]
+    context = command.make_context(words[0], words[1:], resilient_parsing=True)
+    assert not context.args, context.args
+    known = {option for one in command.params for option in one.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+def seconds(pattern: str, file: Path) -> int:
+    found = re.search(pattern, text(file), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+def test_the_units_command_is_one_of_ours() -> None:
+    found = re.search(r"^ExecStart=((?:.*\\\n)*.*)$", text(UNIT), re.MULTILINE)
+    assert found is not None
+    program, *words = shlex.split(found[1].replace("\\\n", " "))
+    assert program.endswith("/outrider")
+    checked(words)
+
+
+def test_the_containers_command_is_one_of_ours() -> None:
+    entry, options = (
+        re.findall(r'"([^"]*)"', line) for line in re.findall(r"^(?:ENTRYPOINT|CMD) \[(.*)\]$", text(CONTAINER), re.M)
+    )
+    assert entry[0] == "outrider"
+    checked([*entry[1:], *options])
+
+
+def test_what_the_container_copies_is_there() -> None:
+    copied = [name for line in re.findall(r"^COPY (.*) \S+$", text(CONTAINER), re.M) for name in line.split()]
+    assert {"app", "drafter", "remote", "storage", "pyproject.toml"} <= set(copied)
+    assert all((REPOSITORY / name).exists() for name in copied)
+
+
+def test_a_server_has_the_time_to_drain() -> None:
+    for pattern, file in ((r"^TimeoutStopSec=(\d+)", UNIT), (r"--stop-timeout (\d+)", CONTAINER)):
+        assert seconds(pattern, file) > DRAIN_SECONDS
+    assert seconds(r"limit_conn outrider_addresses (\d+);", DEPLOY / "nginx.conf") <= MAX_PER_ADDRESS
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    changed = text(UNIT).replace("/opt/outrider/bin/outrider", sys.executable)  # It must be there.
+    unit.write_text(re.sub(r"^Documentation=.*\n", "", changed, flags=re.MULTILINE))  # The manual is not installed.
+    ran = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    assert ran.returncode == 0 and not ran.stderr, ran.stderr
