@@ -5,6 +5,7 @@ Outrider is in no package index yet, so a package of that name there would belon
 
 from __future__ import annotations
 
+import sys
 from typing import Literal
 
 Extra = Literal["server", "train", "gguf", "server,gguf"]
@@ -12,4 +13,7 @@ Extra = Literal["server", "train", "gguf", "server,gguf"]
 
 def how_to_install(extra: Extra) -> str:
     """The command that installs extras of `pyproject.toml`, as part of a sentence."""
-    return f"run pip install '.[{extra}]' in Outrider's source folder"
+    command = f"run pip install '.[{extra}]' in Outrider's source folder"
+    if extra != "gguf" and sys.platform == "linux":  # There, PyTorch's default build brings gigabytes of CUDA.
+        command += f" (without an NVIDIA card: pip install -r requirements-cpu.txt '.[{extra}]')"
+    return command
