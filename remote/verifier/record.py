@@ -72,7 +72,7 @@ class Record:
             self._clocked.waited(self.route, time.monotonic() - self._queued)
 
     def read(self, tokens: int) -> None:
-        """So many tokens were appended to its session."""
+        """Count tokens that were appended to its session."""
         self.prompt_tokens += tokens
 
     def wrote(self, tokens: int, seconds: float, length: int, finished: bool) -> None:
