@@ -83,6 +83,8 @@ class ClientConnection(H11Protocol):
 
     most = MAX_CONNECTIONS
     most_per_address = MAX_PER_ADDRESS
+    refused: Callable[[str], None] | None = None
+    """Is told why a connection is refused or given up, in one word."""
     head_seconds, body_seconds, stall_seconds = HEAD_SECONDS, BODY_SECONDS, STALL_SECONDS
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -100,7 +102,7 @@ class ClientConnection(H11Protocol):
         super().connection_made(transport)
         self.address = network_of(None if self.client is None else self.client[0])
         if self.address is not None and self._neighbours() > self.most_per_address:
-            self._refuse(CROWDED)
+            self._refuse(CROWDED, "address")
         elif len(self.connections) > self.most:
             self._make_room()
 
@@ -109,7 +111,7 @@ class ClientConnection(H11Protocol):
         super().data_received(data)
         # What is left unread of a head that is not whole.
         if self.phase() == "head" and len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
-            self._refuse(LONG_HEAD)
+            self._refuse(LONG_HEAD, "head")
 
     def resume_writing(self) -> None:
         self._unread = sys.maxsize  # The client has taken some, though as many may be waiting at the next check.
@@ -137,13 +139,14 @@ class ClientConnection(H11Protocol):
             self._stalled = now
         self._unread = unread
         if late or now - self._stalled > self.stall_seconds:
+            self._told("slow")
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         # Once an answer has begun, a second one cannot be sent.
         asking = self.cycle is None or self.cycle.response_complete
         if asking and len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
-            self._refuse(LONG_HEAD)
+            self._refuse(LONG_HEAD, "head")
         elif self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
@@ -156,9 +159,10 @@ class ClientConnection(H11Protocol):
         others = [other for other in self.connections if isinstance(other, ClientConnection) and other is not self]
         waiting = [other for other in others if not other.transport.is_closing() and other.phase() != "answer"]
         if waiting:
+            self._told("full")
             min(waiting, key=age).transport.abort()
         elif sum(not other.transport.is_closing() for other in others) >= self.most:
-            self._refuse(FULL)
+            self._refuse(FULL, "full")
 
     def _neighbours(self) -> int:
         """Connections of the same address, this one among them."""
@@ -168,15 +172,20 @@ class ClientConnection(H11Protocol):
             if isinstance(other, ClientConnection)
         )
 
-    def _refuse(self, answer: bytes) -> None:
+    def _told(self, reason: str) -> None:
+        if self.refused is not None:
+            self.refused(reason)
+
+    def _refuse(self, answer: bytes, reason: str) -> None:
         if not self.transport.is_closing():
+            self._told(reason)
             self.transport.write(answer)
             self.transport.close()
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         if _head_bytes(scope) > MAX_HEAD_BYTES:
             self.cycle.disconnected = True
-            self._refuse(LONG_HEAD)
+            self._refuse(LONG_HEAD, "head")
             return
         try:
             await self._service(scope, receive, send)
@@ -295,10 +304,17 @@ class Listener(socket.socket):
 
 
 def config(
-    app: Any, most: int = MAX_CONNECTIONS, most_per_address: int = MAX_PER_ADDRESS, **options: Any
+    app: Any,
+    most: int = MAX_CONNECTIONS,
+    most_per_address: int = MAX_PER_ADDRESS,
+    refused: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> uvicorn.Config:
-    """uvicorn's settings for a service with limits on connections. `options`: uvicorn's own."""
-    limits = {"most": most, "most_per_address": most_per_address}
+    """uvicorn's settings for a service with limits on connections. `refused`: is told why one is refused or given up.
+
+    `options`: uvicorn's own.
+    """
+    limits = {"most": most, "most_per_address": most_per_address, "refused": refused and staticmethod(refused)}
     return uvicorn.Config(
         app,
         http=type("Connection", (ClientConnection,), limits),

@@ -58,6 +58,9 @@ class Metrics:
         """`by_holder`: also count requests and tokens under the name of each token holder."""
         self._requests = Counter("outrider_http_requests_total", "Requests by route and status.", ("route", "status"))
         self._refused = Counter("outrider_not_admitted_total", "Requests that were not admitted.", ("reason",))
+        self._connections = Counter(
+            "outrider_connections_refused_total", "Connections that were refused or given up.", ("reason",)
+        )
         self._durations = _seconds("http_request_duration", "Time from a request to the end of its answer.", ANSWERS)
         self._first = _seconds("time_to_first_token", "Time from a request to its first tokens.", ANSWERS)
         self._next = _seconds("time_between_pieces", "Time from tokens of an answer to the next ones.", PIECES)
@@ -92,9 +95,20 @@ class Metrics:
         """A request was refused before it began."""
         self._refused.add(reason)
 
+    def connection_refused(self, reason: str) -> None:
+        """A connection was refused or given up."""
+        self._connections.add(reason)
+
     def all(self) -> list[Metric]:
         """All of them."""
-        found: list[Metric] = [self._requests, self._refused, self._durations, self._first, self._next]
+        found: list[Metric] = [
+            self._requests,
+            self._refused,
+            self._connections,
+            self._durations,
+            self._first,
+            self._next,
+        ]
         found += [self._waits, self._rounds]
         return found if self._holders is None else [*found, *self._holders.all()]
 

@@ -151,7 +151,7 @@ def serve(
             served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered, learning)
             say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
         write_log(log_format)
-        admission = Admission(rate_limits)
+        admission, metrics = Admission(rate_limits), Metrics(by_holder=metrics_by_holder)
         app = create_app(
             running,
             served,
@@ -165,12 +165,13 @@ def serve(
             deliveries=deliveries,
             learning=learning,
             admission=admission,
-            metrics=Metrics(by_holder=metrics_by_holder),
+            metrics=metrics,
         )
         config = connection_config(
             app,
             connections,
             max_per_address,
+            metrics.connection_refused,
             log_config=None,
             ssl_certfile=tls_cert,
             ssl_keyfile=tls_key,

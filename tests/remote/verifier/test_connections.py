@@ -31,6 +31,7 @@ class Service:
 
     def __init__(self) -> None:
         self.let_go, self.held, self.ended = threading.Event(), 0, threading.Event()
+        self.refused: list[str] = []
         self.app = Starlette(
             routes=[
                 Route("/", lambda request: PlainTextResponse("ok")),
@@ -68,7 +69,7 @@ class Service:
 @contextlib.contextmanager
 def serving(service: Service, most: int = 64, keep_alive: int = 90, **seconds: float) -> Iterator[int]:
     """The port of a server with other deadlines."""
-    settings = connections.config(service.app, most, timeout_keep_alive=keep_alive)
+    settings = connections.config(service.app, most, refused=service.refused.append, timeout_keep_alive=keep_alive)
     for name, value in seconds.items():
         setattr(settings.http, name, value)
     server = Server(settings, lambda: None)
@@ -172,6 +173,7 @@ def test_where_all_are_being_answered_a_newcomer_is_told_to_come_again() -> None
             time.sleep(0.01)
         head, _, body = read(stack.enter_context(connect(port))).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1" in head
+        assert service.refused == ["full"]
         error = decode(body, Error)
         assert (error.code, error.retry) == ("busy", True)
         service.let_go.set()
@@ -216,7 +218,8 @@ def test_a_listener_takes_no_more_than_it_may_hold() -> None:
 )
 def test_a_client_that_sends_byte_after_byte_is_given_up(begun: bytes) -> None:
     """Each byte says that it is alive, and none of them buys it the time of a request."""
-    with serving(Service(), head_seconds=0.5, body_seconds=0.5) as port, connect(port) as client:
+    service = Service()
+    with serving(service, head_seconds=0.5, body_seconds=0.5) as port, connect(port) as client:
         client.sendall(begun)
         until = time.monotonic() + PATIENT
         with contextlib.suppress(ConnectionError):
@@ -224,6 +227,7 @@ def test_a_client_that_sends_byte_after_byte_is_given_up(begun: bytes) -> None:
                 client.sendall(b"a")
                 time.sleep(0.02)
         assert time.monotonic() < until
+    assert service.refused == ["slow"]
 
 
 def test_a_connection_without_requests_is_closed_after_a_while() -> None:
@@ -247,11 +251,13 @@ def test_a_head_that_is_too_long_is_refused(size: int, whole: bool) -> None:
 
 
 def test_a_long_head_is_told_why() -> None:
-    with serving(Service()) as port, connect(port) as client:
+    service = Service()
+    with serving(service) as port, connect(port) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nx-long: " + b"a" * MAX_HEAD_BYTES + b"\r\n\r\n")
         head, _, body = read(client).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 431 ") and b"Connection: close" in head
         assert decode(body, Error).code == "too_large"
+    assert service.refused == ["head"]
 
 
 def test_a_head_of_usual_length_is_read() -> None:
@@ -272,6 +278,7 @@ def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPat
             time.sleep(0.01)
         head, _, body = read(stack.enter_context(connect(port))).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 429 ") and b"Retry-After: 1" in head
+        assert service.refused == ["address"]
         assert decode(body, Error).code == "busy"
         other = stack.enter_context(connect(port, "127.0.0.2"))
         other.sendall(ASK)
