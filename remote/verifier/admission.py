@@ -41,9 +41,9 @@ class Draining(NotAdmitted):
 
     code = "unavailable"
 
-    def __init__(self, seconds: int) -> None:
+    def __init__(self) -> None:
         said = "This server is about to stop, and begins no more answers. Try again in a moment."
-        super().__init__("draining", said, seconds)
+        super().__init__("draining", said, 1)
 
 
 class RunningAnswer:
@@ -75,8 +75,6 @@ class Admission:
         self._accounts: dict[str, Account] = {}
         self._answers: OrderedDict[object, RunningAnswer] = OrderedDict()
         self.draining = False
-        self.retry_seconds = 1
-        """When it is worth asking again while the server drains."""
 
     @property
     def running(self) -> int:
@@ -106,7 +104,7 @@ class Admission:
     def check(self) -> None:
         """Raise `Draining` if the server drains."""
         if self.draining:
-            raise Draining(self.retry_seconds)
+            raise Draining
 
     def ended(self, session: str) -> None:
         """Note that nobody goes on with a session."""

@@ -46,7 +46,7 @@ MAX_PER_ADDRESS = 128
 MAX_HEAD_BYTES = 16 << 10
 """Longest head of a request: its first line and all headers."""
 DRAIN_SECONDS = 30.0
-CUT_SECONDS = 1.0
+CUT_SECONDS = 1
 """Time for answers that are cut at the end to be closed."""
 
 Phase = Literal["head", "body", "answer", "idle"]
@@ -257,7 +257,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._until is not None:  # It has drained, so nobody is waited for again.
-            self.config.timeout_graceful_shutdown = CUT_SECONDS if not self.force_exit else 0  # type: ignore[assignment]
+            self.config.timeout_graceful_shutdown = 0 if self.force_exit else CUT_SECONDS
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
@@ -269,7 +269,8 @@ class Server(uvicorn.Server):
         if self._until is not None and self._admission is not None:
             running = self._admission.running
             if running and not self._drains:
-                log.warning("This server drains: %d running answers have up to %g s.", running, self._drain_seconds)
+                said = "Draining: %d running answers have up to %g s. A second signal ends at once."
+                log.warning(said, running, self._drain_seconds)
             self._drains = True
             self.should_exit = self.should_exit or now >= self._until or not running
         return await super().on_tick(counter)

@@ -76,7 +76,7 @@ class Account:
         if limits.answers is not None and running >= limits.answers:
             raise RateLimited(
                 "answers",
-                f"This token has {running} answers on their way, and may have {limits.answers} at once. "
+                f"This token has as many answers on their way as it may have at once ({limits.answers}). "
                 "Wait until one of them has ended.",
                 1,
             )
@@ -95,4 +95,5 @@ class Account:
 
 def _spent(kind: Kind, most: int | None, seconds: float) -> RateLimited:
     whole = max(1, math.ceil(seconds))
-    return RateLimited(kind, f"This token may use {most} {kind} a minute, and has. Try again in {whole} s.", whole)
+    said = f"This token has used up its {kind} of this minute ({most} a minute). Try again in {whole} s."
+    return RateLimited(kind, said, whole)

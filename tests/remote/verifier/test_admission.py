@@ -207,6 +207,34 @@ def test_a_draining_server_begins_nothing_and_ends_what_runs() -> None:
     assert not admission.running
 
 
+@given(
+    st.integers(1, 3),
+    st.lists(
+        st.tuples(st.sampled_from(["begin", "end", "sleep"]), st.sampled_from("ab"), st.integers(0, 3)), max_size=40
+    ),
+)
+def test_a_holder_never_has_more_answers_than_are_allowed(most: int, steps: list[tuple[str, str, int]]) -> None:
+    """Whatever order they begin and end in. Who is refused had them all, and a refusal takes no place."""
+    time = Time()
+    admission = Admission(RateLimits(answers=most), time)
+    running: dict[str, list[Record]] = {"a": [], "b": []}
+    for step, holder, number in steps:
+        if step == "sleep":
+            time.now += 10 * number
+        elif step == "end" and running[holder]:
+            running[holder].pop(number % len(running[holder])).end()
+        elif step == "begin":
+            record = Record()
+            try:
+                admission.begin(record, holder)
+            except RateLimited:
+                assert len(running[holder]) == most
+            else:
+                running[holder].append(record)
+        assert len(running[holder]) <= most
+        assert admission.running == len(running["a"]) + len(running["b"])
+
+
 # ---- over HTTP -------------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +267,7 @@ async def test_other_clients_are_refused_in_openais_shape(target: Engine, card: 
     assert reply.headers["content-type"] == "application/json"
     error = reply.json()["error"]
     assert (error["type"], error["code"]) == ("tokens", "rate_limit_exceeded")
-    assert "5 tokens a minute" in error["message"]
+    assert "its tokens of this minute (5 a minute)" in error["message"]
 
 
 async def test_a_running_stream_goes_on_beside_what_is_refused(target: Engine, card: Card) -> None:

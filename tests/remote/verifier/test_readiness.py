@@ -13,6 +13,9 @@ from remote.verifier.engine import Engine
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
+from remote.verifier.line import Line
+from remote.verifier.readiness import Readiness
+from remote.verifier.turns import Turns
 from tests.remote.verifier.test_http import PATIENT, PROMPT, TOKEN, connected, gate, message, running
 
 
@@ -44,6 +47,19 @@ async def test_a_full_line_and_a_stuck_engine_are_not_ready(
             held.open.set()
             assert (await waits).status_code == 200
             assert await told(client) == (200, "ready\n")
+
+
+async def test_a_full_line_of_chat_completions_is_not_ready(target: Engine) -> None:
+    line = Line(places=1, longest=0)
+    readiness = Readiness(Turns(8, target), Admission(), line)
+    assert readiness.reasons() == []
+
+    async def gone() -> bool:
+        return False
+
+    async with line.place(gone):
+        assert readiness.reasons() == ["the line is full"]
+    assert readiness.reasons() == []
 
 
 async def test_a_draining_server_is_not_ready_and_sends_others_away(target: Engine, card: Card) -> None:
