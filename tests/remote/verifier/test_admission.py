@@ -145,7 +145,7 @@ def test_a_round_that_is_sent_again_after_a_conflict_is_the_same_answer() -> Non
     admission.go_on(Record(), "anna", "anna/s", 40, MOST)
 
 
-def test_no_answer_takes_more_than_a_session_holds_twice() -> None:
+def test_no_answer_takes_much_more_than_a_session_holds() -> None:
     """Or a device that says the same again and again would begin only one."""
     admission = Admission(RateLimits(requests=1), Time())
     with pytest.raises(RateLimited):
