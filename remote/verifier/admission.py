@@ -30,8 +30,8 @@ RESUMED_SECONDS = 60.0
 MAX_ANSWERS = 4096
 """Answers that are known. Beyond them, the one that was silent for longest is forgotten."""
 MAX_SPENT = 4
-"""Tokens that one answer of a device may take, as a multiple of the longest session. Then it begins anew. A conversation
-that was forgotten is read once more in the middle of an answer."""
+"""Tokens that one answer of a device may take, as a multiple of the longest session. Then it begins anew. More than
+one, because a conversation that was forgotten is read again in the middle of an answer."""
 ASKED_THEMSELVES = ("/v1/rounds", "/v1/streams")
 """Paths that ask for admission themselves, once they know which answer goes on."""
 ALWAYS = ("/healthz", "/readyz", "/metrics")
