@@ -16,7 +16,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from remote.openai.schema import JSON, PATHS, error_body
+from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.holders import EVERYONE
 from remote.verifier.holders import SCOPE as HOLDER
@@ -202,7 +202,7 @@ def refusal(path: str, refused: NotAdmitted) -> Response:
     """The answer to a request that is not admitted, in the shape that its path uses."""
     limited = isinstance(refused, RateLimited)
     error = Error(code=refused.code, message=str(refused), retry=True)
-    if not path.startswith(PATHS):
+    if not speaks_openai(path):
         response = Response(encode(error), 429 if limited else 503, media_type=CONTENT_TYPE)
     elif isinstance(refused, RateLimited):
         response = Response(_limited(refused), 429, media_type=JSON)
