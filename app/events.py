@@ -114,6 +114,8 @@ class Stats:
     """Tokens of an OpenAI-compatible server, which verifies nothing. None: no such server took part."""
     counted: bool = False
     """True: the server counted `streamed` itself, reasoning included. False: it is the number of pieces that came."""
+    read: int = 0
+    """Tokens of the conversation before the answer, as its last writer reads them. 0: its server does not say."""
     drafted_nodes: int = 0
     second_stage: int = 0
     """Tokens that n-grams of earlier text guessed, that the drafter kept, and that came."""

@@ -27,7 +27,7 @@ LAYERS = (
     {"remotes", "archive", "commands"},
     {"drafting", "exits"},
     {"reply"},
-    {"tui", "shell"},
+    {"tui", "shell", "gateway"},
     {"cli"},
     {"start"},
 )

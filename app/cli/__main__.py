@@ -16,6 +16,7 @@ from app.cli.archive import export, import_
 from app.cli.completion import answer_shells, completion, conversations
 from app.cli.drafter import drafter_commands
 from app.cli.fix import fix
+from app.cli.gateway import gateway
 from app.cli.history import history_commands
 from app.cli.keys import keys
 from app.cli.learn import learn
@@ -248,6 +249,7 @@ cli.command()(log)
 cli.command()(completion)
 cli.command()(shell)
 cli.command()(fix)
+cli.command()(gateway)
 
 
 @cli.command()

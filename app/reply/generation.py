@@ -220,6 +220,7 @@ class Generation:
             streamed=self.streamed,
             counted=self.usage is not None,
             drafted=len(self.answer.suffix),
+            read=self._read,
             drafted_nodes=self._drafted_nodes,
             second_stage=self.drafting.guessed - self._guessed_before,
             ahead_tries=self.ahead.tries,
@@ -234,6 +235,12 @@ class Generation:
             bytes_up=sum(exchange.bytes_up for exchange in self._traffic),
             bytes_down=sum(exchange.bytes_down for exchange in self._traffic),
         )
+
+    @property
+    def _read(self) -> int:
+        if self.usage is not None:
+            return self.usage.prompt_tokens
+        return 0 if self._text_stream is not None else len(self.prompt)
 
     # ---- how tokens come in ------------------------------------------------------------------------------------------
 

@@ -10,8 +10,10 @@ The first signal to end lets running answers come to their end, for a while. The
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
+import os
 import socket
 import sys
 import time
@@ -27,6 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.admission import Admission
+from remote.verifier.start_errors import CannotBind
 from remote.verifier.stream_response import Cut
 
 log = logging.getLogger(__name__)
@@ -302,6 +305,25 @@ class Listener(socket.socket):
                 held[accepted] = network
                 return accepted, address
             accepted.close()
+
+
+def bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> Listener:
+    """A bound socket that does not listen yet, so that a taken port is reported before minutes of loading."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with contextlib.ExitStack() as undo:
+            # asyncio sets TCP_NODELAY only on sockets that say they are TCP. Without it each round waits 40 ms.
+            listener = undo.enter_context(Listener(family, kind, protocol))
+            listener.most = connections + 2 * BURST
+            if os.name == "posix":
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            undo.pop_all()
+    except OSError as error:
+        raise CannotBind(
+            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --host or --port."
+        ) from error
+    return listener
 
 
 def config(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import ssl
 import threading
 from collections.abc import Collection
@@ -28,8 +27,8 @@ from remote.verifier.connections import (
     DRAIN_SECONDS,
     MAX_CONNECTIONS,
     MAX_PER_ADDRESS,
-    Listener,
     Server,
+    bind,
 )
 from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
@@ -44,7 +43,7 @@ from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.rate_limits import RateLimits
 from remote.verifier.request_log import LogFormat, write_log
 from remote.verifier.security import check_binding, is_loopback
-from remote.verifier.start_errors import BadCertificate, CannotBind, NoMemory
+from remote.verifier.start_errors import BadCertificate, NoMemory
 from remote.verifier.table import Session, Table
 from remote.verifier.text_side import TextSide
 
@@ -133,7 +132,7 @@ def serve(
             "or listen on 127.0.0.1 behind a proxy that speaks TLS."
         )
     connections = _connections(max_connections)
-    with contextlib.closing(_bind(host, port, connections)) as listener:
+    with contextlib.closing(bind(host, port, connections)) as listener:
         listener.most_per_address = max_per_address + BURST
         target, running, drafter = opened(model, drafter, making, engine, quantize, threads)
         own = None
@@ -234,7 +233,7 @@ def _connections(wished: int) -> int:
     return wished if files == resource.RLIM_INFINITY else max(8, min(wished, files - 2 * BURST - SPARE_FILES))
 
 
-def _bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> Listener:
+def bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> Listener:
     """A bound socket that does not listen yet, so that a taken port is reported before minutes of loading."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

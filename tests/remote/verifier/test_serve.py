@@ -18,11 +18,12 @@ from drafter.config import ENCODER, DrafterMissing, write_config
 from drafter.model import save_weights
 from drafter.tree import DraftTree
 from remote.protocol import Card, Limits, decode
+from remote.verifier.connections import bind
 from remote.verifier.engine import UnfitDrafter
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.security import Unprotected
-from remote.verifier.serve import _bind, card, serve
+from remote.verifier.serve import card, serve
 from remote.verifier.start_errors import BadCertificate, CannotBind, CorruptWeights, MissingTokenizer, UnknownModel
 from remote.verifier.target import load_target
 from tests.remote.verifier.tiny import (
@@ -191,5 +192,5 @@ def test_the_process_says_when_it_is_ready_and_ends_with_its_stdin(saved: Path, 
 
 def test_small_frames_leave_at_once() -> None:
     """asyncio turns Nagle's algorithm off only on sockets whose protocol is TCP; with it, a round takes 40 ms more."""
-    with _bind("127.0.0.1", 0) as listener:
+    with bind("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP

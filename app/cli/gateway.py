@@ -1,0 +1,51 @@
+"""`outrider gateway`: other programs on this device ask the assistant through OpenAI's API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from app.cli.options import Model, Remote, fail
+from app.cli.settings import settings_with, unsaved
+from app.exits import USAGE
+
+
+def gateway(
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: any free one.")] = 8788,
+    remote: Remote = None,
+    model: Model = None,
+    mode: Annotated[
+        Literal["auto", "edge", "hosted", "offline"] | None,
+        typer.Option("--mode", help="As for ask: auto also answers while the server is away."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="File with the tokens that programs must send: one a line, or NAME TOKEN. Default: no token.",
+        ),
+    ] = None,
+    max_answers: Annotated[
+        int, typer.Option("--max-answers", metavar="N", min=1, max=64, help="Answers that are written at once.")
+    ] = 4,
+    max_waiting: Annotated[
+        int,
+        typer.Option("--max-waiting", metavar="N", min=1, help="Requests that wait for their turn; others get 429."),
+    ] = 32,
+) -> None:
+    """Answer other programs on this device, through OpenAI's API. It prints its address when it is ready."""
+    settings, folders = settings_with(remote=remote, mode=mode)
+    settings, folders = unsaved(settings, folders)
+    if model is not None and settings.mode == "offline":
+        fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
+    from app.gateway.serve import serve
+    from remote.verifier.holders import SecurityError, read_tokens
+
+    try:
+        tokens = None if token_file is None else read_tokens(token_file)
+    except SecurityError as error:
+        fail(str(error), USAGE)
+    serve(settings, folders, model=model, port=port, tokens=tokens, most=max_answers, waiting=max_waiting)

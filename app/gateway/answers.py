@@ -1,0 +1,135 @@
+"""The newest answers: what was sent of each, and what became of it afterwards.
+
+An answer that the small model wrote, in whole or in part, waits until the model has checked it. Its client learns from
+here what held, and what the model says instead.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from os.path import commonprefix
+from typing import Literal
+
+import msgspec
+
+from app.gateway.call import Call
+from app.gateway.refusals import GatewayRefused
+from app.gateway.sent_text import By, SentText, Span
+
+MOST_ANSWERS = 1000
+"""Answers that are remembered; the oldest are forgotten first."""
+PATH = "/v1/outrider/answers/"
+
+State = Literal["writing", "waiting", "checked", "replaced", "unchecked", "hosted", "failed"]
+"""writing: it is being written. waiting: drafted text in it waits for the model. checked: the model wrote or confirmed
+all of it. replaced: the model says something else from some character on. unchecked: drafted text in it is checked by
+nobody. hosted: a server that checks no drafts wrote it. failed: it broke off."""
+
+
+class AnswerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an answer, for `GET /v1/outrider/answers/{id}`."""
+
+    id: str
+    object: str = "outrider.answer"
+    created: int
+    model: str
+    state: State
+    source: By
+    """Who stands behind the text that was sent."""
+    text: str
+    """What the client was sent."""
+    spans: tuple[Span, ...]
+    """Who stands behind which characters of it, now."""
+    checked: int
+    """Characters of it, from the first, that the model has written or confirmed."""
+    checked_text: str | None = None
+    """The model's own answer, as far as it is known; None: not yet, or nobody checks."""
+    why: str = ""
+    """Why it is not checked, or why it failed; empty if there is nothing to say."""
+
+
+class Answer:
+    """One answer, from the request to what the model made of it."""
+
+    def __init__(self, call: Call, model: str) -> None:
+        self.id = f"chatcmpl-{secrets.token_hex(12)}"
+        self.created = int(time.time())
+        self.call = call
+        self.model = model
+        self.sent = SentText(call.stops)
+        self.state: State = "writing"
+        self.why = ""
+        self.checked_text: str | None = None
+        self.message = ""
+        """The stored answer that was sent."""
+
+    @property
+    def place(self) -> str:
+        """The path under which it is told what became of it."""
+        return PATH + self.id
+
+    @property
+    def report(self) -> AnswerReport:
+        sent = self.sent
+        return AnswerReport(
+            id=self.id,
+            created=self.created,
+            model=self.model,
+            state=self.state,
+            source=sent.source,
+            text=sent.text,
+            spans=tuple(sent.spans),
+            checked=sent.checked,
+            checked_text=self.checked_text,
+            why=self.why,
+        )
+
+    def end(self, *, failed: str = "") -> None:
+        """Note that no more of it is sent. `failed`: why it broke off."""
+        source = self.sent.source
+        if source == "drafted":
+            self.state = "waiting"
+        elif failed:
+            self.state = "failed"
+        else:
+            self.state = "hosted" if source == "hosted" else "checked"
+            self.checked_text = self.sent.text if source == "verified" else None
+        self.why = failed
+
+    def settle(self, text: str, model: str) -> None:
+        """Note what the model itself says."""
+        self.checked_text = self.sent.cut(text)
+        self.sent.checked = len(commonprefix((self.checked_text, self.sent.text)))
+        self.state = "checked" if self.checked_text == self.sent.text else "replaced"
+        self.model, self.why = model or self.model, ""
+
+    def give_up(self, why: str) -> None:
+        """Note that nobody checks what was drafted of it."""
+        self.state, self.why = "unchecked", why
+
+
+class Answers:
+    """The newest answers by their ids."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Answer] = OrderedDict()
+
+    def begin(self, call: Call, model: str) -> Answer:
+        """A new answer; the oldest one may be forgotten."""
+        answer = Answer(call, model)
+        self._known[answer.id] = answer
+        if len(self._known) > MOST_ANSWERS:
+            self._known.popitem(last=False)
+        return answer
+
+    def get(self, name: str) -> Answer:
+        """The answer of that id. Raises `GatewayRefused`."""
+        if (answer := self._known.get(name)) is None:
+            raise GatewayRefused(
+                f"There is no answer {name!r}; the last {MOST_ANSWERS} since the gateway began are known.",
+                status=404,
+                code="not_found",
+            )
+        return answer

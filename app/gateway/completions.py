@@ -1,0 +1,206 @@
+"""Chat completions: answers of the assistant in OpenAI's shape, with a field `outrider` that says who wrote what."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.responses import Response
+
+from app.gateway.answers import Answer, Answers, State
+from app.gateway.call import Call, read_call
+from app.gateway.checks import Checks
+from app.gateway.refusals import GatewayRefused, refused
+from app.gateway.running import Gone, Running
+from app.gateway.seats import Seats
+from app.gateway.sent_text import By, Piece, Span
+from app.reply.request import CONTEXT_TOKENS
+from remote.openai.schema import (
+    DONE,
+    EVENTS,
+    JSON,
+    OWNER,
+    ChatMessage,
+    Choice,
+    Chunk,
+    ChunkChoice,
+    Completion,
+    Delta,
+    Model,
+    Models,
+    Usage,
+)
+from remote.openai.sse import event
+from remote.verifier.stream_response import STREAM_HEADERS, Streamed
+
+SOURCE = "x-outrider-source"
+"""Header with the source of the first text, or of a whole answer."""
+ANSWER = "x-outrider-answer"
+"""Header with the path under which it is told what became of the answer."""
+
+
+class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The field `outrider` of a chunk, or of a whole answer."""
+
+    source: By
+    """Who stands behind this text. Of a whole answer: `drafted` if any of it is only that."""
+    spans: tuple[Span, ...] = ()
+    checked: int
+    """Characters of the answer, from the first, that the model has written or confirmed."""
+    state: State | None = None
+    """At the end of an answer."""
+    answer: str = ""
+    """At the end of an answer: the path under which it is told what becomes of it."""
+    system_unread: bool = False
+    """The model that answers reads no system messages, so those of the request had no effect."""
+
+
+class MarkedChunk(Chunk, frozen=True, kw_only=True):
+    outrider: Marks
+
+
+class MarkedCompletion(Completion, frozen=True, kw_only=True):
+    outrider: Marks
+
+
+class Completions:
+    """The endpoint for chat completions, and the list of models."""
+
+    def __init__(self, seats: Seats, answers: Answers, checks: Checks) -> None:
+        self._seats, self._answers, self._checks = seats, answers, checks
+        self._since = int(time.time())
+        self._target = ""
+        """Name of the model that was there last; empty: none has been."""
+
+    # ---- models ------------------------------------------------------------------------------------------------------
+
+    async def models(self) -> tuple[Model, ...]:
+        """The names that a request may give: the gateway's own, which always fits, and that of the model."""
+        await self._seats.first.settled()
+        names = dict.fromkeys(filter(None, (OWNER, self._model_name())))
+        return tuple(
+            Model(id=name, created=self._since, owned_by=OWNER, max_model_len=CONTEXT_TOKENS) for name in names
+        )
+
+    async def model_list(self) -> Response:
+        return _json(Models(object="list", data=await self.models()))
+
+    async def model(self, name: str) -> Response:
+        """The model of that name. Raises `GatewayRefused`."""
+        for model in await self.models():
+            if model.id == name:
+                return _json(model)
+        raise self._unknown(name)
+
+    def _model_name(self) -> str:
+        self._target = self._seats.first.status().model or self._target
+        return self._target
+
+    def _check_model(self, name: str) -> None:
+        """Raises `GatewayRefused` for the name of another model. While none is known, any name will do."""
+        target = self._model_name()
+        if name and target and name not in (OWNER, target):
+            raise self._unknown(name)
+
+    def _unknown(self, name: str) -> GatewayRefused:
+        known = " or ".join(dict.fromkeys(f"{one!r}" for one in (OWNER, self._target) if one))
+        return GatewayRefused(
+            f"There is no model {name!r} here; ask for {known}.", "model", status=404, code="model_not_found"
+        )
+
+    # ---- answers -----------------------------------------------------------------------------------------------------
+
+    async def answer(self, body: bytes, gone: Gone) -> Response:
+        """Answer a request. `gone`: true if the client has hung up.
+
+        Raises `GatewayRefused`, `ClientDisconnect`.
+        """
+        call = await asyncio.to_thread(read_call, body)
+        self._check_model(call.model)
+        answer = self._answers.begin(call, call.model or self._model_name() or OWNER)
+        running = Running(self._seats, self._checks, answer)
+        try:
+            first = await running.next_unless(gone)
+            if first is None or not call.stream:
+                return await self._whole(running, first, gone)
+        except BaseException:
+            await running.close()
+            raise
+        headers = {**STREAM_HEADERS, SOURCE: first.span.source, ANSWER: answer.place}
+        return Streamed(_events(running, call, first), running.close, headers=headers, media_type=EVENTS)
+
+    async def _whole(self, running: Running, first: Piece | None, gone: Gone) -> Response:
+        """The answer as one body, or as a stream if it has no text at all."""
+        answer, piece = running.answer, first
+        while piece is not None:
+            piece = await running.next_unless(gone)
+        if running.writing is not None and running.writing.failed is not None:
+            raise refused(running.writing.failed)
+        if answer.call.stream:
+            headers = {**STREAM_HEADERS, SOURCE: answer.sent.source, ANSWER: answer.place}
+            return Streamed(_events(running, answer.call, None), running.close, headers=headers, media_type=EVENTS)
+        message = ChatMessage(role="assistant", content=answer.sent.text)
+        choice = Choice(message=message, finish_reason=running.finish)
+        made = MarkedCompletion(
+            id=answer.id,
+            created=answer.created,
+            model=answer.model,
+            choices=(choice,),
+            usage=running.usage,
+            outrider=_marks(running, spans=True),
+        )
+        response = _json(made)
+        response.headers.update({SOURCE: answer.sent.source, ANSWER: answer.place})
+        return response
+
+
+async def _events(running: Running, call: Call, first: Piece | None) -> AsyncIterator[bytes]:
+    """The answer as server-sent events."""
+    answer, sent = running.answer, running.answer.sent
+    piece, role = first, "assistant"
+    while piece is not None:
+        marks = Marks(source=piece.span.source, spans=(piece.span,), checked=sent.checked)
+        yield _chunk(answer, Delta(role=role or None, content=piece.text), marks)
+        role = ""
+        try:
+            piece = await running.next()
+        except GatewayRefused as error:
+            yield event(error.body)
+            return
+    writing = running.writing
+    if writing is not None and writing.failed is not None:
+        yield event(refused(writing.failed).body)
+        return
+    yield _chunk(answer, Delta(role=role or None), _marks(running), running.finish)
+    if call.counts:
+        yield _chunk(answer, None, _marks(running), usage=running.usage)
+    yield event(DONE.encode())
+
+
+def _marks(running: Running, *, spans: bool = False) -> Marks:
+    """What is known of the whole answer at its end."""
+    answer, writing = running.answer, running.writing
+    return Marks(
+        source=answer.sent.source,
+        spans=tuple(answer.sent.spans) if spans else (),
+        checked=answer.sent.checked,
+        state=answer.state,
+        answer=answer.place,
+        system_unread=writing is not None and writing.system_unread,
+    )
+
+
+def _json(message: msgspec.Struct) -> Response:
+    return Response(msgspec.json.encode(message), media_type=JSON)
+
+
+def _chunk(
+    answer: Answer, delta: Delta | None, marks: Marks, finish: str | None = None, usage: Usage | None = None
+) -> bytes:
+    choices = () if delta is None else (ChunkChoice(delta=delta, finish_reason=finish),)
+    made = MarkedChunk(
+        id=answer.id, created=answer.created, model=answer.model, choices=choices, usage=usage, outrider=marks
+    )
+    return event(msgspec.json.encode(made))

@@ -1,0 +1,86 @@
+"""What clients said, as conversations of a scratch database: a request that goes on from an earlier one finds it again.
+
+Clients send the whole conversation with each question. Where all of it but the question is known, the new question is
+stored after the answer that is there, so that the session at the server and the drafter's memory still fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from app.gateway.call import Call, Turn
+from storage import Message, Store
+
+KEPT = 32
+"""Conversations that are kept by one store; the one that was used longest ago is erased."""
+
+
+class Place(NamedTuple):
+    """The end of what is known of a conversation."""
+
+    conversation: str
+    message: str
+
+
+class Conversations:
+    """The conversations of one store. `store`: for them alone."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._used: OrderedDict[str, list[bytes]] = OrderedDict()
+        """Conversations, the one that was used longest ago first, with the digests of what is known of each."""
+        self._ends: dict[bytes, Place] = {}
+
+    def knows(self, call: Call) -> bool:
+        """Whether a request goes on from what is here."""
+        return _digest(call.history) in self._ends
+
+    def ask(self, call: Call) -> Message:
+        """Store a question in its conversation; returns its pending answer. Raises `StorageError`."""
+        place = self._ends.get(_digest(call.history)) if call.history else None
+        if place is None:
+            place = self._begin(call.history)
+        else:
+            self._used.move_to_end(place.conversation)
+        self._store.conversations.choose(place.conversation, call.choices)
+        return self._store.messages.ask(place.conversation, call.question, parent_id=place.message or None)
+
+    def remember(self, call: Call, text: str, answer: Message) -> None:
+        """Note that a client was sent this text as an answer, so that its next request may go on from there."""
+        if answer.conversation_id not in self._used or not text or answer.text.strip() != text.strip():
+            return
+        digest = _digest((*call.turns, ("assistant", text)))
+        self._ends[digest] = Place(answer.conversation_id, answer.id)
+        self._used[answer.conversation_id].append(digest)
+
+    def holds(self, conversation: str) -> bool:
+        """Whether a conversation is still here."""
+        return conversation in self._used
+
+    def _begin(self, history: Sequence[Turn]) -> Place:
+        conversation = self._store.conversations.create().id
+        self._used[conversation] = []
+        if len(self._used) > KEPT:
+            self._erase(next(iter(self._used)))
+        last = ""
+        for role, text in history:
+            last = self._store.messages.add(conversation, role, text, parent_id=last or None, status="done").id
+        return Place(conversation, last)
+
+    def _erase(self, conversation: str) -> None:
+        for digest in self._used.pop(conversation):
+            if self._ends.get(digest, Place("", "")).conversation == conversation:
+                del self._ends[digest]
+        self._store.bin.erase(conversation)
+
+
+def _digest(turns: Sequence[Turn]) -> bytes:
+    """A digest of what was said. Programs cut white space off the ends of messages, so that does not count."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for role, text in turns:
+        said = text.strip().encode("utf-8", "surrogatepass")
+        hashed.update(b"%s %d " % (role.encode(), len(said)) + said)
+    return hashed.digest()

@@ -1,0 +1,113 @@
+"""The gateway over HTTP: its routes, its limits on bodies, and its errors, which all have OpenAI's shape."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from app.gateway.answers import PATH, Answers
+from app.gateway.checks import Checks
+from app.gateway.completions import Completions
+from app.gateway.refusals import SERVER, GatewayRefused
+from app.gateway.seats import Seats
+from app.gateway.security import Guard
+from remote.openai.schema import JSON
+from remote.verifier.holders import Tokens
+
+log = logging.getLogger("outrider.gateway")
+MOST_BODY_BYTES = 4 << 20
+"""Many times what the longest conversation needs that can be read."""
+HUNG_UP = 499
+"""Nobody reads it. Proxies log this status for a client that left."""
+
+
+def create_app(seats: Seats, answers: Answers, checks: Checks, tokens: Tokens | None = None) -> Starlette:
+    """The gateway as an ASGI app. `tokens`: those that clients may send; None: clients need none."""
+    completions = Completions(seats, answers, checks)
+
+    async def chat(request: Request) -> Response:
+        return await completions.answer(await _body(request), request.is_disconnected)
+
+    async def models(request: Request) -> Response:
+        return await completions.model_list()
+
+    async def model(request: Request) -> Response:
+        return await completions.model(request.path_params["name"])
+
+    async def answer(request: Request) -> Response:
+        report = answers.get(request.path_params["name"]).report
+        return Response(msgspec.json.encode(report), media_type=JSON)
+
+    async def health(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/models", models),
+            Route("/v1/models/{name:path}", model),
+            Route(PATH + "{name}", answer),
+            Route("/healthz", health),
+        ],
+        middleware=[Middleware(Guard, tokens=tokens)],
+        exception_handlers={
+            GatewayRefused: _refuse,
+            HTTPException: _http_error,
+            ClientDisconnect: _gone,
+            Exception: _unexpected,
+        },
+    )
+
+
+async def _body(request: Request) -> bytes:
+    """The whole body. Raises `GatewayRefused` as soon as it is known to be too large."""
+    announced = request.headers.get("content-length", "0")
+    too_large = GatewayRefused(
+        f"The body is larger than {MOST_BODY_BYTES >> 20} MB, which is more than any conversation that can be read.",
+        status=413,
+        code="request_too_large",
+    )
+    if not announced.isdecimal() or int(announced) > MOST_BODY_BYTES:
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BODY_BYTES:
+            raise too_large
+    return bytes(body)
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, GatewayRefused)
+    response = error.response
+    if error.status == 413:  # The rest of the body stays unread, so this connection cannot carry another request.
+        response.headers["Connection"] = "close"
+    return response
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = "not_found" if error.status_code == 404 else None
+    said = f"{request.method} {request.url.path}: {error.detail}."
+    response = GatewayRefused(said, status=error.status_code, code=code).response
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=HUNG_UP)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    said = "The gateway failed; `outrider log` says where."
+    return GatewayRefused(said, status=500, code="internal_error", kind=SERVER).response

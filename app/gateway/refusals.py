@@ -1,0 +1,73 @@
+"""Requests that the gateway does not answer, each with the status and the words that a client of OpenAI's API knows."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+
+from app.events import Failed, FailureCode
+from remote.openai.schema import JSON
+
+INVALID, SERVER = "invalid_request_error", "server_error"
+LIMIT = "rate_limit_error"
+STATUS: dict[FailureCode, tuple[int, str]] = {
+    "unavailable": (503, "server_unavailable"),
+    "incompatible": (502, "server_incompatible"),
+    "too_long": (400, "context_length_exceeded"),
+    "refused": (400, "server_refused"),
+    "broken": (502, "answer_broken"),
+    "internal": (500, "internal_error"),
+}
+"""Status and code of an answer that failed before its first word."""
+
+
+class GatewayRefused(Exception):
+    """A request that is not answered. The message says why, and what to change.
+
+    `parameter`: the field of the request that is meant. `seconds`: when to come again. `retries`: whether a client may
+    send the same request again by itself; None: the status says it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        parameter: str | None = None,
+        *,
+        status: int = 400,
+        code: str | None = None,
+        kind: str = INVALID,
+        seconds: int | None = None,
+        retries: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.parameter, self.status, self.code, self.kind = parameter, status, code, kind
+        self.seconds, self.retries = seconds, retries
+
+    @property
+    def body(self) -> bytes:
+        """The error as JSON."""
+        inner = {"message": str(self), "type": self.kind, "param": self.parameter, "code": self.code}
+        return msgspec.json.encode({"error": inner})
+
+    @property
+    def response(self) -> Response:
+        """The error as a whole answer."""
+        response = Response(self.body, self.status, media_type=JSON)
+        if self.seconds is not None:
+            response.headers["Retry-After"] = str(self.seconds)
+        if self.retries is not None:
+            response.headers["x-should-retry"] = "true" if self.retries else "false"
+        return response
+
+
+def refused(failed: Failed) -> GatewayRefused:
+    """The error for an answer that failed."""
+    status, code = STATUS[failed.code]
+    kind = INVALID if status == 400 else SERVER
+    parameter = "messages" if failed.code == "too_long" else None
+    # Official clients send again by themselves after a 5xx. Where the server may have begun, that would be paid twice.
+    retries = False if failed.code in ("broken", "incompatible") else None
+    seconds = 1 if status == 503 else None
+    return GatewayRefused(
+        failed.message, parameter, status=status, code=code, kind=kind, seconds=seconds, retries=retries
+    )

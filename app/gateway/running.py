@@ -1,0 +1,112 @@
+"""One answer for one client: it is written in a task of its own, which ends with the client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import ClientDisconnect
+
+from app.gateway.answers import Answer
+from app.gateway.checks import Checks
+from app.gateway.refusals import LIMIT, SERVER, GatewayRefused
+from app.gateway.seats import Seats
+from app.gateway.sent_text import Piece
+from app.gateway.writing import Writing
+from remote.openai.schema import Usage
+from remote.verifier.refusals import Overloaded
+from storage import StorageError
+
+log = logging.getLogger("outrider.gateway")
+LOOK_SECONDS = 0.5
+"""How often it is asked whether a client is still there that has been sent nothing yet."""
+GONE = "The client hung up."
+
+Gone = Callable[[], Awaitable[bool]]
+
+
+class Running:
+    """An answer that is being written for one client, from its turn in the line to its end."""
+
+    def __init__(self, seats: Seats, checks: Checks, answer: Answer) -> None:
+        self.answer = answer
+        self.writing: Writing | None = None
+        """None until it has a seat."""
+        self._seats, self._checks = seats, checks
+        self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+        self._error: GatewayRefused | None = None
+        self._task = asyncio.create_task(self._run())
+
+    async def next(self) -> Piece | None:
+        """The next piece; None: there is none any more. Raises `GatewayRefused`."""
+        piece = await self._pieces.get()
+        if piece is None:
+            self._pieces.put_nowait(None)  # Who asks again is told again.
+            if self._error is not None:
+                raise self._error
+        return piece
+
+    async def next_unless(self, gone: Gone) -> Piece | None:
+        """The next piece. Raises `ClientDisconnect` if the client is `gone` before it comes, and as `next` does."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    return await self.next()
+            if await gone():
+                raise ClientDisconnect
+
+    async def close(self) -> None:
+        """Stop the answer if it is still being written."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def finish(self) -> str:
+        """Why the answer ends, in OpenAI's word."""
+        done = None if self.writing is None else self.writing.done
+        if self.answer.sent.stopped or done is None:
+            return "stop"
+        return "content_filter" if done.cut_by == "filter" else "length" if done.reason == "length" else "stop"
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the conversation and of the answer."""
+        if self.writing is None:
+            return Usage()
+        read, written = self.writing.stats.read, self.writing.tokens
+        return Usage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
+
+    async def _run(self) -> None:
+        try:
+            async with self._seats.seat(self.answer.call, _stays) as seat:
+                self.writing = Writing(self.answer, seat)
+                try:
+                    async with contextlib.aclosing(self.writing.pieces()) as pieces:
+                        async for piece in pieces:
+                            self._pieces.put_nowait(piece)
+                finally:
+                    if self.answer.state == "writing":
+                        self.answer.end(failed=GONE)
+                    if self.answer.state == "waiting":
+                        self._checks.add(seat, self.answer)
+        except Overloaded as error:
+            self._error = GatewayRefused(
+                str(error), status=429, code="rate_limit_exceeded", kind=LIMIT, seconds=error.seconds
+            )
+        except StorageError as error:
+            self._error = GatewayRefused(str(error), status=500, code="internal_error", kind=SERVER)
+        except Exception as error:
+            log.critical("a bug", exc_info=error)
+            said = "The gateway failed; `outrider log` says where."
+            self._error = GatewayRefused(said, status=500, code="internal_error", kind=SERVER)
+        finally:
+            if self.answer.state == "writing":
+                self.answer.end(failed=GONE if self._error is None else str(self._error))
+            self._pieces.put_nowait(None)
+
+
+async def _stays() -> bool:
+    """A client that hangs up cancels the task that waits in line, so that need not ask."""
+    return False

@@ -1,0 +1,186 @@
+"""Seats: a bounded number of assistants, each of which writes one answer at a time. Who finds none free waits in line.
+
+All seats share one drafter and one place of the server. Each has a database of its own in memory, so nothing that other
+programs say is on a disk, or in the person's history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from app.config import Settings
+from app.gateway.call import Call
+from app.gateway.conversations import Conversations
+from app.remotes.last_seen import LastSeen
+from app.remotes.source import Source
+from app.reply.assistant import Assistant
+from drafter.shelf import Drafters
+from remote import CompletionsClient, Kind, TransportOptions, VerifierClient
+from remote.verifier.line import Line
+from storage import Store
+from storage.database import MEMORY
+
+
+class SharedSource:
+    """One source for several connections. None of them closes it, and only one at a time starts what is behind it."""
+
+    def __init__(self, source: Source, turn: asyncio.Lock) -> None:
+        self._source, self._turn = source, turn
+
+    @property
+    def address(self) -> str | None:
+        return self._source.address
+
+    @property
+    def own(self) -> bool:
+        return self._source.own
+
+    @property
+    def chat(self) -> CompletionsClient | None:
+        return self._source.chat
+
+    @property
+    def model(self) -> str | None:
+        return self._source.model
+
+    @property
+    def name(self) -> str | None:
+        return self._source.name
+
+    @property
+    def system(self) -> str | None:
+        return self._source.system
+
+    @property
+    def kind(self) -> Kind:
+        return self._source.kind
+
+    @property
+    def options(self) -> TransportOptions:
+        return self._source.options
+
+    async def client(self) -> VerifierClient:
+        async with self._turn:
+            return await self._source.client()
+
+    async def gone(self) -> None:
+        await self._source.gone()
+
+    async def close(self) -> None:
+        """The others may still use it."""
+
+
+class Seat:
+    """An assistant for one answer at a time, with the conversations that it has answered."""
+
+    def __init__(self, drafters: Drafters, source: Source | None, settings: Settings, seen: LastSeen) -> None:
+        self.store = Store.open(MEMORY)
+        self.conversations = Conversations(self.store)
+        self.assistant = Assistant(drafters.first, self.store, source, settings, seen=seen, drafters=drafters)
+        self.taken = False
+        """A request has it, or waits until the check in progress has stopped."""
+        self.checking = False
+        self.lock = asyncio.Lock()
+        """Held by the answer or the check that uses the assistant."""
+        self.settings = settings
+        self._drafters, self._seen = drafters, seen
+        self._alone: Assistant | None = None
+
+    @property
+    def alone(self) -> Assistant:
+        """An assistant for the same conversations that asks no server."""
+        if self._alone is None:
+            offline = msgspec.structs.replace(self.settings, mode="offline")
+            self._alone = Assistant(
+                self._drafters.first, self.store, None, offline, seen=self._seen, drafters=self._drafters
+            )
+        return self._alone
+
+    async def close(self) -> None:
+        """Let go of the server, and forget every conversation."""
+        self.assistant.stop()
+        async with self.lock:
+            await self.assistant.close()
+            if self._alone is not None:
+                await self._alone.close()
+        self.store.close()
+
+
+class Seats:
+    """Opens seats as they are needed, at most `most`. At most `waiting` requests wait for one.
+
+    `source`: the place of the server, which is closed at the end; None: the drafter alone answers. `opened` is called
+    with each new seat.
+    """
+
+    def __init__(
+        self,
+        drafters: Drafters,
+        source: Source | None,
+        settings: Settings,
+        seen: LastSeen,
+        *,
+        most: int,
+        waiting: int,
+    ) -> None:
+        self.line = Line(most, waiting)
+        self.all: list[Seat] = []
+        self.opened: Callable[[Seat], None] = lambda seat: None
+        self._drafters, self._source, self._settings, self._seen = drafters, source, settings, seen
+        self._turn = asyncio.Lock()
+
+    @property
+    def first(self) -> Assistant:
+        """An assistant that knows who answers."""
+        return self.all[0].assistant
+
+    async def __aenter__(self) -> Self:
+        self._open().assistant.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for seat in self.all:
+            await seat.close()
+        if self._source is not None:
+            await self._source.close()
+
+    @contextlib.asynccontextmanager
+    async def seat(self, call: Call, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[Seat]:
+        """A seat for a request for as long as the block runs; the one that knows its conversation, if that is free.
+
+        Raises `Overloaded` if too many wait, `ClientDisconnect` if the client is `gone` before its turn.
+        """
+        async with self.line.place(gone):
+            seat = self._choose(call)
+            seat.taken = True
+            try:
+                if seat.checking:  # A check can wait, and is done again.
+                    seat.assistant.stop()
+                async with seat.lock:
+                    yield seat
+            finally:
+                seat.taken = False
+
+    def _choose(self, call: Call) -> Seat:
+        free = [seat for seat in self.all if not seat.taken]
+        known = [seat for seat in free if seat.conversations.knows(call)]
+        idle = [seat for seat in free if not seat.checking]
+        if known or idle:
+            return (known or idle)[0]
+        # The line lets no more in than there are seats: where none is free, another one may be opened.
+        return self._open() if len(self.all) < self.line.places else free[0]
+
+    def _open(self) -> Seat:
+        source = None if self._source is None else SharedSource(self._source, self._turn)
+        seat = Seat(self._drafters, source, self._settings, self._seen)
+        self.all.append(seat)
+        self.opened(seat)
+        return seat

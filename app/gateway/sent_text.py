@@ -1,0 +1,146 @@
+"""The text that a client has been sent, which cannot be taken back, and who stands behind each part of it.
+
+A screen takes guesses back; a client of OpenAI's API adds up what it gets. So text is sent only when it is final: the
+model's own text always, and the small model's when nobody else writes. What the model later makes of the latter is
+noted here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os.path import commonprefix
+from typing import Literal
+
+import msgspec
+
+By = Literal["verified", "drafted", "hosted"]
+"""Who stands behind a text. verified: the model wrote or confirmed it. drafted: the small model alone wrote it.
+hosted: a server that checks no drafts wrote it."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Characters of the text, from `start` to before `end`, counted in Unicode code points."""
+
+    start: int
+    end: int
+    source: By
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Text that is to be sent now."""
+
+    text: str
+    span: Span
+
+
+class SentText:
+    """One answer as the client knows it. It ends before the first of `stops`."""
+
+    def __init__(self, stops: Sequence[str] = ()) -> None:
+        self._stops = stops
+        self._longest_stop = max(map(len, stops), default=0)
+        self.text = ""
+        self.checked = 0
+        """Characters from the first that the model has written or confirmed."""
+        self.drafted: list[tuple[int, int]] = []
+        """Ranges that were only drafted when they were sent."""
+        self.hosted = False
+        """A server that checks no drafts wrote it."""
+        self.stopped = False
+        """A stop string has come, so nothing follows."""
+        self.parted = False
+        """The model says something else than what was sent."""
+
+    @property
+    def spans(self) -> list[Span]:
+        """Who stands behind each part now, in order, without gaps."""
+        own: By = "hosted" if self.hosted else "verified"
+        spans: list[Span] = []
+        at = 0
+        for start, end in self.drafted:
+            start = max(start, self.checked)
+            if start >= end:
+                continue
+            if start > at:
+                spans.append(Span(at, start, own))
+            spans.append(Span(start, end, "drafted"))
+            at = end
+        if at < len(self.text):
+            spans.append(Span(at, len(self.text), own))
+        return spans
+
+    @property
+    def source(self) -> By:
+        """Who stands behind the whole: `drafted` if any of it is only that."""
+        if any(span.source == "drafted" for span in self.spans):
+            return "drafted"
+        return "hosted" if self.hosted else "verified"
+
+    def take(self, solid: str, alone: str = "", *, hosted: bool = False, complete: bool = False) -> list[Piece]:
+        """What is to be sent when the model's text is `solid`, and the drafter goes on after it with `alone`.
+
+        `hosted`: a server that checks no drafts wrote `solid`. `complete`: nothing follows, so nothing is held back.
+        Nothing is sent any more where the model has `parted` from what was sent.
+        """
+        self.hosted = self.hosted or (hosted and bool(solid))
+        whole = self._before_stop(solid + alone, complete=complete)
+        self._check(solid)
+        agrees = whole.startswith(self.text) or (self.text.startswith(whole) and not complete)
+        if not agrees:
+            self.parted = True
+        if self.parted or len(whole) <= len(self.text):
+            return []
+        pieces: list[Piece] = []
+        middle = min(max(len(self.text), len(solid)), len(whole))
+        own: By = "hosted" if self.hosted else "verified"
+        ranges: tuple[tuple[int, int, By], ...] = (
+            (len(self.text), middle, own),
+            (middle, len(whole), "drafted"),
+        )
+        for start, end, by in ranges:
+            if start == end:
+                continue
+            pieces.append(Piece(whole[start:end], Span(start, end, by)))
+            if by == "drafted":
+                self._note_drafted(start, end)
+        self.text = whole
+        self._check(solid)
+        return pieces
+
+    def go_on_alone(self) -> None:
+        """Let the drafter bring an answer to its end that the model has parted from."""
+        self.parted = False
+
+    def cut(self, text: str) -> str:
+        """Another text of this answer, ended where this one would end."""
+        found = [at for stop in self._stops if (at := text.find(stop)) >= 0]
+        return text[: min(found)] if found else text
+
+    def _check(self, solid: str) -> None:
+        """Note what of the text the model's own text has."""
+        if solid.startswith(self.text) or self.text.startswith(solid):
+            kept = min(len(solid), len(self.text))
+        else:
+            kept = len(commonprefix((solid, self.text)))
+        self.checked = max(self.checked, kept)
+
+    def _note_drafted(self, start: int, end: int) -> None:
+        if self.drafted and self.drafted[-1][1] == start:
+            start = self.drafted.pop()[0]
+        self.drafted.append((start, end))
+
+    def _before_stop(self, whole: str, *, complete: bool) -> str:
+        """The text up to a stop string, without what may be the beginning of one."""
+        begin = max(0, len(self.text) - self._longest_stop)
+        if found := [at for stop in self._stops if (at := whole.find(stop, begin)) >= 0]:
+            self.stopped = True
+            return whole[: min(found)]
+        if complete:
+            return whole
+        held = max((_overlap(whole, stop) for stop in self._stops), default=0)
+        return whole[: len(whole) - held]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many of the last characters of the text are the first ones of `stop`."""
+    return next((size for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])), 0)

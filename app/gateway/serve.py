@@ -1,0 +1,99 @@
+"""`outrider gateway`: bind, load the drafter, and answer other programs until told to stop.
+
+Stdout carries one line, `outrider gateway ready at URL`, once requests are answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.config import ConfigError, Folders, Settings
+from app.gateway.answers import Answers
+from app.gateway.checks import Checks
+from app.gateway.http import create_app
+from app.gateway.seats import Seats
+from app.remotes.choice import source_of
+from app.remotes.last_seen import LastSeen
+from app.reply.bootstrap import drafters_of
+from drafter.runtime import Drafter
+from remote.verifier.connections import Loop, Server, bind, config
+from remote.verifier.holders import Tokens
+from remote.verifier.start_errors import CannotBind
+
+HOST = "127.0.0.1"
+PORT = 8788
+DRAIN_SECONDS = 30
+"""Time for the answers in progress after SIGTERM; then they are stopped."""
+KEEP_ALIVE_SECONDS = 90
+MOST_CONNECTIONS = 256
+
+
+def serve(
+    settings: Settings,
+    folders: Folders,
+    *,
+    model: str | None = None,
+    port: int = PORT,
+    tokens: Tokens | None = None,
+    most: int = 4,
+    waiting: int = 32,
+) -> None:
+    """Answer on this device's loopback until SIGINT or SIGTERM. Port 0 takes a free one.
+
+    `model`: a model of the server. `most`: answers that are written at the same time; `waiting`: requests that wait for
+    one of them to end. Raises `ConfigError`, `DrafterError`, `Misconfigured`, `StorageError`.
+    """
+    try:
+        listener = bind(HOST, port, MOST_CONNECTIONS)
+    except CannotBind as error:
+        why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
+        raise ConfigError(f"Cannot listen on {HOST}:{port}: {why}. Choose another --port.") from error
+    with contextlib.closing(listener), asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(_serve(listener, settings, folders, model, tokens, most, waiting))
+
+
+async def _serve(
+    listener: socket.socket,
+    settings: Settings,
+    folders: Folders,
+    model: str | None,
+    tokens: Tokens | None,
+    most: int,
+    waiting: int,
+) -> None:
+    drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
+    seen = await asyncio.to_thread(LastSeen, folders.servers)
+    drafters, source = drafters_of(drafter, settings, folders), source_of(settings, folders, model)
+    checks = Checks()
+    async with Seats(drafters, source, settings, seen, most=most, waiting=waiting) as seats:
+        try:
+            app = create_app(seats, Answers(), checks, tokens)
+            running = config(
+                app,
+                MOST_CONNECTIONS,
+                timeout_graceful_shutdown=DRAIN_SECONDS,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            )
+            running.load()
+            url = f"http://{HOST}:{listener.getsockname()[1]}"
+            server = Server(running, lambda: print(f"outrider gateway ready at {url}", flush=True))
+            with _signals_end_quietly():
+                await server.serve(sockets=[listener])
+        finally:
+            await checks.close()
+
+
+@contextlib.contextmanager
+def _signals_end_quietly() -> Iterator[None]:
+    """Let uvicorn raise a signal again after it has drained without ending this process at once: the rest is closed."""
+    before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

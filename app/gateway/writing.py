@@ -1,0 +1,137 @@
+"""Writes one answer: the assistant's events in, pieces that may be sent out.
+
+While the server is there, only what the model has confirmed is sent. While it is away, the small model's text is sent,
+and marked. When the server is back, the model reads what was sent: it goes on from there if it agrees. If it does not,
+the small model brings the answer to its end, because what a client has cannot be taken back, and the model's own answer
+is told afterwards (`app/gateway/checks.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+
+from app.events import (
+    Done,
+    Drafted,
+    Event,
+    Failed,
+    ModeChanged,
+    ReplyText,
+    RoundEnded,
+    Started,
+    Stats,
+    SystemUnread,
+)
+from app.gateway.answers import Answer
+from app.gateway.seats import Seat
+from app.gateway.sent_text import Piece
+from app.log import note
+from storage import Message
+
+
+class Writing:
+    """One answer while it is written in a seat."""
+
+    def __init__(self, answer: Answer, seat: Seat) -> None:
+        self._answer, self._seat = answer, seat
+        self._text = ReplyText()
+        self._alone = False
+        """The drafter writes, and nobody checks it now."""
+        self._hosted = False
+        self._drafted: Message | None = None
+        """The answer as the drafter had left it when the server came back."""
+        self.done: Done | None = None
+        self.failed: Failed | None = None
+        self.tokens = 0
+        """Tokens of the answer, whoever wrote them."""
+        self.system_unread = False
+        """Who answers does not read the system messages."""
+
+    @property
+    def stats(self) -> Stats:
+        """The totals of the reply that was written last."""
+        return self._text.stats
+
+    async def pieces(self) -> AsyncGenerator[Piece, None]:
+        """The pieces of the answer, as they become final. Leaving early stops the answer.
+
+        Raises `StorageError` if the question cannot be stored.
+        """
+        answer, seat = self._answer, self._seat
+        pending = await asyncio.to_thread(seat.conversations.ask, answer.call)
+        async with aclosing(self._follow(seat.assistant.answer(pending))) as pieces:
+            async for piece in pieces:
+                yield piece
+        if answer.sent.parted and (events := self._rest()) is not None:
+            answer.sent.go_on_alone()
+            async with aclosing(self._follow(events)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        if answer.message:
+            stored = seat.store.messages.get(answer.message)
+            self.tokens = len(stored.tokens) or self.stats.streamed or 0
+            seat.conversations.remember(answer.call, answer.sent.text, stored)
+        if self.done is not None and self.done.model:
+            answer.model = self.done.model
+        answer.end(failed="" if self.failed is None else self.failed.message)
+
+    async def _follow(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Piece, None]:
+        """The pieces of one reply, until it ends, a stop string comes, or the model parts from what was sent."""
+        sent, self._text = self._answer.sent, ReplyText()
+        self.done = self.failed = None
+        async with aclosing(events):
+            async for event in events:
+                note(event)
+                self._text.apply(event)
+                for piece in self._taken(event):
+                    yield piece
+                if sent.stopped or sent.parted:
+                    return
+
+    def _taken(self, event: Event) -> list[Piece]:
+        """What one event lets be sent."""
+        text, sent = self._text, self._answer.sent
+        if isinstance(event, Started):
+            self._answer.message = event.message
+        elif isinstance(event, SystemUnread):
+            self.system_unread = True
+        elif isinstance(event, ModeChanged):
+            self._mode(event)
+            return []
+        elif isinstance(event, Done | Failed):
+            self.done = event if isinstance(event, Done) else None
+            self.failed = event if isinstance(event, Failed) else None
+            return sent.take(text.solid, text.ghost, hosted=self._hosted, complete=True)
+        # A guess may stay on the screen when the drafter takes over: what it really wrote is known with its next word.
+        final = self._alone and isinstance(event, Drafted | RoundEnded)
+        return sent.take(text.solid, text.ghost if final else "", hosted=self._hosted)
+
+    def _mode(self, event: ModeChanged) -> None:
+        if event.mode == "warming":
+            return
+        if self._alone and event.mode != "offline" and self._answer.sent.drafted:
+            self._drafted = self._seat.store.messages.get(self._answer.message)
+        self._alone, self._hosted = event.mode == "offline", event.mode == "hosted" and not event.checks
+
+    def _rest(self) -> AsyncGenerator[Event, None] | None:
+        """The drafter's end of an answer that the model has parted from; None: it may write no more of it."""
+        drafted, seat, choices = self._drafted, self._seat, self._answer.call.choices
+        if drafted is None:
+            return None
+        most = choices.max_tokens or seat.settings.max_tokens
+        left = None if most is None else most - len(drafted.tokens)
+        if left is not None and left < 1:
+            return None
+        store = seat.store
+        stats = store.messages.get(drafted.id).stats
+        beside = store.messages.add(
+            drafted.conversation_id, "assistant", "", parent_id=drafted.parent_id, status="pending"
+        )
+        store.messages.finish(beside.id, drafted.tokens, drafted.provenance, drafted.text, "stopped", stats)
+        store.conversations.choose(drafted.conversation_id, msgspec.structs.replace(choices, max_tokens=left))
+        self._answer.message = beside.id
+        return seat.alone.resume(beside.id)
