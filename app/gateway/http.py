@@ -24,6 +24,7 @@ from remote.verifier.holders import Tokens
 log = logging.getLogger("outrider.gateway")
 MOST_BODY_BYTES = 4 << 20
 """Many times what the longest conversation needs that can be read."""
+MOST_THROWN_AWAY = 64 << 20
 HUNG_UP = 499
 """Nobody reads it. Proxies log this status for a client that left."""
 
@@ -67,20 +68,23 @@ def create_app(seats: Seats, answers: Answers, checks: Checks, tokens: Tokens | 
 
 
 async def _body(request: Request) -> bytes:
-    """The whole body. Raises `GatewayRefused` as soon as it is known to be too large."""
-    announced = request.headers.get("content-length", "0")
-    too_large = GatewayRefused(
-        f"The body is larger than {MOST_BODY_BYTES >> 20} MB, which is more than any conversation that can be read.",
-        status=413,
-        code="request_too_large",
-    )
-    if not announced.isdecimal() or int(announced) > MOST_BODY_BYTES:
-        raise too_large
-    body = bytearray()
+    """The whole body. Raises `GatewayRefused` for one that is too large.
+
+    Most of that is read all the same, and thrown away: a client that is still sending would not see the error.
+    """
+    body, size = bytearray(), 0
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_BODY_BYTES:
-            raise too_large
+        size += len(chunk)
+        if size <= MOST_BODY_BYTES:
+            body += chunk
+        elif size > MOST_THROWN_AWAY:
+            break
+    if size > MOST_BODY_BYTES:
+        raise GatewayRefused(
+            f"The body is larger than {MOST_BODY_BYTES >> 20} MB, which is more than any conversation that can be read.",
+            status=413,
+            code="request_too_large",
+        )
     return bytes(body)
 
 
@@ -90,7 +94,7 @@ async def _body(request: Request) -> bytes:
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, GatewayRefused)
     response = error.response
-    if error.status == 413:  # The rest of the body stays unread, so this connection cannot carry another request.
+    if error.status == 413:  # Some of the body may be unread, so this connection carries no other request.
         response.headers["Connection"] = "close"
     return response
 

@@ -1,0 +1,73 @@
+"""Gateways behind a line that fails on demand, and what the model says by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.fault_proxy import FaultProxy
+from tests.support.gateways import CHAT, GatewayProcess
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
+
+Opened = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    tiny_pair: Path, verifier: VerifierProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GatewayProcess]:
+    """A gateway with a server, for all tests of a file."""
+    with GatewayProcess(tmp_path_factory.mktemp("gateway"), tiny_pair / "drafter", verifier.url) as process:
+        yield process
+
+
+@pytest.fixture
+async def client(gateway: GatewayProcess) -> AsyncIterator[httpx.AsyncClient]:
+    async with gateway.client() as client:
+        yield client
+
+
+@pytest.fixture
+def behind_a_line(tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path) -> Opened:
+    """Opens a proxy, a gateway that reaches its server through it, and a client of that gateway."""
+
+    @asynccontextmanager
+    async def opened(
+        *options: str, **settings: str
+    ) -> AsyncIterator[tuple[FaultProxy, GatewayProcess, httpx.AsyncClient]]:
+        async with FaultProxy([verifier.port]) as proxy:
+            process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, settings)
+            await asyncio.to_thread(process.__enter__)
+            try:
+                async with process.client() as client:
+                    yield proxy, process, client
+            finally:
+                process.__exit__(None, None, None)
+
+    return opened
+
+
+async def own_text(verifier: VerifierProcess, messages: list[dict[str, str]], most: int) -> str:
+    """What the target says by itself, greedily, to other clients."""
+    async with httpx.AsyncClient(base_url=verifier.url, timeout=PATIENCE_SECONDS, trust_env=False) as client:
+        body = {"messages": messages, "temperature": 0, "max_tokens": most}
+        answered = await client.post(CHAT, json=body)
+    text: str = answered.json()["choices"][0]["message"]["content"]
+    return text
+
+
+async def settled(client: httpx.AsyncClient, place: str) -> dict[str, Any]:
+    """What became of an answer, as soon as the model has checked it."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            report: dict[str, Any] = (await client.get(place)).json()
+            if report["state"] not in ("writing", "waiting"):
+                return report
+            await asyncio.sleep(0.05)

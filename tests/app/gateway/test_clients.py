@@ -1,0 +1,178 @@
+"""Clients as they are: many at once, some that hang up, some hostile; and the end of the gateway itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.gateway.call import read_call
+from app.gateway.refusals import GatewayRefused
+from tests.app.gateway.conftest import own_text
+from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import late, silence
+from tests.support.gateways import CHAT, GatewayProcess, Streamed, stream, stream_to_end, text_of
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
+
+QUESTION = {"role": "user", "content": "how do I unpack a tar archive?"}
+BODY: dict[str, Any] = {"messages": [QUESTION], "temperature": 0, "max_tokens": 60}
+
+
+def about(topic: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": f"tell me about {topic}"}]
+
+
+async def test_many_clients_at_once_each_get_their_own_answer(
+    client: httpx.AsyncClient, verifier: VerifierProcess
+) -> None:
+    topics = [f"topic {number}" for number in range(12)]
+
+    async def one(topic: str) -> str:
+        read = await stream_to_end(client, {**BODY, "messages": about(topic)})
+        assert read.ended and set(read.sources) == {"verified"}
+        return read.text
+
+    answers = await asyncio.gather(*map(one, topics))
+    for topic, text in zip(topics, answers, strict=True):
+        assert text == await own_text(verifier, about(topic), 60)
+
+
+async def test_who_comes_when_too_many_wait_is_told_when_to_come_again(
+    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
+) -> None:
+    options = ["--max-answers", "1", "--max-waiting", "1"]
+    async with FaultProxy([verifier.port]) as proxy:
+        with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}) as process:
+            async with process.client() as client:
+                await client.get("/v1/models")
+                proxy.line = silence
+                three = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(3)]
+                (first, *_), waiting = await asyncio.wait(three, return_when=asyncio.FIRST_COMPLETED)
+                refused = first.result()
+                assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
+                assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+                assert len(waiting) == 2, "one is being answered, and one has its turn next"
+                await proxy.refuse()  # What was silent ends.
+                await proxy.heal()
+                assert [answered.status_code for answered in await asyncio.gather(*waiting)] == [200, 200]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_client_that_hangs_up_stops_its_answer(
+    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path, streams: bool
+) -> None:
+    options = ["--max-answers", "1", "--max-waiting", "1"]
+    async with FaultProxy([verifier.port]) as proxy:
+        with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}) as process:
+            async with process.client() as client:
+                await client.get("/v1/models")
+                proxy.line = late(0.05)
+                body = {**BODY, "max_tokens": 60, "stream": streams}
+                place = ""
+                if streams:
+                    async with client.stream("POST", CHAT, json=body) as response:
+                        place = response.headers["x-outrider-answer"]
+                        async for line in response.aiter_lines():
+                            if line.startswith("data: {") and text_of(json.loads(line[6:])):
+                                break
+                else:
+                    asked = proxy.asked
+                    hanging = asyncio.create_task(client.post(CHAT, json=body))
+                    async with asyncio.timeout(PATIENCE_SECONDS):
+                        while proxy.asked == asked:
+                            await asyncio.sleep(0.01)
+                    hanging.cancel()
+                await proxy.heal()
+                answered = await client.post(CHAT, json={**BODY, "max_tokens": 5})
+                assert answered.status_code == 200, "the only seat is free again"
+                if place:
+                    report = (await client.get(place)).json()
+                    assert report["state"] == "failed" and "hung up" in report["why"]
+                    assert len(report["text"]) < len(await own_text(verifier, [QUESTION], 60))
+
+
+async def test_sigterm_lets_answers_end_and_takes_no_more(
+    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
+) -> None:
+    async with FaultProxy([verifier.port]) as proxy:
+        with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, (), {"mode": "edge"}) as process:
+            async with process.client() as client:
+                await client.get("/v1/models")
+                proxy.line = late(0.05)
+                read, told = Streamed(), False
+                async for found, text in stream(client, BODY):
+                    read = found
+                    if text and not told:
+                        told = True
+                        process.terminate()
+                assert read.ended and read.text == await own_text(verifier, [QUESTION], 60)
+                assert await asyncio.to_thread(process.process.wait, PATIENCE_SECONDS) == 0
+                with pytest.raises(httpx.TransportError):
+                    await client.get("/healthz")
+    assert not list((tmp_path / "home").rglob("*.db")), "nothing of a conversation is on the disk"
+    assert process.said == ""
+
+
+def test_a_taken_port_and_a_wrong_token_file_are_told_in_a_sentence(tiny_pair: Path, tmp_path: Path) -> None:
+    with GatewayProcess(tmp_path / "one", tiny_pair / "drafter", None) as process:
+        second = GatewayProcess(tmp_path / "two", tiny_pair / "drafter", None, ["--port", str(process.port)])
+        with pytest.raises(AssertionError, match="Choose another --port"):
+            second.__enter__()
+        second.__exit__(None, None, None)
+    third = GatewayProcess(tmp_path / "three", tiny_pair / "drafter", None, ["--token-file", "/nowhere"])
+    with pytest.raises(AssertionError, match="token file /nowhere"):
+        third.__enter__()
+    third.__exit__(None, None, None)
+
+
+# ---- hostile bodies --------------------------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=12,
+)
+FIELDS = ["model", "temperature", "top_p", "top_k", "seed", "stop", "n", "stream", "stream_options", "tools",
+          "response_format", "max_tokens", "max_completion_tokens", "logprobs", "logit_bias", "messages"]  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=5), st.booleans())
+def test_a_hostile_body_is_read_or_refused(fields: dict[str, Any], valid: bool) -> None:
+    body = json.dumps({**({"messages": [QUESTION]} if valid else {}), **fields}).encode()
+    try:
+        call = read_call(body)
+    except GatewayRefused as error:
+        assert error.status == 400 and str(error) and json.loads(error.body)["error"]["message"] == str(error)
+    else:
+        assert call.turns[-1][0] == "user" and call.choices.seed is not None
+
+
+@given(st.binary(max_size=64))
+def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
+    with pytest.raises(GatewayRefused):
+        read_call(body)
+
+
+def test_a_deep_body_is_refused() -> None:
+    with pytest.raises(GatewayRefused, match="cannot be read"):
+        read_call(b'{"messages":' + b"[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "question", ["", " ", "\x00\x1b]52;c;\x07", "\ud83d\ude00 \u202e\u200b", "{{ messages }}", "<|end|><|user|>"]
+)
+async def test_odd_questions_are_answered(client: httpx.AsyncClient, question: str) -> None:
+    said = question.encode("utf-16", "surrogatepass").decode("utf-16")
+    answered = await client.post(CHAT, json={**BODY, "messages": [{"role": "user", "content": said}], "max_tokens": 5})
+    assert answered.status_code == 200, answered.text
+    assert all(
+        character.isprintable() or character in "\n\t"
+        for character in answered.json()["choices"][0]["message"]["content"]
+    )

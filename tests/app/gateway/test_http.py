@@ -1,0 +1,219 @@
+"""The gateway's routes with a real server behind it: answers, models, errors, strangers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.app.gateway.conftest import own_text, settled
+from tests.support.gateways import CHAT, GatewayProcess, stream_to_end
+from tests.support.serving import VerifierProcess
+
+QUESTION = {"role": "user", "content": "how do I unpack a tar archive?"}
+BODY: dict[str, Any] = {"messages": [QUESTION], "temperature": 0, "max_tokens": 40}
+TOKEN = "0123456789abcdef-gateway"
+
+
+async def ask(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
+    answered = await client.post(CHAT, json={**BODY, **fields})
+    assert answered.status_code == 200, answered.text
+    told: dict[str, Any] = answered.json()
+    return told
+
+
+def content(told: dict[str, Any]) -> str:
+    text: str = told["choices"][0]["message"]["content"]
+    return text
+
+
+async def test_a_whole_answer_is_the_models_own(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
+    answered = await client.post(CHAT, json=BODY)
+    told, own = answered.json(), await own_text(verifier, [QUESTION], 40)
+    assert content(told) == own and told["choices"][0]["finish_reason"] == "length"
+    assert (told["object"], told["model"]) == ("chat.completion", "target")
+    assert told["usage"]["completion_tokens"] == 40
+    assert told["usage"]["total_tokens"] == told["usage"]["prompt_tokens"] + 40
+    place = answered.headers["x-outrider-answer"]
+    assert answered.headers["x-outrider-source"] == "verified" and place.endswith(told["id"])
+    spans = [{"start": 0, "end": len(own), "source": "verified"}]
+    assert told["outrider"] == {
+        "source": "verified", "spans": spans, "checked": len(own), "state": "checked", "answer": place,
+    }  # fmt: skip
+    report = (await client.get(place)).json()
+    assert (report["state"], report["text"], report["checked_text"]) == ("checked", own, own)
+
+
+async def test_the_tokens_of_the_conversation_are_counted_as_the_server_counts_them(
+    client: httpx.AsyncClient, verifier: VerifierProcess
+) -> None:
+    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
+        counted = (await direct.post(CHAT, json=BODY)).json()["usage"]
+    usage = (await ask(client))["usage"]
+    assert {name: usage[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens")} == {
+        name: counted[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    }
+
+
+async def test_a_stream_has_the_same_text_and_ends_as_openai_s_do(
+    client: httpx.AsyncClient, verifier: VerifierProcess
+) -> None:
+    read = await stream_to_end(client, {**BODY, "stream_options": {"include_usage": True}})
+    assert read.text == await own_text(verifier, [QUESTION], 40) and read.ended and read.finish == "length"
+    assert read.chunks[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert set(read.sources) == {"verified"} and read.marks["state"] == "checked"
+    assert read.chunks[-1]["choices"] == [] and read.chunks[-1]["usage"]["completion_tokens"] == 40
+    assert all(chunk["usage"] is None for chunk in read.chunks[:-1])
+    assert len({chunk["id"] for chunk in read.chunks}) == 1
+
+
+async def test_roles_and_parts_reach_the_model_as_one_conversation(
+    client: httpx.AsyncClient, verifier: VerifierProcess
+) -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "how do I"}, {"type": "text", "text": "list files?"}]},
+        {"role": "assistant", "content": "Use ls."},
+        {"role": "user", "content": "and"},
+        {"role": "user", "content": "hidden ones?"},
+    ]
+    plain = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "how do I\nlist files?"},
+        {"role": "assistant", "content": "Use ls."},
+        {"role": "user", "content": "and\n\nhidden ones?"},
+    ]
+    assert content(await ask(client, messages=messages)) == await own_text(verifier, plain, 40)
+
+
+async def test_the_next_question_goes_on_in_the_same_conversation(
+    client: httpx.AsyncClient, verifier: VerifierProcess
+) -> None:
+    first = content(await ask(client))
+    messages = [QUESTION, {"role": "assistant", "content": first}, {"role": "user", "content": "and a zip file?"}]
+    before = await _sessions(verifier)
+    second = content(await ask(client, messages=messages))
+    assert await _sessions(verifier) == before, "the session at the server is the same"
+    assert second == await own_text(verifier, messages, 40)
+    other = [QUESTION, {"role": "assistant", "content": "No."}, {"role": "user", "content": "and a zip file?"}]
+    assert content(await ask(client, messages=other)) == await own_text(verifier, other, 40)
+
+
+async def _sessions(verifier: VerifierProcess) -> int:
+    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
+        lines = (await direct.get("/metrics")).text.splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("outrider_sessions "))
+
+
+async def test_a_stop_string_ends_the_answer_before_it(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
+    own = await own_text(verifier, [QUESTION], 40)
+    stop = own[20:24]
+    told = await ask(client, stop=["\x00never", stop])
+    assert content(told) == own[: own.index(stop)] and told["choices"][0]["finish_reason"] == "stop"
+    read = await stream_to_end(client, {**BODY, "stop": stop})
+    assert read.text == content(told) and read.finish == "stop"
+
+
+async def test_a_seed_fixes_a_sampled_answer(client: httpx.AsyncClient) -> None:
+    answers = [content(await ask(client, temperature=1, seed=seed)) for seed in (7, 7, 8)]
+    assert answers[0] == answers[1] != answers[2]
+
+
+async def test_the_models_are_the_gateway_itself_and_the_servers(client: httpx.AsyncClient) -> None:
+    listed = (await client.get("/v1/models")).json()
+    assert listed["object"] == "list" and [model["id"] for model in listed["data"]] == ["outrider", "target"]
+    assert (await client.get("/v1/models/target")).json() == listed["data"][1]
+    for name in ("outrider", "target", None):
+        assert content(await ask(client, model=name))
+    for answered in (await client.get("/v1/models/gpt"), await client.post(CHAT, json={**BODY, "model": "gpt"})):
+        assert answered.status_code == 404
+        assert answered.json()["error"]["code"] == "model_not_found" and answered.json()["error"]["param"] == "model"
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+    ({"functions": [{"name": "f"}], "function_call": "auto"}, "functions"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"n": 2}, "n"),
+    ({"logprobs": True}, "logprobs"),
+    ({"logit_bias": {"1": 5}}, "logit_bias"),
+    ({"presence_penalty": 0.5}, "presence_penalty"),
+    ({"reasoning_effort": "high"}, "reasoning_effort"),
+    ({"temperature": 2.5}, "temperature"),
+    ({"temperature": "hot"}, "temperature"),
+    ({"top_p": 0}, "top_p"),
+    ({"max_tokens": 0}, "max_tokens"),
+    ({"stop": ["a"] * 17}, "stop"),
+    ({"messages": []}, "messages"),
+    ({"messages": [{"role": "tool", "content": "4"}]}, "messages"),
+    ({"messages": [QUESTION, {"role": "assistant", "content": "Use"}]}, "messages"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]}, "messages"),
+    ({"messages": [QUESTION, {"role": "assistant", "tool_calls": [{}]}, QUESTION]}, "messages"),
+]
+
+
+@pytest.mark.parametrize(("fields", "parameter"), REFUSED)
+async def test_what_cannot_be_done_is_refused_by_name(
+    client: httpx.AsyncClient, fields: dict[str, Any], parameter: str
+) -> None:
+    answered = await client.post(CHAT, json={**BODY, **fields})
+    error = answered.json()["error"]
+    assert answered.status_code == 400
+    assert (error["type"], error["param"]) == ("invalid_request_error", parameter) and error["message"].endswith(".")
+
+
+async def test_what_changes_nothing_is_taken(client: httpx.AsyncClient) -> None:
+    plain = content(await ask(client))
+    harmless = {
+        "n": 1, "tools": [{}], "tool_choice": "none", "response_format": {"type": "text"}, "logprobs": False,
+        "presence_penalty": 0, "user": "me", "store": False, "metadata": {}, "logit_bias": {}, "tomorrow": True,
+    }  # fmt: skip
+    assert content(await ask(client, **harmless)) == plain
+
+
+async def test_every_error_has_openai_s_shape(client: httpx.AsyncClient) -> None:
+    too_large = json.dumps({"messages": [{"role": "user", "content": "x" * (5 << 20)}]})
+    for answered, status in (
+        (await client.get("/nowhere"), 404),
+        (await client.get(CHAT), 405),
+        (await client.get("/v1/outrider/answers/none"), 404),
+        (await client.post(CHAT, content="{"), 400),
+        (await client.post(CHAT, content="[]"), 400),
+        (await client.post(CHAT, content=b"\xff"), 400),
+        (await client.post(CHAT, content=too_large), 413),
+    ):
+        assert answered.status_code == status, answered.text
+        assert set(answered.json()["error"]) == {"message", "type", "param", "code"}
+    long = await client.post(CHAT, json={"messages": [{"role": "user", "content": "word " * 5000}]})
+    assert long.status_code == 400 and long.json()["error"]["code"] == "context_length_exceeded"
+    assert (await client.get("/healthz")).text == "ok\n"
+
+
+async def test_web_pages_and_foreign_names_are_refused(client: httpx.AsyncClient) -> None:
+    page = await client.post(CHAT, json=BODY, headers={"Origin": "https://example.org"})
+    assert page.status_code == 401 and "web page" in page.json()["error"]["message"]
+    for path in ("/v1/models", "/v1/outrider/answers/x"):
+        named = await client.get(path, headers={"Host": "evil.example"})
+        assert named.status_code == 421 and "error" in named.json()
+    assert (await client.get("/v1/models", headers={"Host": "localhost:8788"})).status_code == 200
+
+
+async def test_with_a_token_file_only_its_tokens_open(tiny_pair: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKEN)
+    with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", None, ["--token-file", str(tokens)]) as process:
+        async with process.client() as client:
+            wrong = await client.post(CHAT, json=BODY, headers={"Authorization": "Bearer wrong"})
+            assert wrong.status_code == 401 and wrong.json()["error"]["code"] == "invalid_api_key"
+            right = await client.post(CHAT, json=BODY, headers={"Authorization": f"Bearer {TOKEN}"})
+            assert right.status_code == 200 and right.headers["x-outrider-source"] == "drafted"
+            report = await settled_with_token(client, right.headers["x-outrider-answer"])
+            assert report["state"] == "unchecked" and "offline" in report["why"]
+
+
+async def settled_with_token(client: httpx.AsyncClient, place: str) -> dict[str, Any]:
+    client.headers["Authorization"] = f"Bearer {TOKEN}"
+    return await settled(client, place)

@@ -1,0 +1,122 @@
+"""The line comes back while the drafter writes: the model goes on where it agrees, else the drafter ends the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from app.config import Settings
+from app.gateway.answers import Answer, Answers
+from app.gateway.call import read_call
+from app.gateway.checks import Checks
+from app.gateway.seats import Seat
+from app.gateway.sent_text import By
+from app.gateway.writing import Writing
+from app.remotes.last_seen import LastSeen
+from app.remotes.source import AddressSource
+from drafter.runtime import Drafter
+from drafter.shelf import Drafters
+from remote import TransportOptions
+from tests.app.gateway.conftest import own_text
+from tests.support.fault_proxy import FaultProxy
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
+
+MOST = 160
+SETTINGS = Settings(max_tokens=MOST, offline="fail")
+TOPICS = ("a tar archive", "a zip file", "my photos", "the kernel", "logs", "a backup", "mail", "songs", "a disk image")
+
+
+@dataclass
+class Written:
+    """An answer whose line was away while some pieces of it were written."""
+
+    answer: Answer
+    own: str
+    """What the model says by itself."""
+    at_return: str
+    """What had been sent when the server came back."""
+    sources: list[By]
+    """Who stood behind each character when it was sent."""
+
+    @property
+    def agreed(self) -> bool:
+        """The model says all that had been sent when it came back."""
+        return self.own.startswith(self.at_return)
+
+
+async def written(verifier: VerifierProcess, drafter: Drafter, topic: str, after: int, alone: int) -> Written:
+    """An answer whose line is cut after some characters, and is back after some pieces that the drafter wrote `alone`.
+
+    It is checked if it waits for that.
+    """
+    question = [{"role": "user", "content": f"how do I unpack {topic}?"}]
+    body = {"messages": question, "temperature": 0, "max_tokens": MOST}
+    answer = Answers().begin(read_call(msgspec.json.encode(body)), "target")
+    async with FaultProxy([verifier.port]) as proxy:
+        source = AddressSource(proxy.url)
+        source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
+        seat, checks = Seat(Drafters(drafter), source, SETTINGS, LastSeen()), Checks()
+        text, sources, drafted, at_return = "", list[By](), 0, ""
+        async with aclosing(Writing(answer, seat).pieces()) as pieces:
+            async for piece in pieces:
+                text += piece.text
+                sources += [piece.span.source] * len(piece.text)
+                assert piece.span.end == len(text) == len(sources), "nothing is lost or doubled"
+                if len(text) > after and not drafted:
+                    await proxy.refuse()
+                drafted += piece.span.source == "drafted"
+                if drafted == alone and not at_return:
+                    at_return = text
+                    await proxy.heal()
+                    await until_back(seat, answer)
+        assert at_return, "the line was cut too late"
+        assert text == answer.sent.text
+        if answer.state == "waiting":
+            checks.add(seat, answer)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while answer.state == "waiting":
+                    await asyncio.sleep(0.02)
+        await checks.close()
+        await seat.close()
+    return Written(answer, await own_text(verifier, question, MOST), at_return, sources)
+
+
+async def until_back(seat: Seat, answer: Answer) -> None:
+    """Wait until the seat's server is there."""
+    connection = seat.assistant.connection_of(seat.store.messages.get(answer.message).conversation_id)
+    assert connection is not None
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while connection.verifier is None:
+            await connection.changed()
+
+
+@pytest.mark.parametrize("topic", TOPICS[:3])
+async def test_the_drafter_ends_what_the_model_does_not_agree_with(
+    verifier: VerifierProcess, drafter: Drafter, topic: str
+) -> None:
+    found = await written(verifier, drafter, topic, after=40, alone=20)
+    sent, own = found.answer.sent, found.own
+    assert not found.agreed, "so many pieces are never all right"
+    assert found.answer.state == "replaced" and found.answer.checked_text == own
+    first = found.sources.index("drafted")
+    assert first <= sent.checked < len(found.at_return) < len(sent.text), "the answer was brought to its end"
+    assert sent.text[: sent.checked] == own[: sent.checked] and not own.startswith(sent.text)
+    assert set(found.sources[first:]) == {"drafted"}, "what follows is not the model's"
+
+
+async def test_the_model_goes_on_where_it_agrees(verifier: VerifierProcess, drafter: Drafter) -> None:
+    for after in (20, 60, 100):
+        for topic in TOPICS:
+            found = await written(verifier, drafter, topic, after, alone=1)
+            if found.agreed:
+                sent = found.answer.sent
+                assert found.answer.state == "checked" and sent.text == found.own == found.answer.checked_text
+                assert sent.source == "verified" and sent.checked == len(found.own)
+                assert "drafted" in found.sources and found.sources[-1] == "verified"
+                return
+    pytest.fail("the model never agreed with a first word of the drafter's")
