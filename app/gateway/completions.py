@@ -12,8 +12,8 @@ from starlette.responses import Response
 from app.gateway.answers import Answer, Answers, State
 from app.gateway.call import Call, read_call
 from app.gateway.checks import Checks
+from app.gateway.exchange import Exchange, Gone
 from app.gateway.refusals import GatewayRefused, refused
-from app.gateway.running import Gone, Running
 from app.gateway.seats import Seats
 from app.gateway.sent_text import By, Piece, Span
 from app.reply.request import CONTEXT_TOKENS
@@ -120,75 +120,75 @@ class Completions:
         call = await asyncio.to_thread(read_call, body)
         self._check_model(call.model)
         answer = self._answers.begin(call, call.model or self._model_name() or OWNER)
-        running = Running(self._seats, self._checks, answer)
+        exchange = Exchange(self._seats, self._checks, answer)
         try:
-            first = await running.next_unless(gone)
+            first = await exchange.next_unless(gone)
             if first is None or not call.stream:
-                return await self._whole(running, first, gone)
+                return await self._whole(exchange, first, gone)
         except BaseException:
-            await running.close()
+            await exchange.close()
             raise
         headers = {**STREAM_HEADERS, SOURCE: first.span.source, ANSWER: answer.place}
-        return Streamed(_events(running, call, first), running.close, headers=headers, media_type=EVENTS)
+        return Streamed(_events(exchange, call, first), exchange.close, headers=headers, media_type=EVENTS)
 
-    async def _whole(self, running: Running, first: Piece | None, gone: Gone) -> Response:
+    async def _whole(self, exchange: Exchange, first: Piece | None, gone: Gone) -> Response:
         """The answer as one body, or as a stream if it has no text at all."""
-        answer, piece = running.answer, first
+        answer, piece = exchange.answer, first
         while piece is not None:
-            piece = await running.next_unless(gone)
-        if running.writing is not None and running.writing.failed is not None:
-            raise refused(running.writing.failed)
+            piece = await exchange.next_unless(gone)
+        if exchange.writer is not None and exchange.writer.failed is not None:
+            raise refused(exchange.writer.failed)
         if answer.call.stream:
             headers = {**STREAM_HEADERS, SOURCE: answer.sent.source, ANSWER: answer.place}
-            return Streamed(_events(running, answer.call, None), running.close, headers=headers, media_type=EVENTS)
+            return Streamed(_events(exchange, answer.call, None), exchange.close, headers=headers, media_type=EVENTS)
         message = ChatMessage(role="assistant", content=answer.sent.text)
-        choice = Choice(message=message, finish_reason=running.finish)
+        choice = Choice(message=message, finish_reason=exchange.finish)
         made = MarkedCompletion(
             id=answer.id,
             created=answer.created,
             model=answer.model,
             choices=(choice,),
-            usage=running.usage,
-            outrider=_marks(running, spans=True),
+            usage=exchange.usage,
+            outrider=_marks(exchange, spans=True),
         )
         response = _json(made)
         response.headers.update({SOURCE: answer.sent.source, ANSWER: answer.place})
         return response
 
 
-async def _events(running: Running, call: Call, first: Piece | None) -> AsyncIterator[bytes]:
+async def _events(exchange: Exchange, call: Call, first: Piece | None) -> AsyncIterator[bytes]:
     """The answer as server-sent events."""
-    answer, sent = running.answer, running.answer.sent
+    answer, sent = exchange.answer, exchange.answer.sent
     piece, role = first, "assistant"
     while piece is not None:
         marks = Marks(source=piece.span.source, spans=(piece.span,), checked=sent.checked)
         yield _chunk(answer, Delta(role=role or None, content=piece.text), marks)
         role = ""
         try:
-            piece = await running.next()
+            piece = await exchange.next()
         except GatewayRefused as error:
             yield event(error.body)
             return
-    writing = running.writing
-    if writing is not None and writing.failed is not None:
-        yield event(refused(writing.failed).body)
+    writer = exchange.writer
+    if writer is not None and writer.failed is not None:
+        yield event(refused(writer.failed).body)
         return
-    yield _chunk(answer, Delta(role=role or None), _marks(running), running.finish)
+    yield _chunk(answer, Delta(role=role or None), _marks(exchange), exchange.finish)
     if call.counts:
-        yield _chunk(answer, None, _marks(running), usage=running.usage)
+        yield _chunk(answer, None, _marks(exchange), usage=exchange.usage)
     yield event(DONE.encode())
 
 
-def _marks(running: Running, *, spans: bool = False) -> Marks:
+def _marks(exchange: Exchange, *, spans: bool = False) -> Marks:
     """What is known of the whole answer at its end."""
-    answer, writing = running.answer, running.writing
+    answer, writer = exchange.answer, exchange.writer
     return Marks(
         source=answer.sent.source,
         spans=tuple(answer.sent.spans) if spans else (),
         checked=answer.sent.checked,
         state=answer.state,
         answer=answer.place,
-        system_unread=writing is not None and writing.system_unread,
+        system_unread=writer is not None and writer.system_unread,
     )
 
 

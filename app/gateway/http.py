@@ -81,7 +81,7 @@ async def _body(request: Request) -> bytes:
             break
     if size > MOST_BODY_BYTES:
         raise GatewayRefused(
-            f"The body is larger than {MOST_BODY_BYTES >> 20} MB, which is more than any conversation that can be read.",
+            f"The body is larger than {MOST_BODY_BYTES >> 20} MB, and no conversation that can be read is so long.",
             status=413,
             code="request_too_large",
         )

@@ -14,7 +14,7 @@ from app.gateway.checks import Checks
 from app.gateway.refusals import LIMIT, SERVER, GatewayRefused
 from app.gateway.seats import Seats
 from app.gateway.sent_text import Piece
-from app.gateway.writing import Writing
+from app.gateway.writer import Writer
 from remote.openai.schema import Usage
 from remote.verifier.refusals import Overloaded
 from storage import StorageError
@@ -27,12 +27,12 @@ GONE = "The client hung up."
 Gone = Callable[[], Awaitable[bool]]
 
 
-class Running:
+class Exchange:
     """An answer that is being written for one client, from its turn in the line to its end."""
 
     def __init__(self, seats: Seats, checks: Checks, answer: Answer) -> None:
         self.answer = answer
-        self.writing: Writing | None = None
+        self.writer: Writer | None = None
         """None until it has a seat."""
         self._seats, self._checks = seats, checks
         self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
@@ -65,7 +65,7 @@ class Running:
     @property
     def finish(self) -> str:
         """Why the answer ends, in OpenAI's word."""
-        done = None if self.writing is None else self.writing.done
+        done = None if self.writer is None else self.writer.done
         if self.answer.sent.stopped or done is None:
             return "stop"
         return "content_filter" if done.cut_by == "filter" else "length" if done.reason == "length" else "stop"
@@ -73,17 +73,17 @@ class Running:
     @property
     def usage(self) -> Usage:
         """The tokens of the conversation and of the answer."""
-        if self.writing is None:
+        if self.writer is None:
             return Usage()
-        read, written = self.writing.stats.read, self.writing.tokens
+        read, written = self.writer.stats.read, self.writer.tokens
         return Usage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
 
     async def _run(self) -> None:
         try:
             async with self._seats.seat(self.answer.call, _stays) as seat:
-                self.writing = Writing(self.answer, seat)
+                self.writer = Writer(self.answer, seat)
                 try:
-                    async with contextlib.aclosing(self.writing.pieces()) as pieces:
+                    async with contextlib.aclosing(self.writer.pieces()) as pieces:
                         async for piece in pieces:
                             self._pieces.put_nowait(piece)
                 finally:

@@ -33,7 +33,7 @@ from app.log import note
 from storage import Message
 
 
-class Writing:
+class Writer:
     """One answer while it is written in a seat."""
 
     def __init__(self, answer: Answer, seat: Seat) -> None:
@@ -107,7 +107,8 @@ class Writing:
             self.failed = event if isinstance(event, Failed) else None
             return sent.take(text.solid, text.ghost, hosted=self._hosted, complete=True)
         # A guess may stay on the screen when the drafter takes over: what it really wrote is known with its next word.
-        final = self._alone and isinstance(event, Drafted | RoundEnded)
+        # An answer that is sent as a whole can wait: if the server comes back before its end, the model may change it.
+        final = self._alone and isinstance(event, Drafted | RoundEnded) and self._answer.call.stream
         return sent.take(text.solid, text.ghost if final else "", hosted=self._hosted)
 
     def _mode(self, event: ModeChanged) -> None:

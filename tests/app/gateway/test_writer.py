@@ -15,7 +15,7 @@ from app.gateway.call import read_call
 from app.gateway.checks import Checks
 from app.gateway.seats import Seat
 from app.gateway.sent_text import By
-from app.gateway.writing import Writing
+from app.gateway.writer import Writer
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import AddressSource
 from drafter.runtime import Drafter
@@ -55,14 +55,14 @@ async def written(verifier: VerifierProcess, drafter: Drafter, topic: str, after
     It is checked if it waits for that.
     """
     question = [{"role": "user", "content": f"how do I unpack {topic}?"}]
-    body = {"messages": question, "temperature": 0, "max_tokens": MOST}
+    body = {"messages": question, "temperature": 0, "max_tokens": MOST, "stream": True}
     answer = Answers().begin(read_call(msgspec.json.encode(body)), "target")
     async with FaultProxy([verifier.port]) as proxy:
         source = AddressSource(proxy.url)
         source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
         seat, checks = Seat(Drafters(drafter), source, SETTINGS, LastSeen()), Checks()
         text, sources, drafted, at_return = "", list[By](), 0, ""
-        async with aclosing(Writing(answer, seat).pieces()) as pieces:
+        async with aclosing(Writer(answer, seat).pieces()) as pieces:
             async for piece in pieces:
                 text += piece.text
                 sources += [piece.span.source] * len(piece.text)
