@@ -14,7 +14,7 @@ from typing import NamedTuple
 from app.gateway.call import Call, Turn
 from storage import Message, Store
 
-KEPT = 32
+KEPT = 16
 """Conversations that are kept by one store; the one that was used longest ago is erased."""
 
 
