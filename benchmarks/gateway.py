@@ -1,6 +1,7 @@
 """The gateway and real clients on a line that fails at random: nothing may be lost, doubled or falsely marked.
 
-    python -m benchmarks.gateway [--runs N] [--seed N] [--clients N] [--prompts FILE] [--max-tokens N] [--json OUT]
+    python -m benchmarks.gateway [--runs N] [--seed N] [--clients N] [--prompts FILE] [--max-tokens N]
+        [--target DIR] [--moa DIR] [--json OUT]
 
 In each run up to three clients stream one answer each through one gateway, at the same time: OpenAI's own client for
 Python, curl, and httpx. Between the gateway and two verifiers is a proxy that delays each request for tokens, and lets
@@ -317,14 +318,16 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-async def measure(questions: Sequence[str], seeds: range, count: int, most: int) -> list[dict[str, Any]]:
+async def measure(
+    questions: Sequence[str], seeds: range, count: int, most: int, target: str, drafter: Path
+) -> list[dict[str, Any]]:
     """A row for each seed, and one for all of them together."""
     rows = []
-    async with Replicas(str(TARGET), str(DRAFTER), 2) as replicas:
+    async with Replicas(target, str(drafter), 2) as replicas:
         await replicas.ready()
         with tempfile.TemporaryDirectory(prefix="outrider-gateway-") as folder:
             async with FaultProxy(replicas.ports) as proxy:
-                process = GatewayProcess(Path(folder), DRAFTER, proxy.url)
+                process = GatewayProcess(Path(folder), drafter, proxy.url)
                 await asyncio.to_thread(process.__enter__)
                 try:
                     clients = Clients(process, proxy, most)
@@ -347,11 +350,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--clients", type=int, choices=range(1, len(CLIENTS) + 1), default=len(CLIENTS))
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--max-tokens", type=int, default=96, help="most tokens of an answer")
+    parser.add_argument("--target", default=str(TARGET))
+    parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="its drafter")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     questions = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     seeds = range(arguments.seed, arguments.seed + arguments.runs)
-    rows = asyncio.run(measure(questions, seeds, arguments.clients, arguments.max_tokens))
+    work = measure(questions, seeds, arguments.clients, arguments.max_tokens, arguments.target, arguments.moa)
+    rows = asyncio.run(work)
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
     return 1 if rows[-1]["violations"] else 0
