@@ -328,15 +328,12 @@ async def measure(
         with tempfile.TemporaryDirectory(prefix="outrider-gateway-") as folder:
             async with FaultProxy(replicas.ports) as proxy:
                 process = GatewayProcess(Path(folder), drafter, proxy.url)
-                await asyncio.to_thread(process.__enter__)
-                try:
+                async with process:
                     clients = Clients(process, proxy, most)
                     for run, seed in enumerate(seeds):
                         asked = [questions[(count * run + at) % len(questions)] for at in range(count)]
                         rows.append({"run": run, **await clients.run(asked, seed)})
                         print(json.dumps(rows[-1]), flush=True)
-                finally:
-                    process.__exit__(None, None, None)
     rows.append(summary(rows))
     print(json.dumps(rows[-1]), flush=True)
     return rows

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import msgspec
 from starlette.responses import Response
 
-from app.gateway.answers import Answer, Answers, State
+from app.gateway.answers import Answers, State
 from app.gateway.call import Call, read_call
 from app.gateway.checks import Checks
 from app.gateway.exchange import Exchange, Gone
@@ -119,7 +119,7 @@ class Completions:
         """
         call = await asyncio.to_thread(read_call, body)
         self._check_model(call.model)
-        answer = self._answers.begin(call, call.model or self._model_name() or OWNER)
+        answer = self._answers.begin(call, self._model_name() or call.model or OWNER)
         exchange = Exchange(self._seats, self._checks, answer)
         try:
             first = await exchange.next_unless(gone)
@@ -158,11 +158,11 @@ class Completions:
 
 async def _events(exchange: Exchange, call: Call, first: Piece | None) -> AsyncIterator[bytes]:
     """The answer as server-sent events."""
-    answer, sent = exchange.answer, exchange.answer.sent
+    sent = exchange.answer.sent
     piece, role = first, "assistant"
     while piece is not None:
         marks = Marks(source=piece.span.source, spans=(piece.span,), checked=sent.checked)
-        yield _chunk(answer, Delta(role=role or None, content=piece.text), marks)
+        yield _chunk(exchange, Delta(role=role or None, content=piece.text), marks)
         role = ""
         try:
             piece = await exchange.next()
@@ -173,9 +173,9 @@ async def _events(exchange: Exchange, call: Call, first: Piece | None) -> AsyncI
     if writer is not None and writer.failed is not None:
         yield event(refused(writer.failed).body)
         return
-    yield _chunk(answer, Delta(role=role or None), _marks(exchange), exchange.finish)
+    yield _chunk(exchange, Delta(role=role or None), _marks(exchange), exchange.finish)
     if call.counts:
-        yield _chunk(answer, None, _marks(exchange), usage=exchange.usage)
+        yield _chunk(exchange, None, _marks(exchange), usage=exchange.usage)
     yield event(DONE.encode())
 
 
@@ -197,10 +197,15 @@ def _json(message: msgspec.Struct) -> Response:
 
 
 def _chunk(
-    answer: Answer, delta: Delta | None, marks: Marks, finish: str | None = None, usage: Usage | None = None
+    exchange: Exchange, delta: Delta | None, marks: Marks, finish: str | None = None, usage: Usage | None = None
 ) -> bytes:
     choices = () if delta is None else (ChunkChoice(delta=delta, finish_reason=finish),)
     made = MarkedChunk(
-        id=answer.id, created=answer.created, model=answer.model, choices=choices, usage=usage, outrider=marks
+        id=exchange.answer.id,
+        created=exchange.answer.created,
+        model=exchange.model,
+        choices=choices,
+        usage=usage,
+        outrider=marks,
     )
     return event(msgspec.json.encode(made))

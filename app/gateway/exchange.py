@@ -32,6 +32,8 @@ class Exchange:
 
     def __init__(self, seats: Seats, checks: Checks, answer: Answer) -> None:
         self.answer = answer
+        self.model = answer.model
+        """Name of the model, which stays the same in all chunks."""
         self.writer: Writer | None = None
         """None until it has a seat."""
         self._seats, self._checks = seats, checks
@@ -66,6 +68,8 @@ class Exchange:
     def finish(self) -> str:
         """Why the answer ends, in OpenAI's word."""
         done = None if self.writer is None else self.writer.done
+        if self.answer.sent.parted:
+            return "length"  # The drafter had written as much as was asked for.
         if self.answer.sent.stopped or done is None:
             return "stop"
         return "content_filter" if done.cut_by == "filter" else "length" if done.reason == "length" else "stop"

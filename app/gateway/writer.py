@@ -32,6 +32,8 @@ from app.gateway.sent_text import Piece
 from app.log import note
 from storage import Message
 
+PARTED = "The server went on with another text than the one that had been sent before the line broke. Ask again."
+
 
 class Writer:
     """One answer while it is written in a seat."""
@@ -122,6 +124,7 @@ class Writer:
         """The drafter's end of an answer that the model has parted from; None: it may write no more of it."""
         drafted, seat, choices = self._drafted, self._seat, self._answer.call.choices
         if drafted is None:
+            self.failed = Failed(PARTED, "broken")
             return None
         most = choices.max_tokens or seat.settings.max_tokens
         left = None if most is None else most - len(drafted.tokens)

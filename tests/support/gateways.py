@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -83,6 +84,15 @@ class GatewayProcess:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # In a thread, so that a proxy in this loop sees its connections end before it ends itself.
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
 
     @property
     def said(self) -> str:

@@ -44,12 +44,8 @@ def behind_a_line(tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path) ->
     ) -> AsyncIterator[tuple[FaultProxy, GatewayProcess, httpx.AsyncClient]]:
         async with FaultProxy([verifier.port]) as proxy:
             process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, settings)
-            await asyncio.to_thread(process.__enter__)
-            try:
-                async with process.client() as client:
-                    yield proxy, process, client
-            finally:
-                process.__exit__(None, None, None)
+            async with process, process.client() as client:
+                yield proxy, process, client
 
     return opened
 

@@ -48,20 +48,20 @@ async def test_who_comes_when_too_many_wait_is_told_when_to_come_again(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
     options = ["--max-answers", "1", "--max-waiting", "1"]
-    async with FaultProxy([verifier.port]) as proxy:
-        with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}) as process:
-            async with process.client() as client:
-                await client.get("/v1/models")
-                proxy.line = silence
-                three = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(3)]
-                (first, *_), waiting = await asyncio.wait(three, return_when=asyncio.FIRST_COMPLETED)
-                refused = first.result()
-                assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
-                assert refused.json()["error"]["code"] == "rate_limit_exceeded"
-                assert len(waiting) == 2, "one is being answered, and one has its turn next"
-                await proxy.refuse()  # What was silent ends.
-                await proxy.heal()
-                assert [answered.status_code for answered in await asyncio.gather(*waiting)] == [200, 200]
+    async with FaultProxy([verifier.port]) as proxy, GatewayProcess(
+        tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}
+    ) as process, process.client() as client:
+        await client.get("/v1/models")
+        proxy.line = silence
+        three = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(3)]
+        (first, *_), waiting = await asyncio.wait(three, return_when=asyncio.FIRST_COMPLETED)
+        refused = first.result()
+        assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
+        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+        assert len(waiting) == 2, "one is being answered, and one has its turn next"
+        await proxy.refuse()  # What was silent ends.
+        await proxy.heal()
+        assert [answered.status_code for answered in await asyncio.gather(*waiting)] == [200, 200]
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -69,40 +69,40 @@ async def test_a_client_that_hangs_up_stops_its_answer(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path, streams: bool
 ) -> None:
     options = ["--max-answers", "1", "--max-waiting", "1"]
-    async with FaultProxy([verifier.port]) as proxy:
-        with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}) as process:
-            async with process.client() as client:
-                await client.get("/v1/models")
-                proxy.line = late(0.05)
-                body = {**BODY, "max_tokens": 60, "stream": streams}
-                place = ""
-                if streams:
-                    async with client.stream("POST", CHAT, json=body) as response:
-                        place = response.headers["x-outrider-answer"]
-                        async for line in response.aiter_lines():
-                            if line.startswith("data: {") and text_of(json.loads(line[6:])):
-                                break
-                else:
-                    asked = proxy.asked
-                    hanging = asyncio.create_task(client.post(CHAT, json=body))
-                    async with asyncio.timeout(PATIENCE_SECONDS):
-                        while proxy.asked == asked:
-                            await asyncio.sleep(0.01)
-                    hanging.cancel()
-                await proxy.heal()
-                answered = await client.post(CHAT, json={**BODY, "max_tokens": 5})
-                assert answered.status_code == 200, "the only seat is free again"
-                if place:
-                    report = (await client.get(place)).json()
-                    assert report["state"] == "failed" and "hung up" in report["why"]
-                    assert len(report["text"]) < len(await own_text(verifier, [QUESTION], 60))
+    async with FaultProxy([verifier.port]) as proxy, GatewayProcess(
+        tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}
+    ) as process, process.client() as client:
+        await client.get("/v1/models")
+        proxy.line = late(0.05)
+        body = {**BODY, "max_tokens": 60, "stream": streams}
+        place = ""
+        if streams:
+            async with client.stream("POST", CHAT, json=body) as response:
+                place = response.headers["x-outrider-answer"]
+                async for line in response.aiter_lines():
+                    if line.startswith("data: {") and text_of(json.loads(line[6:])):
+                        break
+        else:
+            asked = proxy.asked
+            hanging = asyncio.create_task(client.post(CHAT, json=body))
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while proxy.asked == asked:
+                    await asyncio.sleep(0.01)
+            hanging.cancel()
+        await proxy.heal()
+        answered = await client.post(CHAT, json={**BODY, "max_tokens": 5})
+        assert answered.status_code == 200, "the only seat is free again"
+        if place:
+            report = (await client.get(place)).json()
+            assert report["state"] == "failed" and "hung up" in report["why"]
+            assert len(report["text"]) < len(await own_text(verifier, [QUESTION], 60))
 
 
 async def test_sigterm_lets_answers_end_and_takes_no_more(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
     async with FaultProxy([verifier.port]) as proxy:
-        with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, (), {"mode": "edge"}) as process:
+        async with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, (), {"mode": "edge"}) as process:
             async with process.client() as client:
                 await client.get("/v1/models")
                 proxy.line = late(0.05)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from tests.support.chat_server import ChatServer, Script
@@ -15,19 +14,15 @@ async def test_its_text_is_marked_and_a_broken_answer_ends_with_an_error(tiny_pa
     server = ChatServer([Script(["Hell", "o."]), Script(["Hello", " again"]), Script(["Half of"], cut=True, reason="")])
     async with server.listening() as port:
         process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", f"http://127.0.0.1:{port}/v1")
-        await asyncio.to_thread(process.__enter__)
-        try:
-            async with process.client() as client:
-                answered = await client.post(CHAT, json={**BODY, "temperature": 0.5, "top_p": 0.5, "seed": 3})
-                told = answered.json()
-                assert told["choices"][0]["message"]["content"] == "Hello." and told["model"] == "talker"
-                assert answered.headers["x-outrider-source"] == told["outrider"]["source"] == "hosted"
-                assert told["outrider"]["state"] == "hosted" and told["outrider"]["checked"] == 6
-                assert (server.asked[0]["top_p"], server.asked[0]["seed"]) == (0.5, 3)
-                read = await stream_to_end(client, BODY)
-                assert read.text == "Hello again" and set(read.sources) == {"hosted"}
-                cut = await stream_to_end(client, BODY)
-                assert cut.text == "Half of" and cut.error is not None and not cut.ended
-                assert cut.error["code"] == "answer_broken"
-        finally:
-            process.__exit__(None, None, None)
+        async with process, process.client() as client:
+            answered = await client.post(CHAT, json={**BODY, "temperature": 0.5, "top_p": 0.5, "seed": 3})
+            told = answered.json()
+            assert told["choices"][0]["message"]["content"] == "Hello." and told["model"] == "talker"
+            assert answered.headers["x-outrider-source"] == told["outrider"]["source"] == "hosted"
+            assert told["outrider"]["state"] == "hosted" and told["outrider"]["checked"] == 6
+            assert (server.asked[0]["top_p"], server.asked[0]["seed"]) == (0.5, 3)
+            read = await stream_to_end(client, BODY)
+            assert read.text == "Hello again" and set(read.sources) == {"hosted"}
+            cut = await stream_to_end(client, BODY)
+            assert cut.text == "Half of" and cut.error is not None and not cut.ended
+            assert cut.error["code"] == "answer_broken"

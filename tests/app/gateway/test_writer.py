@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from app.config import Settings
+from app.events import Drafted, Event, ModeChanged, ReplyText
 from app.gateway.answers import Answer, Answers
 from app.gateway.call import read_call
 from app.gateway.checks import Checks
@@ -18,9 +20,11 @@ from app.gateway.sent_text import By
 from app.gateway.writer import Writer
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import AddressSource
+from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import TransportOptions
+from storage import Message
 from tests.app.gateway.conftest import own_text
 from tests.support.fault_proxy import FaultProxy
 from tests.support.patience import PATIENCE_SECONDS
@@ -120,3 +124,51 @@ async def test_the_model_goes_on_where_it_agrees(verifier: VerifierProcess, draf
                 assert "drafted" in found.sources and found.sources[-1] == "verified"
                 return
     pytest.fail("the model never agreed with a first word of the drafter's")
+
+
+class Interrupted(Assistant):
+    """An assistant whose line is cut after 40 characters of an answer, and is back after the drafter's next words."""
+
+    proxy: FaultProxy
+
+    def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
+        return self._interrupted(super().answer(message, waits=waits), message)
+
+    async def _interrupted(self, events: AsyncGenerator[Event, None], message: Message) -> AsyncGenerator[Event, None]:
+        text, cut, alone, words = ReplyText(), False, False, 0
+        async with aclosing(events):
+            async for event in events:
+                text.apply(event)
+                yield event
+                if len(text.solid) > 40 and not cut:
+                    cut = True
+                    await self.proxy.refuse()
+                if isinstance(event, ModeChanged):
+                    alone = event.mode == "offline"
+                words += alone and isinstance(event, Drafted)
+                if words == 20:
+                    words += 1
+                    await self.proxy.heal()
+                    connection = self.connection_of(message.conversation_id)
+                    async with asyncio.timeout(PATIENCE_SECONDS):
+                        while connection is not None and connection.verifier is None:
+                            await connection.changed()
+
+
+async def test_the_model_puts_right_what_is_sent_as_a_whole(verifier: VerifierProcess, drafter: Drafter) -> None:
+    question = [{"role": "user", "content": "how do I unpack a tar archive?"}]
+    body = {"messages": question, "temperature": 0, "max_tokens": MOST}
+    answer = Answers().begin(read_call(msgspec.json.encode(body)), "target")
+    async with FaultProxy([verifier.port]) as proxy:
+        source = AddressSource(proxy.url)
+        source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
+        seat = Seat(Drafters(drafter), None, SETTINGS, LastSeen())
+        await seat.assistant.close()
+        interrupted = Interrupted(drafter, seat.store, source, SETTINGS, drafters=Drafters(drafter))
+        seat.assistant, interrupted.proxy = interrupted, proxy
+        pieces = [piece async for piece in Writer(answer, seat).pieces()]
+        stored = seat.store.messages.get(answer.message)
+        await seat.close()
+    own = await own_text(verifier, question, MOST)
+    assert answer.state == "checked" and "".join(piece.text for piece in pieces) == own == answer.sent.text
+    assert {piece.span.source for piece in pieces} == {"verified"} and all(stored.provenance)
