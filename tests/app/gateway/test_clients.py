@@ -48,9 +48,11 @@ async def test_who_comes_when_too_many_wait_is_told_when_to_come_again(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
     options = ["--max-answers", "1", "--max-waiting", "1"]
-    async with FaultProxy([verifier.port]) as proxy, GatewayProcess(
-        tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}
-    ) as process, process.client() as client:
+    async with (
+        FaultProxy([verifier.port]) as proxy,
+        GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}) as process,
+        process.client() as client,
+    ):
         await client.get("/v1/models")
         proxy.line = silence
         three = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(3)]
@@ -69,9 +71,11 @@ async def test_a_client_that_hangs_up_stops_its_answer(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path, streams: bool
 ) -> None:
     options = ["--max-answers", "1", "--max-waiting", "1"]
-    async with FaultProxy([verifier.port]) as proxy, GatewayProcess(
-        tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}
-    ) as process, process.client() as client:
+    async with (
+        FaultProxy([verifier.port]) as proxy,
+        GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}) as process,
+        process.client() as client,
+    ):
         await client.get("/v1/models")
         proxy.line = late(0.05)
         body = {**BODY, "max_tokens": 60, "stream": streams}
@@ -101,21 +105,23 @@ async def test_a_client_that_hangs_up_stops_its_answer(
 async def test_sigterm_lets_answers_end_and_takes_no_more(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
-    async with FaultProxy([verifier.port]) as proxy:
-        async with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, (), {"mode": "edge"}) as process:
-            async with process.client() as client:
-                await client.get("/v1/models")
-                proxy.line = late(0.05)
-                read, told = Streamed(), False
-                async for found, text in stream(client, BODY):
-                    read = found
-                    if text and not told:
-                        told = True
-                        process.terminate()
-                assert read.ended and read.text == await own_text(verifier, [QUESTION], 60)
-                assert await asyncio.to_thread(process.process.wait, PATIENCE_SECONDS) == 0
-                with pytest.raises(httpx.TransportError):
-                    await client.get("/healthz")
+    async with (
+        FaultProxy([verifier.port]) as proxy,
+        GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, (), {"mode": "edge"}) as process,
+        process.client() as client,
+    ):
+        await client.get("/v1/models")
+        proxy.line = late(0.05)
+        read, told = Streamed(), False
+        async for found, text in stream(client, BODY):
+            read = found
+            if text and not told:
+                told = True
+                process.terminate()
+        assert read.ended and read.text == await own_text(verifier, [QUESTION], 60)
+        assert await asyncio.to_thread(process.process.wait, PATIENCE_SECONDS) == 0
+        with pytest.raises(httpx.TransportError):
+            await client.get("/healthz")
     assert not list((tmp_path / "home").rglob("*.db")), "nothing of a conversation is on the disk"
     assert process.said == ""
 
@@ -134,11 +140,10 @@ def test_a_taken_port_and_a_wrong_token_file_are_told_in_a_sentence(tiny_pair: P
 
 # ---- hostile bodies --------------------------------------------------------------------------------------------------
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
-    max_leaves=12,
-)
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+NESTED = st.lists(PLAIN, max_size=4) | st.dictionaries(st.text(max_size=6), PLAIN, max_size=4)
+MESSAGES = st.lists(st.dictionaries(st.sampled_from(["role", "content", "tool_calls"]), PLAIN | NESTED), max_size=3)
+JSON = PLAIN | NESTED | st.lists(NESTED, max_size=3) | MESSAGES
 FIELDS = ["model", "temperature", "top_p", "top_k", "seed", "stop", "n", "stream", "stream_options", "tools",
           "response_format", "max_tokens", "max_completion_tokens", "logprobs", "logit_bias", "messages"]  # fmt: skip
 

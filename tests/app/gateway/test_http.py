@@ -204,14 +204,14 @@ async def test_web_pages_and_foreign_names_are_refused(client: httpx.AsyncClient
 async def test_with_a_token_file_only_its_tokens_open(tiny_pair: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKEN)
-    async with GatewayProcess(tmp_path / "home", tiny_pair / "drafter", None, ["--token-file", str(tokens)]) as process:
-        async with process.client() as client:
-            wrong = await client.post(CHAT, json=BODY, headers={"Authorization": "Bearer wrong"})
-            assert wrong.status_code == 401 and wrong.json()["error"]["code"] == "invalid_api_key"
-            right = await client.post(CHAT, json=BODY, headers={"Authorization": f"Bearer {TOKEN}"})
-            assert right.status_code == 200 and right.headers["x-outrider-source"] == "drafted"
-            report = await settled_with_token(client, right.headers["x-outrider-answer"])
-            assert report["state"] == "unchecked" and "offline" in report["why"]
+    process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", None, ["--token-file", str(tokens)])
+    async with process, process.client() as client:
+        wrong = await client.post(CHAT, json=BODY, headers={"Authorization": "Bearer wrong"})
+        assert wrong.status_code == 401 and wrong.json()["error"]["code"] == "invalid_api_key"
+        right = await client.post(CHAT, json=BODY, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert right.status_code == 200 and right.headers["x-outrider-source"] == "drafted"
+        report = await settled_with_token(client, right.headers["x-outrider-answer"])
+        assert report["state"] == "unchecked" and "offline" in report["why"]
 
 
 async def settled_with_token(client: httpx.AsyncClient, place: str) -> dict[str, Any]:
