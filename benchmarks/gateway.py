@@ -173,7 +173,7 @@ class Heard:
     question: str
     read: Streamed = field(default_factory=Streamed)
     times: list[tuple[float, str]] = field(default_factory=list)
-    """Of each piece of text, with its source."""
+    """When each piece of text came, with its source."""
     begun: float = 0.0
     ended: float = 0.0
 
