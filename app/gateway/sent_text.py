@@ -13,6 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from remote.openai.stops import overlap
+
 By = Literal["verified", "drafted", "hosted"]
 """Who stands behind a text. verified: the model wrote or confirmed it. drafted: the small model alone wrote it.
 hosted: a server that checks no drafts wrote it."""
@@ -137,10 +139,5 @@ class SentText:
             return whole[: min(found)]
         if complete:
             return whole
-        held = max((_overlap(whole, stop) for stop in self._stops), default=0)
+        held = max((overlap(whole, stop) for stop in self._stops), default=0)
         return whole[: len(whole) - held]
-
-
-def _overlap(text: str, stop: str) -> int:
-    """How many of the last characters of the text are the first ones of `stop`."""
-    return next((size for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])), 0)

@@ -78,7 +78,10 @@ def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[di
 
 
 def refuse_tools(given: Mapping[str, Any]) -> None:
-    """Raise `FieldRefused` where the model is offered tools that it might call."""
+    """Raise `FieldRefused` where the model is offered tools that it might call, or a message calls one."""
+    for message in given.get("messages", ()):
+        if message.get("tool_calls") or message.get("function_call"):
+            raise FieldRefused("A message calls a tool, and models call no tools here.", "messages", UNSUPPORTED)
     for tools, choice in TOOLS.items():
         if given.get(choice) == "none":
             continue

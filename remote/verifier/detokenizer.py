@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drafter.text import ChatText
+from remote.openai.stops import overlap
 
 INCOMPLETE = "\ufffd"
 """The decoder's sign for bytes that are not, or not yet, a character."""
@@ -51,11 +52,6 @@ class Detokenizer:
         if found := [at for stop in self.stops if (at := text.find(stop)) >= 0]:
             self.stopped, self._held = True, ""
             return text[: min(found)]
-        begun = max((_overlap(text, stop) for stop in self.stops), default=0)
+        begun = max((overlap(text, stop) for stop in self.stops), default=0)
         self._held = text[len(text) - begun :]
         return text[: len(text) - begun]
-
-
-def _overlap(text: str, stop: str) -> int:
-    """How many of the last characters of the text are the first ones of `stop`."""
-    return next((size for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])), 0)

@@ -233,25 +233,6 @@ def _connections(wished: int) -> int:
     return wished if files == resource.RLIM_INFINITY else max(8, min(wished, files - 2 * BURST - SPARE_FILES))
 
 
-def bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> Listener:
-    """A bound socket that does not listen yet, so that a taken port is reported before minutes of loading."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with contextlib.ExitStack() as undo:
-            # asyncio sets TCP_NODELAY only on sockets that say they are TCP. Without it each round waits 40 ms.
-            listener = undo.enter_context(Listener(family, kind, protocol))
-            listener.most = connections + 2 * BURST
-            if os.name == "posix":
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            undo.pop_all()
-    except OSError as error:
-        raise CannotBind(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --host or --port."
-        ) from error
-    return listener
-
-
 def _check_certificate(cert: Path | None, key: Path | None) -> None:
     if cert is None:
         return
