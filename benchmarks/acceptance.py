@@ -102,7 +102,7 @@ def telling(engine: Engine, drafter: Drafter | Baseline, draft: DraftContext | B
 
         @torch.no_grad()
         def features(context: TargetContext, tree: DraftTree, accepted: tuple[int, ...]) -> None:
-            draft.remember(draft.remembered, drafter.encode(tap.take(len(tree), accepted).float()).half())
+            draft.remember(draft.remembered, drafter.wire(drafter.encode(tap.take(len(tree), accepted).float())))
 
         yield features
 

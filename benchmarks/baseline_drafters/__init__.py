@@ -9,7 +9,7 @@ from benchmarks.baseline_drafters.context import BaselineContext
 from benchmarks.baseline_drafters.feature_tap import FeatureTap
 from benchmarks.baseline_drafters.model import Baseline
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
-from benchmarks.baseline_drafters.shapes import baseline_config, build
+from benchmarks.baseline_drafters.shapes import baseline_config, build, equal_config
 from benchmarks.baseline_drafters.train import train_baseline
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Method",
     "baseline_config",
     "build",
+    "equal_config",
     "load_baseline",
     "save_baseline",
     "train_baseline",

@@ -8,6 +8,7 @@ import msgspec
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from benchmarks.baseline_drafters.config import BaselineConfig
@@ -24,8 +25,7 @@ class ForeignTarget(DrafterError):
 def save_baseline(model: Baseline, folder: Path) -> None:
     """Write `config.json` and `model.safetensors`. The model is as training left it, before its weights are frozen."""
     folder.mkdir(parents=True, exist_ok=True)
-    own = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-    tensors = {name: weight.detach().to("cpu", torch.bfloat16).contiguous() for name, weight in own.items()}
+    tensors = {name: part.detach().to("cpu", torch.bfloat16).contiguous() for name, part in _own(model).items()}
     save_file(tensors, folder / FLOAT)
     (folder / CONFIG).write_bytes(msgspec.json.format(msgspec.json.encode(model.config), indent=1))
 
@@ -46,7 +46,7 @@ def load_baseline(folder: Path, target: PreTrainedModel) -> Baseline:
     if config.weights != weights_digest(target.state_dict()).hex():
         raise ForeignTarget(f"The baseline in {folder} was trained for other weights of {config.target}.")
     model = build(config)
-    own = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    own = _own(model)
     if {name: weight.shape for name, weight in own.items()} != {name: part.shape for name, part in weights.items()}:
         raise DrafterCorrupt(f"The weights in {folder} are not those that its {CONFIG} describes.")
     model.borrow(target)
@@ -54,3 +54,9 @@ def load_baseline(folder: Path, target: PreTrainedModel) -> Baseline:
         for name, weight in own.items():
             weight.copy_(weights[name])
     return model.to(target.device).eval().requires_grad_(False)
+
+
+def _own(model: Baseline) -> dict[str, Tensor]:
+    """What it does not borrow: what is learnt, and what it took from the first batch."""
+    learnt = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    return {**learnt, **dict(model.named_buffers())}

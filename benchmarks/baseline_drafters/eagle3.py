@@ -13,6 +13,15 @@ head is the target's, frozen, over the whole vocabulary, and cut to the draft vo
 paper trains a head of its own over the draft vocabulary; `own_head` does this, starting from the target's. The layers
 are the published ones in proportion to the target's depth (2, 16 and 29 of 32). The width of the MLP is chosen for a
 number of trained parameters. Data, packing, optimisers and schedule are MoA's.
+
+EAGLE-3.1 (`state_norms`, arXiv 2605.09992) norms each of the three states before they are fused, and feeds back the
+output that the head's norm has normed. Without this, the larger states drown the others, and a feature grows with each
+step that it is fed back.
+
+With `copied` layers, the own layers begin as layers of the target, the norm as its final norm, and the fusing layer
+passes on the nearest state below the first of them, which becomes the stream in the spread that the target has there.
+Weights for embeddings begin at zero. There may be several layers, of which only the first reads embeddings, and first
+layers of the target, whose output it then reads in the place of the embeddings.
 """
 
 from __future__ import annotations
@@ -24,7 +33,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from benchmarks.baseline_drafters.config import BaselineConfig
-from benchmarks.baseline_drafters.model import Baseline, borrow_ends, shifted
+from benchmarks.baseline_drafters.model import Baseline, borrow_from, shifted
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from drafter.config import Rope
 from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
@@ -37,40 +46,85 @@ class FusedLayer(SelfAttentionLayer):
 
     def __init__(self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, rope: Rope, eps: float) -> None:
         super().__init__(size, heads, kv_heads, head_size, ffn, rope, eps, inputs=2 * size)
-        self.feature_norm = Norm(size, eps)
+        self.embedding_norm = Norm(size, eps)
 
     def project_pair(self, embedded: Tensor, features: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project `embedded` and `features`, each (..., M, E): query (..., hq, M, d), key and value (..., hk, M, d)."""
-        both = torch.cat((self.input_layernorm(embedded), self.feature_norm(features)), dim=-1)
+        both = torch.cat((self.embedding_norm(embedded), self.input_layernorm(features)), dim=-1)
         return self.project_normed(both, positions)
 
 
 class Eagle3(Baseline):
-    """One decoder layer over fused features. Its output takes their place for the next token."""
+    """Decoder layers over fused features. Their output takes the place of these for the next token."""
+
+    on_the_verifier = ("state_norms", "fuse")
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
+        self.state_norms = nn.ModuleList(
+            Norm(config.hidden, config.norm_eps) for _ in config.features if config.state_norms
+        )
         self.fuse = nn.Linear(len(config.features) * config.hidden, config.hidden, bias=False)
-        self.layer = FusedLayer(*layer_shape(config))
+        self.layers[0] = FusedLayer(*layer_shape(config))
         self.norm = Norm(config.hidden, config.norm_eps)
+        if config.copied:
+            self.spread: Tensor
+            self.register_buffer("spread", torch.ones(config.hidden))
         self.embedding.requires_grad_(False)
         self.head.requires_grad_(config.own_head)
 
     def borrow(self, target: PreTrainedModel) -> None:
-        borrow_ends(self.embedding, self.head, target)
+        borrow_from(self, target)
+        if self.config.copied:
+            self.norm.load_state_dict(target.base_model.norm.state_dict())
+            with torch.no_grad():
+                at, width = self._passed * self.config.hidden, self.config.hidden
+                self.fuse.weight.zero_()
+                self.fuse.weight[:, at : at + width] = torch.eye(width)
+
+    @property
+    def _passed(self) -> int:
+        """Which of the states that it reads is the nearest below the first copied layer."""
+        below = [at for at, layer in enumerate(self.config.features) if layer <= self.config.copied[0]]
+        return below[-1] if below else 0
+
+    @torch.no_grad()
+    def begin(self, batch: Batch, features: Tensor) -> None:
+        """Take the spread of the state that the copied layers begin with."""
+        if self.config.copied:
+            read, _ = self.taught(batch, features)
+            state = read.chunk(len(self.config.features), dim=-1)[self._passed][batch.segments > 0]
+            self.spread.copy_(state.float().std(dim=0).clamp(min=1e-6))
 
     def encode(self, features: Tensor) -> Tensor:
-        return self.fuse(features)  # type: ignore[no-any-return]
+        if self.config.state_norms:
+            states = features.chunk(len(self.state_norms), dim=-1)
+            features = torch.cat([norm(state) for norm, state in zip(self.state_norms, states)], dim=-1)
+        return self.fuse(features).float()  # type: ignore[no-any-return]
 
     def logits(self, out: Tensor) -> Tensor:
-        return self.head(self.norm(out))  # type: ignore[no-any-return]
+        return self.head(out if self.config.state_norms else self.norm(out))  # type: ignore[no-any-return]
 
     def forward(
         self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
     ) -> tuple[Tensor, list[KeysValues]]:
-        query, key, value = self.layer.project_pair(self.embedding(tokens), previous, positions)
-        keys, values = torch.cat((past[0][0], key), dim=-2), torch.cat((past[0][1], value), dim=-2)
-        return self.layer.finish(previous, query, keys, values, additive(mask)), [(key, value)]
+        first = len(self.first_layers)
+        embedded, rows = self.run(self.first_layers, self.embedding(tokens), positions, past[:first], mask)
+        x, seen = self._stream(previous), additive(mask)
+        for layer, cached in zip(self.layers, past[first:], strict=True):
+            query, key, value = _projected(layer, embedded, x, positions)
+            keys, values = torch.cat((cached[0], key), dim=-2), torch.cat((cached[1], value), dim=-2)
+            x = layer.finish(x, query, keys, values, seen)  # type: ignore[operator]
+            rows.append((key, value))
+        return self._fed_back(x), rows
+
+    def _stream(self, previous: Tensor) -> Tensor:
+        """What the first layer takes for the residual, from fused features or outputs."""
+        return self.spread * previous if self.config.copied else previous
+
+    def _fed_back(self, x: Tensor) -> Tensor:
+        """The output of a row, from the last layer's."""
+        return self.norm(x) if self.config.state_norms else x
 
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
         """The losses of one batch by training-time test.
@@ -78,15 +132,18 @@ class Eagle3(Baseline):
         In step s, a row's root is s tokens before it, so depth s + 1 is learnt.
         """
         rows = torch.arange(batch.ids.shape[1], device=batch.ids.device)
-        embedded, out = self.embedding(batch.ids), self.encode(features)
-        known: list[KeysValues] = []
+        features, embedded = self.taught(batch, features)
+        out = self.encode(features)
+        known: list[list[KeysValues]] = [[] for _ in self.layers]
         losses, divergences, agreement = [], [], []
         for step in range(recipe.unroll):
-            previous = shifted(out, batch.positions)
-            query, key, value = self.layer.project_pair(embedded, previous, batch.positions)
-            known.append((key, value))
-            up_to_root = batch.causal & (rows[:, None] - rows >= step)
-            out = self.layer.add(previous, attend_unrolled(query, known, additive(up_to_root)))
+            x = self._stream(shifted(out, batch.positions))
+            up_to_root = additive(batch.causal & (rows[:, None] - rows >= step))
+            for layer, seen in zip(self.layers, known):
+                query, key, value = _projected(layer, embedded, x, batch.positions)
+                seen.append((key, value))
+                x = layer.add(x, attend_unrolled(query, seen, up_to_root))  # type: ignore[operator]
+            out = self._fed_back(x)
             # Nearer than that to the beginning of a conversation, there is no root.
             rooted = (batch.positions >= step)[batch.learn]
             count = rooted.sum().clamp(min=1)
@@ -98,6 +155,13 @@ class Eagle3(Baseline):
         weights = [recipe.discount**step for step in range(recipe.unroll)]
         total = torch.stack([weight * loss for weight, loss in zip(weights, losses)]).sum() / sum(weights)
         return Losses(total, sum(divergences) / recipe.unroll, agreement)
+
+
+def _projected(layer: nn.Module, embedded: Tensor, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value of a layer. The first layer also reads the embeddings."""
+    if isinstance(layer, FusedLayer):
+        return layer.project_pair(embedded, x, positions)
+    return layer.project(x, positions)  # type: ignore[operator, no-any-return]
 
 
 def attend_unrolled(query: Tensor, known: Sequence[KeysValues], mask: Tensor) -> Tensor:

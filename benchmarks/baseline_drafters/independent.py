@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from benchmarks.baseline_drafters.config import BaselineConfig
-from benchmarks.baseline_drafters.model import Baseline
+from benchmarks.baseline_drafters.model import Baseline, borrow_from
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
-from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
-from drafter.training.batches import Batch, additive
+from drafter.model import KeysValues, Norm
+from drafter.training.batches import Batch
 from drafter.training.distil import DEPTHS
 from drafter.training.losses import Losses, agrees, distances
 
@@ -30,7 +30,6 @@ class Independent(Baseline):
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
-        self.layers = nn.ModuleList(SelfAttentionLayer(*layer_shape(config)) for _ in range(config.layers))
         self.norm = Norm(config.hidden, config.norm_eps)
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.head.weight = self.embedding.weight
@@ -45,11 +44,7 @@ class Independent(Baseline):
         self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
     ) -> tuple[Tensor, list[KeysValues]]:
         """One step. `previous` is not used."""
-        x, rows, seen = self.embedding(tokens), [], additive(mask)
-        for layer, cached in zip(self.layers, past):
-            x, new = layer(x, positions, cached, seen)
-            rows.append(new)
-        return x, rows
+        return self.run(self.layers, self.embedding(tokens), positions, past, mask)
 
     def as_llama(self, target: PreTrainedModel) -> LlamaForCausalLM:
         """This model in transformers' form, for `generate(assistant_model=...)` of this target."""
@@ -81,3 +76,19 @@ class Independent(Baseline):
         guessed = torch.log_softmax(self.logits(out[batch.learn]).float(), dim=-1)
         away, kl = distances(wanted, guessed, recipe.loss)
         return Losses(away.mean(), kl.mean().item(), [agrees(wanted, guessed).mean().item()] * DEPTHS)
+
+
+class LayerSkip(Independent):
+    """Some of the target's own layers, its norm and its head, untrained: what a drafter is worth that learnt nothing.
+
+    It needs nothing of the target at run time, like an independent model. Nothing crosses the wire.
+    """
+
+    def __init__(self, config: BaselineConfig) -> None:
+        super().__init__(config)
+        self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)  # A target's need not be its embedding.
+        self.requires_grad_(False)
+
+    def borrow(self, target: PreTrainedModel) -> None:
+        borrow_from(self, target)
+        self.norm.load_state_dict(target.base_model.norm.state_dict())

@@ -1,4 +1,4 @@
-"""The shapes of a baseline for a target, with a given number of trained parameters: by default as many as MoA's."""
+"""The shapes of a baseline for a target: as many trained parameters as MoA has, or as many in a draft step."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from transformers import PreTrainedModel
 from benchmarks.baseline_drafters.config import BaselineConfig, Method
 from benchmarks.baseline_drafters.eagle2 import Eagle2
 from benchmarks.baseline_drafters.eagle3 import Eagle3
-from benchmarks.baseline_drafters.independent import Independent
+from benchmarks.baseline_drafters.independent import Independent, LayerSkip
 from benchmarks.baseline_drafters.model import Baseline
 from drafter.config import DrafterConfig
 from drafter.model import DraftModel, MemoryEncoder, weights_digest
 from drafter.training.loop import trained_parameters
-from drafter.training.target import drafter_config
+from drafter.training.target import INFERABLE, UnsupportedTarget, drafter_config
 
 CLASSES: dict[Method, Callable[[BaselineConfig], Baseline]] = {
     "eagle2": Eagle2,
     "eagle3": Eagle3,
     "independent": Independent,
+    "layer-skip": LayerSkip,
 }
 
 STEP = 32
@@ -66,9 +67,18 @@ def baseline_config(
     with an MLP of 8/3 of it. In all of them, the width of the MLP then makes up the number. An `own_head` counts.
     """
     shapes = drafter_config(target, name, inference_layers=0)
-    config = BaselineConfig(
+    config = msgspec.structs.replace(_smallest(target, shapes, method), own_head=own_head)
+    wanted = moa_parameters(shapes) if parameters is None else parameters
+    if method == "independent":
+        config = _nearest(_independents(config), wanted, own_parameters)
+    return _nearest(_with_mlps(config), wanted, own_parameters)
+
+
+def _smallest(target: PreTrainedModel, shapes: DrafterConfig, method: Method) -> BaselineConfig:
+    """A baseline of one layer with the narrowest MLP."""
+    return BaselineConfig(
         method=method,
-        target=name,
+        target=shapes.target,
         weights=weights_digest(target.state_dict()).hex(),
         vocabulary=shapes.vocabulary,
         hidden=shapes.hidden,
@@ -79,24 +89,21 @@ def baseline_config(
         rope_theta=shapes.rope_theta,
         norm_eps=shapes.norm_eps,
         features=features_of(method, shapes.target_layers),
-        own_head=own_head,
     )
-    wanted = moa_parameters(shapes) if parameters is None else parameters
-    if method == "independent":
-        config = _nearest(_independents(config), wanted)
-    return _nearest(_with_mlps(config), wanted)
 
 
-def _nearest(candidates: Iterator[BaselineConfig], parameters: int) -> BaselineConfig:
-    """The candidate whose number of trained parameters is nearest. The candidates grow from one to the next."""
+def _nearest(
+    candidates: Iterator[BaselineConfig], parameters: int, count: Callable[[BaselineConfig], int]
+) -> BaselineConfig:
+    """The candidate whose `count` of parameters is nearest. The candidates grow from one to the next."""
     best = next(candidates)
-    while abs(own_parameters(candidate := next(candidates)) - parameters) <= abs(own_parameters(best) - parameters):
+    while abs(count(candidate := next(candidates)) - parameters) <= abs(count(best) - parameters):
         best = candidate
     return best
 
 
-def _with_mlps(config: BaselineConfig) -> Iterator[BaselineConfig]:
-    for ffn in itertools.count(STEP, STEP):
+def _with_mlps(config: BaselineConfig, least: int = STEP) -> Iterator[BaselineConfig]:
+    for ffn in itertools.count(least, STEP):
         yield msgspec.structs.replace(config, ffn=ffn)
 
 
@@ -112,6 +119,53 @@ def _independents(config: BaselineConfig) -> Iterator[BaselineConfig]:
             head_size=INDEPENDENT_HEAD_SIZE,
             ffn=round(8 / 3 * width / STEP) * STEP,
         )
+
+
+def equal_config(
+    target: PreTrainedModel, moa: DrafterConfig, method: Method, copied: tuple[int, ...], first_layers: int = 0
+) -> BaselineConfig:
+    """A baseline on MoA's terms: it begins as layers of the target, and reads as much in a draft step as `moa` does.
+
+    `copied`: the target's layers that its own ones begin as. The width of their MLPs makes up the parameters of a step;
+    it is not below the target's. A layer-skip, which learns nothing, has the target's. Features cross the wire in as
+    many bits a number as memory does. Raises `UnsupportedTarget` if the device cannot run the target's layers.
+    """
+    family = INFERABLE.get(target.config.model_type)
+    if family is None or family.qkv_bias or family.qk_norm or not moa.from_target:
+        raise UnsupportedTarget("Baselines begin as layers of a Llama or a Mistral only.")
+    config = msgspec.structs.replace(
+        _smallest(target, moa, method),
+        layers=len(copied),
+        first_layers=first_layers,
+        first_ffn=moa.target_ffn,
+        copied=copied,
+        ffn=moa.target_ffn,
+        state_norms=method == "eagle3",
+        wire_bits=moa.memory_bits,
+    )
+    if method == "layer-skip":
+        return config
+    return _nearest(_with_mlps(config, moa.target_ffn), moa_step_parameters(moa), step_parameters)
+
+
+def step_parameters(config: BaselineConfig) -> int:
+    """Numbers that a draft step of a baseline multiplies by: layers, norms and the head, of which only drafted tokens
+    count."""
+    with torch.device("meta"):
+        model = build(config)
+    elsewhere = {"embedding", "head", *model.on_the_verifier}
+    own = sum(part.numel() for name, part in model.named_parameters() if name.split(".")[0] not in elsewhere)
+    return own + config.hidden * (len(config.draft_vocabulary) or config.vocabulary)
+
+
+def moa_step_parameters(config: DrafterConfig) -> int:
+    """The same for a MoA drafter."""
+    with torch.device("meta"):
+        model = DraftModel(config)
+    own = sum(
+        part.numel() for name, part in model.named_parameters() if name.split(".")[0] not in ("embedding", "head")
+    )
+    return own + config.hidden * (len(config.draft_vocabulary) or config.vocabulary)
 
 
 def own_parameters(config: BaselineConfig) -> int:

@@ -44,11 +44,14 @@ def train_baseline(
 
     def losses(batch: Batch) -> Losses:
         batch = batch.to(device)
-        features, wanted = teach(teacher, head, batch, config.features)
+        features, wanted = teach(teacher, head, batch, config.taught)
         return model.losses(batch, features, wanted, recipe)
 
     learnt, unseen = split(data)
     some = unseen_batches(learnt, unseen, recipe)
+    if config.copied:
+        first = next(batches(learnt, recipe)).to(device)
+        model.begin(first, teach(teacher, head, first, config.taught)[0])
 
     def check() -> dict[str, object]:
         return means([losses(batch) for batch in some])

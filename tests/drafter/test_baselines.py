@@ -10,29 +10,39 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from benchmarks.acceptance import agreement_by_staleness, measure, rounds, telling
 from benchmarks.baseline_drafters import (
     METHODS,
     Baseline,
+    BaselineConfig,
     BaselineRecipe,
     FeatureTap,
+    Method,
     baseline_config,
     build,
+    equal_config,
     load_baseline,
     save_baseline,
     train_baseline,
 )
 from benchmarks.baseline_drafters.artefact import ForeignTarget
 from benchmarks.baseline_drafters.eagle3 import attend_unrolled
-from benchmarks.baseline_drafters.shapes import features_of, moa_parameters, own_parameters
+from benchmarks.baseline_drafters.shapes import (
+    features_of,
+    moa_parameters,
+    moa_step_parameters,
+    own_parameters,
+    step_parameters,
+)
 from benchmarks.baseline_drafters.train import teach
 from drafter.config import CONFIG, FLOAT, DrafterCorrupt, DrafterMissing
 from drafter.search import Pace
 from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, batches
 from drafter.training.loop import trained_parameters
-from drafter.training.target import drafter_config, hidden_states
+from drafter.training.target import UnsupportedTarget, drafter_config, hidden_states
 from drafter.training.teacher import Teacher
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
@@ -70,18 +80,43 @@ def spoken(target) -> list[AnsweredConversation]:
 
 def untrained(target, method, seed: int = 1, **changes) -> Baseline:
     """An untrained baseline. Its weights are wide, so that features, cache rows and positions all change the result."""
-    config = msgspec.structs.replace(baseline_config(target, "tiny", method), **changes)
+    return widened(target, msgspec.structs.replace(baseline_config(target, "tiny", method), **changes), seed)
+
+
+def widened(target, config: BaselineConfig, seed: int = 1) -> Baseline:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = build(config).eval()
         widen(model, 0.25)
         model.borrow(target)
+        if model.config.copied and model.config.features:
+            nn.init.normal_(model.fuse.weight, std=0.25)
+            nn.init.uniform_(model.spread, 0.5, 2.0)
     return model.requires_grad_(False)
 
 
-@pytest.fixture(scope="module", params=METHODS)
+MOA = {"first_layers": 1, "inference_layers": 1}
+EQUAL: dict[str, tuple[Method, tuple[int, ...], int]] = {
+    "eagle2, copied": ("eagle2", (0, 1, 3), 0),
+    "eagle2, copied, F = 1": ("eagle2", (1, 3), 1),
+    "eagle3, copied": ("eagle3", (2, 3), 0),
+    "eagle3, copied, F = 1": ("eagle3", (3,), 1),
+    "layer-skip": ("layer-skip", (0, 1, 2, 3), 0),
+}
+"""Baselines on MoA's terms: the layers that they begin as, and F."""
+
+
+def on_equal_terms(target, name: str, **changes) -> BaselineConfig:
+    method, copied, first = EQUAL[name]
+    moa = msgspec.structs.replace(drafter_config(target, "tiny", **MOA), memory_bits=4)
+    return msgspec.structs.replace(equal_config(target, moa, method, copied, first), **changes)
+
+
+@pytest.fixture(scope="module", params=[*METHODS, *EQUAL])
 def baseline(request, target) -> Baseline:
-    return untrained(target, request.param)
+    if request.param in METHODS:
+        return untrained(target, request.param)
+    return widened(target, on_equal_terms(target, request.param))
 
 
 def packed(parts: list[list[int]]) -> Batch:
@@ -110,7 +145,7 @@ def test_one_pass_equals_drafting_step_by_step(target, baseline, seed):
     rng = np.random.default_rng(seed)
     parts = [rng.integers(VOCABULARY, size=size).tolist() for size in (9, 12)]
     batch = packed(parts)
-    features, wanted = teach(Teacher(target), target.lm_head, batch, baseline.config.features)
+    features, wanted = teach(Teacher(target), target.lm_head, batch, baseline.config.taught)
     seen: list[torch.Tensor] = []
     # Every step asks for the logits of all rows that have a root, in order.
     hook = baseline.head.register_forward_hook(lambda _, inputs, out: seen.append(torch.log_softmax(out, dim=-1)))
@@ -118,7 +153,7 @@ def test_one_pass_equals_drafting_step_by_step(target, baseline, seed):
     hook.remove()
     assert len(seen) == (STILL.unroll if baseline.config.method == "eagle3" else 1)
 
-    encoded = baseline.encode(features[0])
+    encoded = baseline.encode(baseline.taught(batch, features)[0][0])
     for step, learnt in enumerate(seen):
         row, at = 0, 0
         for part in parts:
@@ -295,13 +330,14 @@ def loss_of(model: Baseline, target, data) -> float:
     batch = next(batches(data, recipe, 1000))
     with torch.no_grad():
         return model.losses(
-            batch, *teach(Teacher(target), target.lm_head, batch, model.config.features), recipe
+            batch, *teach(Teacher(target), target.lm_head, batch, model.config.taught), recipe
         ).divergence
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_training_learns_resumes_and_leaves_what_is_borrowed(target, spoken, tmp_path, method):
-    config = baseline_config(target, "tiny", method)
+@pytest.mark.parametrize("name", [*METHODS, *(name for name in EQUAL if name != "layer-skip")])
+def test_training_learns_resumes_and_leaves_what_is_borrowed(target, spoken, tmp_path, name):
+    config = on_equal_terms(target, name) if name in EQUAL else baseline_config(target, "tiny", name)
+    method = config.method
     recipe = BaselineRecipe(steps=0, rows=1, rate=1e-2, warmup=1, decay=0.0, unroll=3)
     fresh = train_baseline(config, target, spoken, tmp_path / "fresh", recipe)
     whole = train_baseline(config, target, spoken, tmp_path / "whole", replace(recipe, steps=10))
@@ -311,17 +347,21 @@ def test_training_learns_resumes_and_leaves_what_is_borrowed(target, spoken, tmp
     train_baseline(config, target, spoken, tmp_path / "broken off", replace(recipe, steps=5))
     resumed = train_baseline(config, target, spoken, tmp_path / "broken off", replace(recipe, steps=10))
     frozen = {name for name, weight in whole.named_parameters() if not weight.requires_grad}
+    frozen |= {name for name, _ in whole.named_buffers()}
     for name, weight in whole.state_dict().items():
         torch.testing.assert_close(resumed.state_dict()[name], weight, msg=name)
         assert torch.equal(weight, fresh.state_dict()[name]) == (name in frozen), name
-    assert frozen == (set() if method == "independent" else {"embedding.weight", "head.weight"})
+    borrowed = set() if method == "independent" else {"embedding.weight", "head.weight"}
+    borrowed |= {"norm.weight"} if method == "eagle2" and config.copied else set()
+    borrowed |= {name for name in whole.state_dict() if name.startswith("first_layers.")}
+    assert frozen - {"spread"} == borrowed
 
     folder = tmp_path / "artefact"
     save_baseline(whole, folder)
     loaded = load_baseline(folder, target)
     assert loaded.config == whole.config
     for name, weight in whole.state_dict().items():
-        kept = weight if name in frozen else weight.bfloat16().float()
+        kept = weight if name in borrowed else weight.bfloat16().float()
         assert torch.equal(loaded.state_dict()[name], kept), name
     assert (folder / FLOAT).stat().st_size < 2 * trained_parameters(whole) + 4096
 
@@ -377,6 +417,64 @@ def test_as_many_as_moa_by_default(target):
     assert moa_parameters(msgspec.structs.replace(moa, inference_layers=2)) == moa_parameters(moa)
 
 
+@pytest.mark.parametrize("name", EQUAL)
+def test_a_draft_step_on_equal_terms_reads_as_much_as_moas(target, name):
+    """To half the step in which MLPs grow; a layer-skip to the parts in which its layers differ from MoA's."""
+    moa, config = drafter_config(target, "tiny", **MOA), on_equal_terms(target, name)
+    wanted, step = moa_step_parameters(moa), step_parameters(config)
+    model = build(config)
+    if name == "layer-skip":
+        assert step - wanted == 2 * 32 * 16 - 2 * 2 * 8  # The cross-attention has a null row, no keys and no values.
+        assert own_parameters(config) == trained_parameters(model) == 0
+    else:
+        assert abs(step - wanted) <= 3 * 32 * 32 * len(config.copied) / 2 and config.ffn >= 48
+    read = [part for part in (model.first_layers, model.layers, model.head) for part in part.parameters()]
+    read += [weight for part in ("norm", "token_norm", "feature_norm") for weight in _weights(model, part)]
+    read += _weights(model, "fuse") if config.method == "eagle2" else []
+    assert step == sum(weight.numel() for weight in read)
+
+
+def _weights(model: Baseline, part: str) -> list[nn.Parameter]:
+    return list(getattr(model, part).parameters()) if hasattr(model, part) else []
+
+
+def test_a_target_whose_layers_cannot_be_copied_is_refused(target):
+    moa = msgspec.structs.replace(drafter_config(target, "tiny"), from_target=False)
+    with pytest.raises(UnsupportedTarget, match="Llama"):
+        equal_config(target, moa, "eagle2", (0, 3))
+
+
+@pytest.mark.parametrize("name", ["eagle2, copied", "eagle2, copied, F = 1"])
+def test_it_begins_as_its_target_without_the_layers_between(target, name):
+    """A wider MLP changes nothing at the start, nor do features."""
+    config = on_equal_terms(target, name)
+    model, skipping = build(config).eval(), build(on_equal_terms(target, "layer-skip", layers=3, copied=(0, 1, 3)))
+    model.borrow(target)
+    skipping.eval().borrow(target)
+    batch = packed([[5, 6, 7, 8, 9]])
+    previous = torch.randn(1, 7, 32)
+    outs = []
+    for drafter in (model, skipping):
+        past = drafter.empty_past(1)
+        outs.append(drafter.logits(drafter(batch.ids, batch.positions, previous, past, batch.causal)[0])[:, :5])
+    assert config.ffn > 48
+    torch.testing.assert_close(*outs)
+
+
+def test_eagle3_begins_with_a_state_of_the_target_in_its_spread(target):
+    """Its stream is the state below its first layer, normed, with the spread that such states have there."""
+    model = build(on_equal_terms(target, "eagle3, copied"))
+    model.borrow(target)
+    batch = packed([[5, 6, 7, 8, 9, 10, 11]])
+    features, _ = teach(Teacher(target), target.lm_head, batch, model.config.taught)
+    model.begin(batch, features)
+    states = features[0, :7].unflatten(-1, (3, 32))
+    assert model.config.features == (1, 2, 3) and model.config.copied == (2, 3)
+    normed = states[:, 1] * states[:, 1].pow(2).mean(-1, keepdim=True).rsqrt()
+    torch.testing.assert_close(model.encode(features[0, :7]), normed, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(model.spread, states[:, 1].std(dim=0))
+
+
 @pytest.mark.parametrize(("depth", "layers"), [(32, (2, 16, 29)), (8, (1, 4, 7)), (4, (1, 2, 3)), (2, (1, 1, 1))])
 def test_eagle3_reads_the_published_layers_in_proportion(depth, layers):
     assert features_of("eagle3", depth) == layers
@@ -386,3 +484,17 @@ def test_eagle3_reads_the_published_layers_in_proportion(depth, layers):
 def test_bytes_on_the_wire(target):
     sizes = {method: untrained(target, method).bytes_per_token for method in METHODS}
     assert sizes == {"eagle2": 64, "eagle3": 64, "independent": 0}
+    assert {name: build(on_equal_terms(target, name)).bytes_per_token for name in EQUAL} == {
+        **dict.fromkeys(EQUAL, 32 // 2 + 2 * 32 // 8),
+        "layer-skip": 0,
+    }
+
+
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_features_lose_on_the_wire_what_their_bits_cannot_say(target, bits):
+    model = untrained(target, "eagle2", wire_bits=bits)
+    features = torch.randn(5, 32)
+    arrived = model.wire(features).float()
+    scales = features.unflatten(-1, (4, 8)).abs().amax(-1, keepdim=True) / {4: 7, 8: 127, 16: 1024}[bits]
+    off = (arrived - features).unflatten(-1, (4, 8)).abs()
+    assert (off <= 0.51 * scales).all() and off.max() > 0
