@@ -34,6 +34,7 @@ import torch
 from app.config import TreeRule
 from app.prompts import read_prompts
 from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext, FeatureTap, load_baseline
+from benchmarks.baseline_drafters.block_context import BlockContext, BlockDrafter
 from benchmarks.baseline_drafters.shapes import moa_parameters, own_parameters
 from benchmarks.pair import machine_and_pair
 from drafter.calibration import Calibration
@@ -87,11 +88,13 @@ def pace_of(name: str, depth: int) -> Pace:
 
 
 @contextmanager
-def telling(engine: Engine, drafter: Drafter | Baseline, draft: DraftContext | BaselineContext) -> Iterator[Tell]:
+def telling(
+    engine: Engine, drafter: Drafter | Baseline | BlockDrafter, draft: DraftContext | BaselineContext | BlockContext
+) -> Iterator[Tell]:
     """Gives a conversation's drafter what it gets from the target after each round, in its wire form."""
-    if isinstance(drafter, Drafter):
-        assert isinstance(draft, DraftContext)
-        with memory_telling(engine, drafter, draft) as tell:
+    if isinstance(drafter, Drafter | BlockDrafter):
+        assert isinstance(draft, DraftContext | BlockContext)
+        with memory_telling(engine, drafter, draft) as tell:  # type: ignore[arg-type]
             yield tell
         return
     assert isinstance(draft, BaselineContext)
@@ -109,7 +112,7 @@ def telling(engine: Engine, drafter: Drafter | Baseline, draft: DraftContext | B
 
 def measure(
     engine: Engine,
-    drafter: Drafter | Baseline,
+    drafter: Drafter | Baseline | BlockDrafter,
     prompts: Iterable[list[int]],
     name: str,
     most: int = MOST_TOKENS,
@@ -141,7 +144,7 @@ def measure(
 
 def _drafted(
     engine: Engine,
-    drafter: Drafter | Baseline,
+    drafter: Drafter | Baseline | BlockDrafter,
     prompt: list[int],
     name: str,
     pace: Pace,
