@@ -16,6 +16,8 @@ from typing import Any
 from benchmarks.answer_tables import answers_table
 from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, shell_table, startup_table
 from benchmarks.fault_tables import chaos_table, clients_table, exactness_table, handover_table
+from benchmarks.comparison_table import comparison_table
+from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
 from benchmarks.headlines import figures
 from benchmarks.learning_tables import (
     born_table,
@@ -52,6 +54,7 @@ COMMANDS = {
         "acceptance-deep": f"acceptance --depth 16 --drafter moa {TRAINED}",
         "acceptance-shipped": "acceptance --drafter moa",
         "acceptance-shipped-deep": "acceptance --drafter moa --depth 16",
+        "comparison": "comparison --pages PAGES --work runs/comparison --jobs 2",
         "offline": "offline",
         "ablations": f"ablations {PAIR} --work runs/ablations --steps 100 --rows 8 --jobs 2",
         "single_device": "single_device",
@@ -338,6 +341,7 @@ def draft_step_8b_table(documents: Documents) -> str:
 TABLES: dict[str, Callable[[Documents], str]] = {
     "figures": lambda documents: figures(documents) if documents else "",
     "acceptance": acceptance_table,
+    "comparison": comparison_table,
     "offline": offline_table,
     "ablations": _ablations,
     "coins": coins_table,

@@ -54,7 +54,7 @@ class BlockContext:
         self._past = [empty(*own) for _ in range(len(model.first_layers) + 1)]
         self._memory = [empty(*layer) for layer in shapes.memory_layers]
         self._states = weight.new_zeros(0, shapes.hidden)
-        """Of the cached tokens from `remembered` on."""
+        """States of the cached tokens from `remembered` on."""
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Append tokens."""

@@ -159,7 +159,7 @@ def step_parameters(config: BaselineConfig) -> int:
 
 
 def moa_step_parameters(config: DrafterConfig) -> int:
-    """The same for a MoA drafter."""
+    """Numbers that a draft step of a MoA drafter multiplies by, counted in this way."""
     with torch.device("meta"):
         model = DraftModel(config)
     own = sum(

@@ -41,6 +41,13 @@ def variant(name: str, change: str, tau: float, cpu: float | None) -> dict:
     return {**row, "alone": 0.625, "trained_parameters": 3_840_000, "steps": 1200, "seconds": 9.0, "cpu_seconds": cpu}
 
 
+def compared(name: str, tau: float, **more) -> dict:
+    row = {"drafter": name, "trained_parameters": 3_250_000, "step_parameters": 10_900_000, "bytes_per_token": 272}
+    row |= {"tau": tau, "ci95": [tau - 0.125, tau + 0.125], "chain_tau": 4.5, "rate": 0.0025, "start": "copied"}
+    row |= {"steps": [400, 650], "flat": [True, False], "call_ms": 5.25, "draft_ms": 42.0, "drafting": 0.75}
+    return {**row, **more}
+
+
 def speed_row(name: str, speedup: float) -> dict:
     interval = [speedup - 0.125, speedup + 0.125]
     return {"name": name, "tokens_per_second": 100 * speedup, "speedup": speedup, "ci95": interval, "prompts": 7}
@@ -96,6 +103,23 @@ DOCUMENTS = {
     "acceptance-equal-time": {
         "machine": MACHINE,
         "rows": [tau_row("moa", 5.5), tau_row("eagle2", 5.0, steps=2400, seconds=1600.0)],
+    },
+    "comparison": {
+        "machine": MACHINE,
+        "plan": {
+            "conversations": 2000,
+            "rows": 8,
+            "row": 384,
+            "rates": [0.001, 0.0025],
+            "trial": 60,
+            "patience": {"bound": 500, "fall": 150},
+            "limit": 100,
+        },
+        "rows": [
+            compared("moa", 6.5, seeds={"1": 6.25, "2": 6.75}, calls=8.0, gflop=0.5),
+            compared("eagle3", 5.25, seeds={"1": 5.125, "2": 5.375}, calls=8.0, gflop=0.75, start="random"),
+            compared("layer-skip", 2.5, seeds={}, rate=None, start=None, steps=[], flat=[], bytes_per_token=0),
+        ],
     },
     "offline": {
         "machine": MACHINE,

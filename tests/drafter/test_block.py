@@ -163,7 +163,7 @@ def test_deeper_rows_weigh_less(target, model, spoken):
 def test_training_learns_resumes_and_leaves_what_is_borrowed(target, config, spoken, tmp_path):
     recipe = Recipe(steps=0, rows=1, row=128, rate=1e-2, warmup=1, decay=0.0)
     fresh = train_block(config, target, spoken, tmp_path / "fresh", recipe)
-    whole = train_block(config, target, spoken, tmp_path / "whole", replace(recipe, steps=12))
+    whole = train_block(config, target, spoken, tmp_path / "whole", replace(recipe, steps=30))
 
     def loss_of(trained: BlockModel) -> float:
         batch = next(batches(spoken, recipe, 1000))
@@ -171,8 +171,8 @@ def test_training_learns_resumes_and_leaves_what_is_borrowed(target, config, spo
         return trained.losses(batch, seen_of(target, trained, batch), recipe).divergence
 
     assert loss_of(whole) < 0.9 * loss_of(fresh)
-    train_block(config, target, spoken, tmp_path / "broken off", replace(recipe, steps=6))
-    resumed = train_block(config, target, spoken, tmp_path / "broken off", replace(recipe, steps=12))
+    train_block(config, target, spoken, tmp_path / "broken off", replace(recipe, steps=15))
+    resumed = train_block(config, target, spoken, tmp_path / "broken off", replace(recipe, steps=30))
     frozen = {name for name, weight in whole.named_parameters() if not weight.requires_grad}
     frozen |= {name for name, _ in whole.named_buffers()}
     for name, weight in whole.state_dict().items():
