@@ -15,7 +15,7 @@ send 4 bits a number, and draft in float PyTorch, without a second stage or a ca
 
 - `moa`: with F first layers of the target and N = 1; `block`: its layers, but a whole block of tokens in one call
 - `eagle2-f`: EAGLE-2 after the same first layers; `eagle2`: without them
-- `eagle3`: with EAGLE-3.1's norms; in a step it learns from half of the batch, which it unrolls
+- `eagle3`: with EAGLE-3.1's norms
 - `layer-skip`: the target without the layers that MoA leaves out, untrained
 
 Tau is that of trees of 60 nodes and depth 8. A block's tree has as many, from one call. The interval is a bootstrap
@@ -46,13 +46,14 @@ from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
 from benchmarks.baseline_drafters import BaselineRecipe
 from benchmarks.comparison_table import comparison_lines
 from benchmarks.drafting import Drafting, drafted, interval
-from benchmarks.entrants import ENTRANTS, SKIP, Entrant, Setting, Start, recipe_for, recorded
+from benchmarks.entrants import ENTRANTS, SKIP, Entrant, Setting, Start, recorded
 from benchmarks.pair import machine_and_pair
 from benchmarks.patience import Patience, divergences
 from drafter.guide.pages import FILE, Pages
 from drafter.guide.prompt import Prompt
 from drafter.guide.recipe import has_marks
 from drafter.guide.search import platforms_of
+from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.training.answers import generate_answers, read_answers
 from drafter.training.loop import LOG
@@ -61,9 +62,12 @@ from drafter.training.teacher import Recording
 from drafter.training.text_side import read_text_side
 from recipes.shell_guide.drafter import SEED, STRANGE, draw_questions
 from recipes.shell_guide.mixture import Mixture
+from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import CHAIN, MOST_TOKENS, TREE, evenly
 
 RESULT, COSTS = "result.json", "costs.json"
+SHIPPED = "shipped"
+"""The drafter that ships, in 8 bits on ONNX Runtime: only what it costs is measured."""
 TRYING_SEED = Recipe.seed
 """The rates are tried with a seed of their own."""
 FALL = 0.4
@@ -161,7 +165,7 @@ def prompts_of(plan: Plan, setting: Setting, limit: int) -> list[list[int]]:
 def try_rate(plan: Plan, work: Path, name: str, start: Start, rate: float) -> dict[str, Any]:
     """Train a few steps with a rate that falls. Returns the held-out divergence at the end."""
     setting, entrant, out = setting_of(plan, work), entrant_of(name), work / _trial(name, start, rate)
-    recipe = recipe_for(entrant, setting.recipe, rate, TRYING_SEED)
+    recipe = replace(setting.recipe, rate=rate, seed=TRYING_SEED)
     entrant.train(setting, replace(recipe, steps=plan.trial, decay=FALL), out, start)
     return {
         "drafter": name,
@@ -180,7 +184,7 @@ def train_and_measure(plan: Plan, work: Path, name: str, seed: int) -> dict[str,
         model = entrant.untrained(setting)
     else:
         start, rate = best_trial(plan, work, name)
-        recipe = recipe_for(entrant, setting.recipe, rate, seed)
+        recipe = replace(setting.recipe, rate=rate, seed=seed)
         model, flat = entrant.train_until_flat(setting, recipe, plan.patience, out, start)
         steps = flat + plan.patience.fall
         found |= {
@@ -213,11 +217,12 @@ def measure_costs(plan: Plan, work: Path) -> list[dict[str, Any]]:
             model = entrant.untrained(setting)
         else:
             done = _result(work / _seeded(name, plan.seeds[0]))
-            recipe = recipe_for(entrant, setting.recipe, done["rate"], plan.seeds[0])
+            recipe = replace(setting.recipe, rate=done["rate"], seed=plan.seeds[0], steps=done["steps"])
             out = work / _seeded(name, plan.seeds[0])
             # It is only read from there.
-            model = entrant.train(setting, replace(recipe, steps=done["steps"]), out, done["start"])
+            model = entrant.train(setting, recipe, out, done["start"])
         ready[name] = entrant.ready(setting, model)
+    ready[SHIPPED] = TorchEngine(setting.target, MemoryEncoder.load(Path(plan.drafter))), setting.asker
     costs = {name: Drafting() for name in ready}
     for prompt in prompts_of(plan, setting, plan.timed):
         for name, (engine, drafter) in ready.items():
@@ -238,7 +243,8 @@ def measure_costs(plan: Plan, work: Path) -> list[dict[str, Any]]:
                 "call_ms": round(1000 * cost.draft_seconds / cost.calls, 3),
                 "draft_ms": round(1000 * cost.draft_seconds / cost.drafts, 3),
                 "drafting": round(cost.draft_seconds / cost.seconds, 4),
-                "gflop": round(counted.operations / counted.drafts / 1e9, 5),
+                # ONNX Runtime's operations are not seen.
+                "gflop": round(counted.operations / counted.drafts / 1e9, 5) if counted.operations else None,
             }
         )
     return rows
@@ -287,7 +293,8 @@ def result_of(plan: Plan, work: Path) -> dict[str, Any]:
                 **{key: value for key, value in costs.get(name, {}).items() if key != "drafter"},
             }
         )
-    return {"machine": machine_and_pair(Path(plan.drafter)), "plan": asdict(plan), "rows": rows}
+    document = {"machine": machine_and_pair(Path(plan.drafter)), "plan": asdict(plan), "rows": rows}
+    return document | ({"shipped": costs[SHIPPED]} if SHIPPED in costs else {})
 
 
 def _trial(name: str, start: Start, rate: float) -> str:
@@ -318,7 +325,9 @@ def _took(out: Path) -> dict[str, float]:
 
 def queue(plan: Plan, work: Path) -> tuple[list[Task], list[Task]]:
     """The trials of all rates, and the trainings: all drafters with the first seed, then with the next one."""
-    learning = [name for name in plan.drafters if name != SKIP]
+    # What takes longest begins first, so that no job is left alone with it in the end.
+    ordered = sorted(plan.drafters, key=lambda name: -entrant_of(name).seconds)
+    learning = [name for name in ordered if name != SKIP]
     trials = [
         Task(_trial(name, start, rate), name, plan.trial, partial(try_rate, plan, work, name, start, rate))
         for name in learning
@@ -329,7 +338,7 @@ def queue(plan: Plan, work: Path) -> tuple[list[Task], list[Task]]:
     trainings = [
         Task(_seeded(name, seed), name, bound, partial(train_and_measure, plan, work, name, seed))
         for seed in plan.seeds
-        for name in (plan.drafters if seed == plan.seeds[0] else learning)
+        for name in (ordered if seed == plan.seeds[0] else learning)
     ]
     return trials, [
         Task(task.name, task.entrant, 0 if task.entrant == SKIP else task.steps, task.run) for task in trainings
@@ -428,7 +437,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--first-layers", type=int, default=3, help="F")
     parser.add_argument("--block", type=int, default=8, help="tokens of a block")
     parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 2.5e-3, 6e-3])
-    parser.add_argument("--trial", type=int, default=60, help="steps of the trial of a rate")
+    parser.add_argument("--trial", type=int, default=80, help="steps of the trial of a rate")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--bound", type=int, default=patience.bound, help="most steps before the rate falls")
     parser.add_argument("--fall", type=int, default=patience.fall, help="steps over which it falls")
@@ -436,7 +445,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=8)
     parser.add_argument("--row", type=int, default=384, help="tokens a row; the rest of a conversation is cut")
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
-    parser.add_argument("--limit", type=int, default=100, help="prompts that tau is measured on, spread evenly")
+    parser.add_argument("--limit", type=int, default=200, help="prompts that tau is measured on, spread evenly")
     parser.add_argument("--max-tokens", type=int, default=MOST_TOKENS)
     parser.add_argument("--timed", type=int, default=20, help="prompts on which the cost of drafting is measured")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time, on one thread each if more than one")

@@ -15,6 +15,7 @@ LABELS = {
     "eagle2-f": "EAGLE-2 after the first layers",
     "eagle3": "EAGLE-3.1",
     "layer-skip": "the target's layers, untrained",
+    "shipped": "MoA as it ships, on ONNX Runtime",
 }
 
 
@@ -29,7 +30,7 @@ def comparison_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
         f"{plan['patience']['bound']} steps before the rate falls, and {plan['patience']['fall']} while it falls. "
         f"{plan['limit']} prompts. A star: the bound came before it was flat."
     )
-    return page([comparison_lines(document["rows"]), _costs(document["rows"]), said], document)
+    return page([comparison_lines(document["rows"]), _costs(document), said], document)
 
 
 def comparison_lines(rows: Sequence[Row]) -> str:
@@ -57,8 +58,10 @@ def _steps(row: Row) -> str:
     return ", ".join(found) or "–"
 
 
-def _costs(rows: Sequence[Row]) -> str:
-    """What drafting costs, of the drafters that were timed."""
+def _costs(document: Mapping[str, Any]) -> str:
+    """What drafting costs, of the drafters that were timed, and of the one that ships."""
+    rows = [row for row in document["rows"] if "calls" in row]
+    rows += [document["shipped"]] if "shipped" in document else []
     head = ["drafter", "calls a round", "a call", "a draft", "time in drafts", "GFLOP a draft", "tau per GFLOP"]
     lines = [
         [
@@ -67,10 +70,8 @@ def _costs(rows: Sequence[Row]) -> str:
             f"{row['call_ms']:.1f} ms",
             f"{row['draft_ms']:.1f} ms",
             f"{row['drafting']:.0%}",
-            f"{row['gflop']:.2f}",
-            f"{row['tau'] / row['gflop']:.1f}",
+            *([f"{row['gflop']:.2f}", f"{row['tau'] / row['gflop']:.1f}"] if row["gflop"] else ["–", "–"]),
         ]
         for row in rows
-        if "calls" in row
     ]
     return table(head, lines) if lines else ""

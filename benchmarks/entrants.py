@@ -8,7 +8,7 @@ second stage, a calibration or a datastore.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -78,8 +78,6 @@ class Entrant:
     """None: MoA or a block drafter."""
     starts: tuple[Start, ...] = ("copied",)
     """What it may begin with. If there are several, all are tried, with every rate."""
-    rows: float = 1.0
-    """Share of a batch that it learns from in a step. Its own loss takes the rest of the time."""
     seconds: float = 1.0
     """About how long a step takes on one thread, before any was timed."""
 
@@ -168,7 +166,7 @@ ENTRANTS = (
     Entrant("block"),
     Entrant("eagle2-f", "eagle2"),
     Entrant("eagle2", "eagle2", seconds=2.0),
-    Entrant("eagle3", "eagle3", ("copied", "random"), rows=0.5, seconds=6.0),
+    Entrant("eagle3", "eagle3", ("copied", "random"), seconds=5.0),
     Entrant(SKIP, SKIP),
 )
 """In the order in which they run. The last one learns nothing."""
@@ -177,8 +175,3 @@ ENTRANTS = (
 def recorded(depth: int, first_layers: int) -> tuple[int, ...]:
     """The hidden states that they learn from, of a target with so many layers, besides the last one."""
     return tuple(sorted({first_layers, depth - 1, *features_of("eagle3", depth)} - {0, depth}))
-
-
-def recipe_for(entrant: Entrant, base: BaselineRecipe, rate: float, seed: int) -> BaselineRecipe:
-    """The recipe of one training."""
-    return replace(base, rate=rate, seed=seed, rows=max(1, round(base.rows * entrant.rows)))

@@ -54,7 +54,7 @@ class BlockContext:
         self._past = [empty(*own) for _ in range(len(model.first_layers) + 1)]
         self._memory = [empty(*layer) for layer in shapes.memory_layers]
         self._states = weight.new_zeros(0, shapes.hidden)
-        """States of the cached tokens from `remembered` on."""
+        """States of the cached tokens, after the first layers."""
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Append tokens."""
@@ -63,17 +63,16 @@ class BlockContext:
     def remember(self, start: int, rows: Sequence[MemoryRow]) -> None:
         """Take memory of the tokens from `start` on, the first ones without any.
 
-        The last token's memory never comes before a draft. Raises `ValueError` for memory of other tokens.
+        Raises `ValueError` for memory of other tokens.
         """
         count = len(rows[0].keys)
-        if start != self.remembered or start + count >= len(self.tokens):
-            wanted = f"{self.remembered} to {len(self.tokens) - 1}"
+        if start != self.remembered or start + count > len(self.tokens):
+            wanted = f"{self.remembered} to {len(self.tokens)}"
             raise ValueError(f"memory of tokens {start} to {start + count}; the next are {wanted}")
         for at, row in enumerate(rows):
             sides = dequantise(row.keys, row.key_scales), dequantise(row.values, row.value_scales)
             new = tuple(torch.from_numpy(side).transpose(0, 1).to(self._states) for side in sides)
             self._memory[at] = _appended(self._memory[at], new)
-        self._states = self._states[count:]
 
     @property
     def remembered(self) -> int:
@@ -113,10 +112,10 @@ class BlockContext:
             positions = torch.arange(start, end, device=tokens.device)
             states, rows = model.read(tokens, positions, self._past, mask)
             self._past = [_appended(old, new) for old, new in zip(self._past, rows, strict=True)]
-            self._states = torch.cat((self._states, states[max(0, self.remembered - start) :]))
-        first = self.remembered
-        keys, values = self._past[-1]
-        return model.guess(self._states, first, (keys[:, :first], values[:, :first]), self._memory)
+            self._states = torch.cat((self._states, states))
+        first = min(self.remembered, end - 1)  # The last token is always in the block.
+        near, *memory = ((keys[:, :first], values[:, :first]) for keys, values in (self._past[-1], *self._memory))
+        return model.guess(self._states[first:], first, near, memory)
 
     @property
     def _cached(self) -> int:

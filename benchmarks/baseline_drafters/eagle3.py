@@ -129,25 +129,34 @@ class Eagle3(Baseline):
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
         """The losses of one batch by training-time test.
 
-        In step s, a row's root is s tokens before it, so depth s + 1 is learnt.
+        In step s, a row's root is s tokens before it, so depth s + 1 is learnt. The first step runs all rows, the
+        others only those that a row that is learnt from depends on.
         """
-        rows = torch.arange(batch.ids.shape[1], device=batch.ids.device)
         features, embedded = self.taught(batch, features)
-        out = self.encode(features)
+        out, positions, learn = self.encode(features), batch.positions, batch.learn
+        rows = torch.arange(batch.ids.shape[1], device=batch.ids.device).expand_as(batch.ids)
+        seen = batch.causal
         known: list[list[KeysValues]] = [[] for _ in self.layers]
         losses, divergences, agreement = [], [], []
         for step in range(recipe.unroll):
-            x = self._stream(shifted(out, batch.positions))
-            up_to_root = additive(batch.causal & (rows[:, None] - rows >= step))
-            for layer, seen in zip(self.layers, known):
-                query, key, value = _projected(layer, embedded, x, batch.positions)
-                seen.append((key, value))
-                x = layer.add(x, attend_unrolled(query, seen, up_to_root))  # type: ignore[operator]
+            previous = shifted(out, positions)
+            if step == 1:
+                kept, real = near_learnt(batch.learn, recipe.unroll)
+                previous, embedded, seen = (_chosen(each, kept) for each in (previous, embedded, seen))
+                positions, rows, learn = (_chosen(each, kept) for each in (positions, rows, learn))
+                learn = learn & real
+            x = self._stream(previous)
+            every = torch.arange(batch.ids.shape[1], device=rows.device)
+            up_to_root = additive(seen & (rows[..., None] - every >= step))
+            for layer, before in zip(self.layers, known):
+                query, key, value = _projected(layer, embedded, x, positions)
+                before.append((key, value))
+                x = layer.add(x, attend_unrolled(query, before, up_to_root))  # type: ignore[operator]
             out = self._fed_back(x)
             # Nearer than that to the beginning of a conversation, there is no root.
             rooted = (batch.positions >= step)[batch.learn]
             count = rooted.sum().clamp(min=1)
-            guessed, aim = torch.log_softmax(self.logits(out[batch.learn][rooted]).float(), dim=-1), wanted[rooted]
+            guessed, aim = torch.log_softmax(self.logits(out[learn][rooted]).float(), dim=-1), wanted[rooted]
             away, kl = distances(aim, guessed, recipe.loss)
             losses.append(away.sum() / count)
             divergences.append((kl.sum() / count).item())
@@ -164,12 +173,31 @@ def _projected(layer: nn.Module, embedded: Tensor, x: Tensor, positions: Tensor)
     return layer.project(x, positions)  # type: ignore[operator, no-any-return]
 
 
+def near_learnt(learn: Tensor, unroll: int) -> tuple[Tensor, Tensor]:
+    """The rows that are learnt from and the `unroll` - 1 before each, in order, and which of them are real.
+
+    `learn` (B, T) bool. Both results are (B, M), for the M of the sequence with the most; the others are filled up.
+    """
+    ahead = nn.functional.pad(learn.float(), (0, unroll - 1)).unsqueeze(1)
+    near = nn.functional.max_pool1d(ahead, unroll, stride=1).squeeze(1) > 0
+    most = max(1, int(near.sum(-1).max()))
+    kept = torch.argsort(~near, dim=-1, stable=True)[:, :most]
+    return kept, near.gather(1, kept)
+
+
+def _chosen(values: Tensor, kept: Tensor) -> Tensor:
+    """Rows `kept` (B, M) of values (B, T, ...)."""
+    index = kept.view(*kept.shape, *(1,) * (values.ndim - 2)).expand(-1, -1, *values.shape[2:])
+    return values.gather(1, index)
+
+
 def attend_unrolled(query: Tensor, known: Sequence[KeysValues], mask: Tensor) -> Tensor:
     """Attention in the last of s + 1 unrolled steps: what a row sees if its root is s tokens before it.
 
-    `query` (B, hq, T, d). `known`: each step's keys and values (B, hk, T, d). Row j sees the first step's rows up to
-    its root j - s, by the additive `mask` (B, 1, T, T), and from each step m >= 1 the single row j - s + m. Rows with
-    fewer than s tokens before them in their conversation give nothing of use.
+    `query` (B, hq, M, d). `known`: each step's keys and values (B, hk, M, d); the first step's are those of all T
+    rows. Row j sees the first step's rows up to its root j - s, by the additive `mask` (B, 1, M, T), and from each step
+    m >= 1 the single row j - s + m. Rows with fewer than s tokens before them in their conversation, or among the M
+    rows, give nothing of use.
     """
     last = len(known) - 1
     groups, scale = query.shape[1] // known[0][0].shape[1], query.shape[-1] ** -0.5
@@ -178,7 +206,7 @@ def attend_unrolled(query: Tensor, known: Sequence[KeysValues], mask: Tensor) ->
     scores = [query @ pairs[0][0].transpose(-1, -2) * scale + mask]
     scores += [(query * keys).sum(-1, keepdim=True) * scale for keys, _ in own]
     shares = torch.softmax(torch.cat(scores, dim=-1), dim=-1)
-    count = query.shape[-2]
+    count = mask.shape[-1]
     mixed = shares[..., :count] @ pairs[0][1]
     for step, (_, values) in enumerate(own):
         mixed = mixed + shares[..., count + step, None] * values

@@ -116,6 +116,7 @@ def test_the_table_says_what_was_measured():
     assert lines[7:] == [
         "| MoA | 8.0 | 5.2 ms | 42.0 ms | 75% | 0.50 | 13.0 |",
         "| EAGLE-3.1 | 8.0 | 5.2 ms | 42.0 ms | 75% | 0.75 | 7.0 |",
+        "| MoA as it ships, on ONNX Runtime | 8.0 | 1.2 ms | 10.0 ms | 50% | – | – |",
     ]
     assert "Answers of 2,000 conversations" in text and "at most 500 steps" in text
     assert comparison_table({}) == ""
@@ -159,7 +160,7 @@ def test_the_queue_trains_measures_and_does_nothing_twice(options, tmp_path, cap
     out = tmp_path / "out.json"
     main([*options, f"--json={out}"])
     said = capsys.readouterr()
-    assert "[12/12] rates/eagle3-random-0.004" in said.err and "[11/11] seeds/eagle3-2" in said.err
+    assert "[12/12] rates/eagle2-f-copied-0.004" in said.err and "[11/11] seeds/eagle2-f-2" in said.err
     assert "| EAGLE-2 after the first layers |" in said.out
     document = json.loads(out.read_text())
     rows = {row["drafter"]: row for row in document["rows"]}
@@ -175,6 +176,7 @@ def test_the_queue_trains_measures_and_does_nothing_twice(options, tmp_path, cap
         tried = {(trial["start"], trial["rate"]): trial["divergence"] for trial in row["trials"]}
         assert set(tried) == {(start, rate) for start in starts for rate in (0.001, 0.004)}
         assert tried[row["start"], row["rate"]] == min(tried.values())
+    assert document["shipped"]["calls"] > 1 and document["shipped"]["gflop"] is None
     assert rows["block"]["calls"] == 1.0 < rows["moa"]["calls"]
     sizes = [row["step_parameters"] for row in rows.values()]
     assert max(sizes) < 1.2 * min(sizes), "tiny MLPs grow in coarse steps"
@@ -228,14 +230,14 @@ def test_the_queue_has_the_first_seed_of_all_before_the_second_of_any(tmp_path):
     )
     trials, trainings = queue(plan, tmp_path)
     assert [task.name for task in trials] == [
-        f"rates/{name}-copied-{rate}" for name in ("moa", "eagle2") for rate in ("0.001", "0.002")
+        f"rates/{name}-copied-{rate}" for name in ("eagle2", "moa") for rate in ("0.001", "0.002")
     ]
     assert [(task.name, task.steps) for task in trainings] == [
-        ("seeds/moa-7", 120),
         ("seeds/eagle2-7", 120),
+        ("seeds/moa-7", 120),
         ("seeds/layer-skip-7", 0),
-        ("seeds/moa-8", 120),
         ("seeds/eagle2-8", 120),
+        ("seeds/moa-8", 120),
     ]
 
 

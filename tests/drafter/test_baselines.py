@@ -28,7 +28,7 @@ from benchmarks.baseline_drafters import (
     train_baseline,
 )
 from benchmarks.baseline_drafters.artefact import ForeignTarget
-from benchmarks.baseline_drafters.eagle3 import attend_unrolled
+from benchmarks.baseline_drafters.eagle3 import attend_unrolled, near_learnt
 from benchmarks.baseline_drafters.shapes import (
     features_of,
     moa_parameters,
@@ -166,6 +166,40 @@ def test_one_pass_equals_drafting_step_by_step(target, baseline, seed):
                 row += 1
             at += len(part)
         assert row == len(learnt)
+
+
+@pytest.mark.parametrize("name", ["eagle3", "eagle3, copied, F = 1"])
+def test_rows_that_nobody_learns_from_are_left_out_without_a_trace(target, name):
+    """Losses, figures and gradients are those of answers among whole conversations, of which all rows run."""
+    config = on_equal_terms(target, name) if name in EQUAL else baseline_config(target, "tiny", name)
+    model = widened(target, config)
+    model.fuse.requires_grad_(True)
+    rng = np.random.default_rng(8)
+    parts = [rng.integers(VOCABULARY, size=size).tolist() for size in (23, 30, 2)]
+    batch = packed(parts)
+    batch.learn &= torch.from_numpy(np.isin(np.arange(57), [1, 2, 15, 16, 35, 36, 37, 51, 54]))
+    features, wanted = teach(Teacher(target), target.lm_head, batch, config.taught)
+    short = model.losses(batch, features, wanted, STILL)
+    short.total.backward()
+    gradient = model.fuse.weight.grad
+    model.fuse.weight.grad = None
+    with pytest.MonkeyPatch.context() as patched:
+        whole = torch.arange(57)[None], torch.ones(1, 57, dtype=torch.bool)
+        patched.setattr("benchmarks.baseline_drafters.eagle3.near_learnt", lambda *_: whole)
+        full = model.losses(batch, features, wanted, STILL)
+    full.total.backward()
+    torch.testing.assert_close(short.total, full.total)
+    torch.testing.assert_close(gradient, model.fuse.weight.grad, atol=1e-4, rtol=1e-3)
+    assert short.agreement == full.agreement and short.divergence == pytest.approx(full.divergence)
+
+
+def test_what_rows_that_are_learnt_from_depend_on():
+    learn = torch.zeros(2, 12, dtype=torch.bool)
+    learn[0, [1, 7]] = True
+    learn[1, 11] = True
+    kept, real = near_learnt(learn, 3)
+    assert [row[which].tolist() for row, which in zip(kept, real)] == [[0, 1, 5, 6, 7], [9, 10, 11]]
+    assert kept.shape == (2, 5)
 
 
 def test_unrolled_attention_sees_the_root_and_its_own_rows():

@@ -262,9 +262,15 @@ def test_rounds_leave_the_state_of_a_conversation_that_was_never_interrupted(tar
     fresh.commit(tokens)
     fresh.remember(0, part(0, 8))
     torch.testing.assert_close(context._guess(), fresh._guess(), atol=1e-4, rtol=1e-3)
-    for start, last in ((7, 9), (8, 11)):
+    for start, count in ((7, 2), (8, 4)):
         with pytest.raises(ValueError, match="memory of tokens"):
-            fresh.remember(start, part(start, last) if last < 11 else part(0, 3))
+            fresh.remember(start, part(0, count))
+    before = fresh._guess()
+    fresh.remember(8, part(8, 10))
+    near = fresh._guess()
+    assert not torch.allclose(before, near), "newer memory says more"
+    fresh.remember(10, part(0, 1))
+    torch.testing.assert_close(fresh._guess(), near)  # The last token stands in the block, whatever is known of it.
 
 
 def test_greedy_answers_are_the_targets_own(target, model):
