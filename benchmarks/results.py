@@ -15,9 +15,8 @@ from typing import Any
 
 from benchmarks.answer_tables import answers_table
 from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, shell_table, startup_table
-from benchmarks.fault_tables import chaos_table, clients_table, exactness_table, handover_table
 from benchmarks.comparison_table import comparison_table
-from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
+from benchmarks.fault_tables import chaos_table, clients_table, exactness_table, handover_table
 from benchmarks.headlines import figures
 from benchmarks.learning_tables import (
     born_table,
