@@ -122,7 +122,7 @@ class Loopback:
 
     async def _start_with(self, token_file: Path) -> str:
         command = own_command("serve", "--port", "0", "--watch-stdin", "--threads", str(draft_threads()))
-        command += ["--model", self._target, "--token-file", str(token_file)]
+        command += ["--model", self._target, "--token-file", str(token_file), "--log-format", "off"]
         # A model that the person chose has no drafter yet: the verifier makes one, and finds it again the next time.
         command += [] if self._makes else ["--drafter", self._drafter]
         pipe = asyncio.subprocess.PIPE
