@@ -137,7 +137,7 @@ def serve(drafter: Path, scratch: Path, way: str) -> None:
     # Its drafter drafts in each round, also where that would not pay: its drafts are what is judged.
     OwnDrafter.pays, OwnDrafter.rate = True, math.inf  # type: ignore[assignment, method-assign]
     teaching = None if way == "none" else Teaching(scratch, pausing=way == "back")
-    listen(str(BUNDLED_TARGET), drafter=drafter, teaching=teaching, watch_stdin=True)
+    listen(str(BUNDLED_TARGET), drafter=drafter, teaching=teaching, watch_stdin=True, log_format="off")
 
 
 async def measured(drafter: Path, learnt: Sequence[str], held_out: Sequence[str]) -> dict[str, Any]:
