@@ -2,7 +2,8 @@
 
 RemoteError
 ├── LinkDown            no usable answer: the device continues alone and probes until the line is back
-│   ├── Broken          the connection broke under the request; the same request may be sent again at once
+│   ├── Broken          the connection broke under the request, or the server behind a proxy did; the same request
+│   │                   may be sent again at once
 │   ├── Unsent          no connection could be made, so nothing of the request has left
 │   └── Stranger        the answer is from somebody else: a login page, another service
 ├── Refused             the verifier answered, and said no
@@ -38,7 +39,10 @@ class LinkDown(RemoteError):
 
 
 class Broken(LinkDown):
-    """The connection broke under a request. Rounds are idempotent, so the same one may be sent again."""
+    """The connection, or the server behind a proxy, broke under a request.
+
+    Rounds are idempotent, so the same one may be sent again.
+    """
 
 
 class Unsent(LinkDown):

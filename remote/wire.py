@@ -19,7 +19,7 @@ import msgspec
 from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
 from remote.handshake import Handshake, RequestTrace, ahead_seconds
-from remote.protocol import CONTENT_TYPE, VERSION, Error, ProtocolError, decode
+from remote.protocol import CONTENT_TYPE, SESSION_HEADER, VERSION, Error, ProtocolError, decode
 from remote.transport import DEFAULT, TransportOptions, system_trust
 from remote.transport_errors import translate_errors
 
@@ -28,6 +28,8 @@ MAX_BODY_BYTES = 1 << 20
 KEEP_ALIVE_SECONDS = 60.0
 """How long an idle connection is kept. It saves a TCP and TLS handshake, two to three round trips, after a person has
 thought for a while."""
+LOST_BEHIND_PROXY = (500, 502, 503, 504)
+"""What a proxy answers, in words of its own, if a server behind it dies under a request. Another one may be there."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Loopback, as it stands in an address."""
 
@@ -211,7 +213,10 @@ class Wire:
         if answer.status == 204 or (answer.status in (200, 409) and answer.content_type == CONTENT_TYPE):
             return answer
         try:
-            raise await self.refusal(answer)
+            error = await self.refusal(answer)
+            if session is not None and answer.status in LOST_BEHIND_PROXY and isinstance(error, LinkDown):
+                raise Broken(str(error))
+            raise error
         finally:
             await answer.aclose()
 
@@ -243,7 +248,7 @@ class Wire:
         `connect`: seconds to connect, if the remote does not set them. Raises `LinkDown`, and `Unsent` if nothing of
         the request has left.
         """
-        headers = {} if session is None else {"x-session-id": session}
+        headers = {} if session is None else {SESSION_HEADER: session}
         if body is not None:
             headers["content-type"] = content_type
         watch = RequestTrace(probed=self._probed)

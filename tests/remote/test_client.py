@@ -301,6 +301,30 @@ async def test_a_reply_cut_anywhere_before_the_verdict_is_fetched_again(
             assert toy.computed == 1
 
 
+@pytest.mark.parametrize("status", ["500 Internal Server Error", "502 Bad Gateway", "503 Unavailable", "504 Timeout"])
+async def test_a_server_that_dies_behind_a_proxy_is_asked_again(
+    toy: ToyVerifier, toy_port: tuple[ToyVerifier, int], status: str
+) -> None:
+    """The proxy answers in words of its own. Another server may be behind it a moment later."""
+    async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}") as client:
+        reply = await ask(client.session(), PROMPT)
+        body = encode_frame(reply.verdict)
+        await reply.aclose()
+    died, asked = http(b"Internal Server Error", status=status, content_type="text/plain"), list[int]()
+
+    def answer(number: int) -> bytes:
+        asked.append(number)
+        return died if len(asked) == 1 else http(body)
+
+    async with raw_peer(answer) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        reply = await ask(client.session(), PROMPT)
+        await reply.aclose()
+        assert (reply.verdict.bonus, reply.exchanges, len(asked)) == (continuation(PROMPT, 1)[0], 2, 2)
+    async with raw_peer(lambda _: died) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(LinkDown):
+            await ask(client.session(), PROMPT)
+
+
 async def test_a_line_that_breaks_twice_is_down_and_the_next_round_works(
     toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]
 ) -> None:
