@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 
 import msgspec
 from starlette.applications import Starlette
@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from drafter.text import ChatText
@@ -85,6 +85,14 @@ class TooLarge(Exception):
     """A body over the limit. It is not read further than that."""
 
 
+class VerifierApp(Observer):
+    """The service as an ASGI app. `turns`: those of the engine, for whoever must know that it is well."""
+
+    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute], metrics: Metrics, turns: Turns) -> None:
+        super().__init__(app, routes, metrics)
+        self.turns = turns
+
+
 def create_app(
     engine: Engine,
     card: Card,
@@ -100,7 +108,7 @@ def create_app(
     learning: Learning | None = None,
     admission: Admission | None = None,
     metrics: Metrics | None = None,
-) -> ASGIApp:
+) -> VerifierApp:
     """The service as an ASGI app.
 
     `hosts`: names that it answers to besides localhost, if there is no token. `max_sessions`, `max_cached_bytes`: most
@@ -150,7 +158,7 @@ def create_app(
             Exception: _unexpected,
         },
     )
-    return Observer(app, app.routes, metrics)
+    return VerifierApp(app, app.routes, metrics, service.turns)
 
 
 def _completion_routes(completions: Completions) -> list[Route]:

@@ -56,7 +56,7 @@ def opened(
     graph = None if by_llama else graph_of(model, kind, quantize)
     target: Target | None = None
     if drafter is None and making is not None:
-        drafter, target = _own_drafter(model, making)
+        drafter, target = made_drafter(model, making)
     if by_llama:
         target = None  # Its weights were unpacked to make the drafter.
         with timed_step(f"loading {model}"):
@@ -120,7 +120,7 @@ def licence(model: str) -> str:
     return licence_of(model)
 
 
-def _own_drafter(model: str, making: Making) -> tuple[Path | None, Target | None]:
+def made_drafter(model: str, making: Making) -> tuple[Path | None, Target | None]:
     """The drafter that is kept for `model`, or a new one; None if there can be none. And the target, if it was loaded.
 
     Raises what `load_target` raises.

@@ -67,6 +67,9 @@ class BearerAuth:
         self.tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":  # The start and the end of the app, which no client asks for.
+            await self.app(scope, receive, send)
+            return
         guarded = scope["type"] == "http" and scope["path"] not in OPEN_PATHS
         headers = Headers(scope=scope)
         holder, refusal = self._holder(headers) if guarded else (EVERYONE, None)

@@ -36,7 +36,7 @@ from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import EngineKind
 from remote.verifier.holders import EVERYONE, Tokens
-from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
+from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
 from remote.verifier.loader import Making, licence, opened, say, timed_step
 from remote.verifier.metrics import Metrics
@@ -129,48 +129,29 @@ def serve(
     sys.setswitchinterval(SWITCH_SECONDS)
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
-    check_binding(host, tokens)
-    _check_certificate(tls_cert, tls_key)
-    if tokens is not None and tls_cert is None and not is_loopback(host):
-        say(
-            f"warning: on {host} the token and all text cross the network unencrypted. Add --tls-cert and --tls-key, "
-            "or listen on 127.0.0.1 behind a proxy that speaks TLS."
-        )
+    check_exposure(host, tokens, tls_cert, tls_key)
     connections = _connections(max_connections)
     with contextlib.closing(bind(host, port, connections)) as listener:
         listener.most_per_address = max_per_address + BURST
-        target, running, drafter = opened(model, drafter, making, engine, quantize, threads)
-        own = None
-        if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
-            with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
-                own = OwnDrafter(Drafter.load(drafter), running)
-        budget = int(running.free_bytes() * CACHE_SHARE) if max_cached_bytes is None else max_cached_bytes
-        served = _fitting(target, running, own, max_tokens, budget)
-        learning = None if teaching is None else _learning(teaching, drafter, own, tokens)
-        deliveries = None
-        if own is not None and drafter is not None and own.drafter.prompt is None:
-            # A prompt recipe reads a database, and devices open none that a server sends.
-            offered = delivery(drafter)
-            offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence(model))
-            served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered, learning)
-            say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
-        write_log(log_format)
         admission, metrics = Admission(rate_limits), Metrics(by_holder=metrics_by_holder)
-        app = create_app(
-            running,
-            served,
+        app, learning = build_app(
+            model,
+            drafter=drafter,
+            making=making,
+            engine=engine,
+            quantize=quantize,
             tokens=tokens,
             hosts=hosts,
             max_sessions=max_sessions,
-            max_cached_bytes=budget,
+            max_tokens=max_tokens,
             max_waiting=max_waiting,
-            own=own,
-            text=target.text,
-            deliveries=deliveries,
-            learning=learning,
+            max_cached_bytes=max_cached_bytes,
+            threads=threads,
+            teaching=teaching,
             admission=admission,
             metrics=metrics,
         )
+        write_log(log_format)
         config = connection_config(
             app,
             connections,
@@ -183,13 +164,69 @@ def serve(
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         config.load()
-        name = f"[{host}]" if ":" in host else host
-        url = f"{'https' if config.is_ssl else 'http'}://{name}:{listener.getsockname()[1]}"
+        url = address(host, listener.getsockname()[1], tls=config.is_ssl)
         with contextlib.suppress(KeyboardInterrupt), contextlib.nullcontext() if learning is None else learning:
             server = Server(
                 config, lambda: print(f"outrider server ready at {url}", flush=True), admission, drain_seconds
             )
             server.run(sockets=[listener])
+
+
+def build_app(
+    model: str,
+    *,
+    drafter: Path | None = None,
+    making: Making | None = None,
+    engine: EngineKind = "auto",
+    quantize: Literal["int8", "int4"] | None = None,
+    tokens: Tokens | None = None,
+    hosts: Collection[str] = (),
+    max_sessions: int = MAX_SESSIONS,
+    max_tokens: int = MAX_TOKENS,
+    max_waiting: int = MAX_WAITING,
+    max_cached_bytes: int | None = None,
+    threads: int | None = None,
+    teaching: Teaching | None = None,
+    cache_share: float = CACHE_SHARE,
+    admission: Admission | None = None,
+    metrics: Metrics | None = None,
+) -> tuple[VerifierApp, Learning | None]:
+    """Load a target, and make the app that serves it, and what learns beside it. For the arguments, see `serve`.
+
+    `cache_share`: of the free memory, for all sessions together, unless `max_cached_bytes` is given. `admission` and
+    `metrics`: those of the whole server; None: new ones.
+    """
+    target, running, drafter = opened(model, drafter, making, engine, quantize, threads)
+    own = None
+    if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
+        with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
+            own = OwnDrafter(Drafter.load(drafter), running)
+    budget = int(running.free_bytes() * cache_share) if max_cached_bytes is None else max_cached_bytes
+    served = _fitting(target, running, own, max_tokens, budget)
+    learning = None if teaching is None else _learning(teaching, drafter, own, tokens)
+    deliveries = None
+    if own is not None and drafter is not None and own.drafter.prompt is None:
+        # A prompt recipe reads a database, and devices open none that a server sends.
+        offered = delivery(drafter)
+        offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence(model))
+        served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered, learning)
+        say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
+    app = create_app(
+        running,
+        served,
+        tokens=tokens,
+        hosts=hosts,
+        max_sessions=max_sessions,
+        max_cached_bytes=budget,
+        max_waiting=max_waiting,
+        own=own,
+        text=target.text,
+        deliveries=deliveries,
+        learning=learning,
+        admission=admission,
+        metrics=metrics,
+    )
+    return app, learning
 
 
 def _learning(
@@ -238,8 +275,20 @@ def _connections(wished: int) -> int:
     return wished if files == resource.RLIM_INFINITY else max(8, min(wished, files - 2 * BURST - SPARE_FILES))
 
 
-def _check_certificate(cert: Path | None, key: Path | None) -> None:
+def address(host: str, port: int, *, tls: bool) -> str:
+    """The address of a server that listens there."""
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def check_exposure(host: str, tokens: Tokens | None, cert: Path | None, key: Path | None) -> None:
+    """Raise `Unprotected` and `BadCertificate`, and warn where a token would cross the network unencrypted."""
+    check_binding(host, tokens)
     if cert is None:
+        if tokens is not None and not is_loopback(host):
+            say(
+                f"warning: on {host} the token and all text cross the network unencrypted. Add --tls-cert and "
+                "--tls-key, or listen on 127.0.0.1 behind a proxy that speaks TLS."
+            )
         return
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
