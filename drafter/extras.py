@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Literal
 
-Extra = Literal["server", "train", "gguf", "server,gguf"]
+Extra = Literal["server", "train", "gguf", "server,gguf", "ray"]
 
 
 def how_to_install(extra: Extra) -> str:

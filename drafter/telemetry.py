@@ -13,6 +13,7 @@ OFF = {
     "ORT_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "DISABLE_SAFETENSORS_CONVERSION": "1",  # transformers would ask a public service to convert a model's weights.
+    "RAY_USAGE_STATS_ENABLED": "0",
     "DO_NOT_TRACK": "1",
 }
 """Environment variables that the libraries read. Child processes inherit them."""

@@ -7,6 +7,7 @@ stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 u
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -385,6 +386,16 @@ def serve(
     metrics_by_holder: Annotated[
         bool, typer.Option("--metrics-by-holder", help="Count requests and tokens of each token holder, by name.")
     ] = False,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            "--replicas", metavar="N", min=1, help="Copies of the model, each in a process of its own, on Ray Serve."
+        ),
+    ] = None,
+    max_replicas: Annotated[
+        int | None,
+        typer.Option("--max-replicas", metavar="N", min=1, help="More copies while many requests wait, up to N."),
+    ] = None,
     learn: Annotated[
         Literal["own", "shared"] | None,
         typer.Option(
@@ -405,17 +416,47 @@ def serve(
         fail("--tls-cert and --tls-key belong together.", USAGE)
     if no_drafter and drafter is not None:
         fail("--drafter and --no-drafter exclude each other.", USAGE)
+    if max_replicas is not None and max_replicas < (replicas or 1):
+        fail("--max-replicas must not be less than --replicas.", USAGE)
+    replicas = replicas or (1 if max_replicas else None)
+    if replicas and learn is not None:
+        fail("--learn needs one process that sees all answers: leave out --replicas or --learn.", USAGE)
+    of_one_process = {
+        "--max-per-address": max_per_address != 128,
+        "--max-per-token": max_per_token is not None,
+        "--requests-per-minute": requests_per_minute is not None,
+        "--tokens-per-minute": tokens_per_minute is not None,
+        "--drain-seconds": drain_seconds != 30.0,
+        "--log-format": log_format != "text",
+        "--metrics-by-holder": metrics_by_holder,
+    }
+    if replicas and (given := [name for name, is_given in of_one_process.items() if is_given]):
+        fail(f"{given[0]} is for one process, and Ray's proxy stands before several: leave out one of the two.", USAGE)
     try:
         from remote.verifier.holders import read_tokens
         from remote.verifier.learning.learning import Teaching
         from remote.verifier.loader import Making
         from remote.verifier.rate_limits import RateLimits
-        from remote.verifier.serve import serve as listen
+        from remote.verifier.serve import serve as serve_alone
         from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:
         fail(f"The server needs {error.name}, which is missing: {how_to_install('server')}", FAILED)
     if model is None and drafter is None and not no_drafter:
         drafter = Path(settings.drafter)
+    if replicas:
+        from remote.verifier.replicas import Replicas, serve_replicas
+
+        listen = partial(serve_replicas, replicas=Replicas(replicas, max_replicas or replicas))
+    else:
+        listen = partial(
+            serve_alone,
+            teaching=None if learn is None else Teaching(folders.made / "learnt", learn == "shared", learn_holders),
+            rate_limits=RateLimits(max_per_token, requests_per_minute, tokens_per_minute),
+            max_per_address=max_per_address,
+            drain_seconds=drain_seconds,
+            log_format=log_format,
+            metrics_by_holder=metrics_by_holder,
+        )
     try:
         listen(
             settings.target if model is None else model,
@@ -436,12 +477,6 @@ def serve(
             max_waiting=max_waiting,
             max_connections=max_connections,
             max_cached_bytes=None if cache_mb is None else cache_mb << 20,
-            teaching=None if learn is None else Teaching(folders.made / "learnt", learn == "shared", learn_holders),
-            rate_limits=RateLimits(max_per_token, requests_per_minute, tokens_per_minute),
-            max_per_address=max_per_address,
-            drain_seconds=drain_seconds,
-            log_format=log_format,
-            metrics_by_holder=metrics_by_holder,
         )
     except START_ERRORS as error:
         fail(str(error), FAILED)

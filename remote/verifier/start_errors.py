@@ -17,6 +17,7 @@ class ServeError(Exception):
     ├── CannotBind          the address is taken or not ours
     ├── MissingPackage      a package that only some engines need is not installed
     ├── NoMemory            there is less memory than one session needs
+    ├── NoReplicas          Ray does not start, or the replicas on it do not
     └── BadCertificate      a TLS certificate or key cannot be used
     Besides, `serve` raises `EngineError`, `SecurityError` and `DrafterError`.
     """
@@ -44,6 +45,10 @@ class MissingPackage(ServeError):
 
 class NoMemory(ServeError):
     """There is less memory than one session needs."""
+
+
+class NoReplicas(ServeError):
+    """Ray does not start, or the replicas on it do not."""
 
 
 class BadCertificate(ServeError):

@@ -1,0 +1,356 @@
+"""Several replicas on a real Ray: sessions keep theirs, and one that is killed costs its sessions one slower round.
+
+Without `ray[serve]` these tests are skipped; tests/remote/verifier/test_affinity.py tests the choice without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.config import ChosenMode, Settings
+from app.events import RoundEnded
+from drafter.runtime import Drafter
+from drafter.tree import DraftTree
+from remote import RemoteSession, RoundReply, VerifierClient
+from remote.protocol import Sampling
+from remote.verifier.affinity import ranked
+from tests.support.conversing import Heard, assistant, until_connected
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import REPOSITORY, VerifierProcess
+
+pytest.importorskip("ray.serve")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="replicas are found in /proc"),
+]
+QUESTIONS = ["how do I list files", "unpack photos.tar.gz", "who uses the port 8000", "find large files here"]
+MOST_TOKENS = 100
+PROMPT = [5, 6, 7, 8]
+LONG_SECONDS = 3 * PATIENCE_SECONDS
+"""The longest wait for Ray: it starts several processes, one of which imports PyTorch."""
+
+
+class RayProcess(VerifierProcess):
+    """`outrider serve --replicas 2`. It ends as its stdin does, and takes Ray along."""
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.communicate(timeout=LONG_SECONDS)
+            self._process = None
+
+    def replicas(self) -> set[int]:
+        """The process ids of the replicas that Ray runs for it."""
+        return {child for child in self.descendants() if "ServeReplica" in _command(child)}
+
+    def descendants(self) -> set[int]:
+        parents = {int(path.name): _parent(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
+        found = {self.id}
+        while more := {child for child, parent in parents.items() if parent in found} - found:
+            found |= more
+        return found - {self.id}
+
+
+def _command(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def _parent(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+@pytest.fixture(scope="module")
+def served(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayProcess]:
+    said = tmp_path_factory.mktemp("ray") / "said"
+    process = RayProcess(tiny_pair, options=["--replicas", "2"], said=said)
+    try:
+        process.start()
+    except AssertionError:
+        raise AssertionError(said.read_text()) from None
+    yield process
+    ray = process.descendants()
+    process.stop()
+    assert not [left for left in ray if "ray" in _command(left)], "Ray runs on"
+
+
+async def ask(session: RemoteSession, tokens: list[int]) -> RoundReply:
+    reply = await session.round(tokens, DraftTree.empty(), Sampling(), memory_from=None, deadline=PATIENCE_SECONDS)
+    async for _ in reply.memory:
+        pass
+    return reply
+
+
+async def test_a_session_stays_with_its_replica(served: RayProcess):
+    async with VerifierClient(served.url) as client:
+        for _ in range(8):
+            session, tokens = client.session(), list(PROMPT)
+            for number in range(4):
+                reply = await ask(session, tokens)
+                assert reply.verdict.bonus is not None
+                # Another replica would have answered 409, which takes a second exchange.
+                assert reply.exchanges == 1, f"round {number}"
+                tokens.append(reply.verdict.bonus)
+
+
+async def test_the_header_of_dynamo_leads_to_the_same_replica(served: RayProcess):
+    async with VerifierClient(served.url) as client, httpx.AsyncClient(base_url=served.url, timeout=60) as plain:
+        for _ in range(8):
+            session = client.session()
+            await ask(session, list(PROMPT))
+            # Any other replica knows no such session, and answers 404.
+            dropped = await plain.delete(f"/v1/sessions/{session.id}", headers={"X-Dynamo-Session-ID": session.id})
+            assert dropped.status_code == 204
+
+
+@dataclass(frozen=True)
+class Id:
+    unique_id: str
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What the router reads of a replica."""
+
+    replica_id: Id
+
+
+async def test_requests_without_a_session_may_go_to_any_replica_and_sessions_to_one():
+    from ray.serve._private.common import RequestMetadata, StreamingHTTPRequest
+    from ray.serve.request_router import PendingRequest
+
+    from remote.verifier.ray_serve import SessionRouter
+
+    listed = [Listed(Id(name)) for name in ("a", "b", "c")]
+
+    async def groups(session: str = "", headers: Sequence[tuple[bytes, bytes]] = ()) -> list[list[str]]:
+        packed = pickle.dumps(StreamingHTTPRequest({"headers": headers}, proxy_actor_name="proxy"))
+        metadata = RequestMetadata(request_id="1", internal_request_id="2", session_id=session)
+        request = PendingRequest(args=[packed], kwargs={}, metadata=metadata)
+        chosen = await SessionRouter.choose_replicas(object.__new__(SessionRouter), listed, request)
+        assert request.routing_context.should_backoff
+        return [[replica.replica_id.unique_id for replica in group] for group in chosen]
+
+    (anyone,) = await groups()
+    assert sorted(anyone) == ["a", "b", "c"]  # Ray takes the one with the fewest requests.
+    assert len({tuple((await groups())[0]) for _ in range(100)}) > 1  # Not always the same of those that are idle.
+    mine = await groups("mine")
+    assert mine == [[name] for name in ranked("mine", [(name, name) for name in "abc"])]
+    assert await groups(headers=[(b"x-dynamo-session-id", b"mine")]) == mine
+
+
+async def test_a_client_that_hangs_up_stops_its_answer(served: RayProcess):
+    named = {"x-session-id": "one that hangs up"}
+    body = {"model": "target", "messages": [{"role": "user", "content": "go on"}], "stream": True, "max_tokens": 900}
+    async with httpx.AsyncClient(base_url=served.url, timeout=PATIENCE_SECONDS) as plain:
+
+        async def metric(name: str) -> int:
+            text = (await plain.get("/metrics", headers=named)).text
+            return int(next(line.split()[1] for line in text.splitlines() if line.startswith(f"outrider_{name} ")))
+
+        before, times = await metric("new_tokens_total"), 10
+        for _ in range(times):
+            async with plain.stream("POST", "/v1/chat/completions", json=body, headers=named) as answer:
+                async for _ in answer.aiter_lines():
+                    break  # The first words come before the rest is written.
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while await metric("running_sessions"):
+                await asyncio.sleep(0.05)
+        assert await metric("new_tokens_total") - before < times * 900
+
+
+# ---- a replica dies --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Device:
+    """What one device has heard, and how long each of its rounds took."""
+
+    texts: list[tuple[str, str]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    rounds: list[tuple[float, float]] = field(default_factory=list)
+    """When each round ended, and the seconds that it took."""
+
+    async def converse(
+        self, url: str, drafter: Drafter, database: Path, mode: ChosenMode, enough: asyncio.Event
+    ) -> None:
+        """Ask one question after another, each in a conversation of its own, until there is `enough`."""
+        settings = Settings(max_tokens=MOST_TOKENS, mode=mode)
+        async with assistant(drafter, database, url, settings=settings) as opened:
+            await until_connected(opened)
+            while not enough.is_set():
+                question = QUESTIONS[len(self.texts) % len(QUESTIONS)]
+                heard, before = Heard(), time.monotonic()
+                conversation = opened.store.conversations.create("test").id
+                async with aclosing(opened.reply(conversation, question)) as events:
+                    async for event in events:
+                        heard.apply(event)
+                        if isinstance(event, RoundEnded):
+                            now = time.monotonic()
+                            self.rounds.append((now, now - before))
+                            before = now
+                if heard.failed is not None:
+                    self.failures.append(heard.failed.message)
+                self.texts.append((question, heard.text))
+
+
+@asynccontextmanager
+async def devices(
+    url: str, drafter: Drafter, folder: Path, modes: list[ChosenMode], enough: asyncio.Event
+) -> AsyncIterator[list[Device]]:
+    """Devices that converse while the block runs, and until each has come to the end of its answer."""
+    found = [Device() for _ in modes]
+    async with asyncio.TaskGroup() as tasks:
+        for number, (device, mode) in enumerate(zip(found, modes)):
+            tasks.create_task(device.converse(url, drafter, folder / f"{number}.db", mode, enough))
+        yield found
+        enough.set()
+
+
+async def until(what: str, holds: object) -> None:
+    try:
+        async with asyncio.timeout(LONG_SECONDS):
+            while not holds():  # type: ignore[operator]
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"never came: {what}") from None
+
+
+async def test_a_replica_that_is_killed_fails_no_answer(
+    served: RayProcess, verifier: VerifierProcess, tiny_pair: Path, tmp_path: Path
+):
+    drafter = Drafter.load(tiny_pair / "drafter")
+    alone, one_each = Device(), asyncio.Event()
+    reference = asyncio.create_task(alone.converse(verifier.url, drafter, tmp_path / "alone.db", "edge", one_each))
+    await until("the reference", lambda: len(alone.texts) >= len(QUESTIONS) - 1)
+    one_each.set()
+    await reference
+    expected = dict(alone.texts)
+    assert len(expected) == len(QUESTIONS) and all(expected.values()) and not alone.failures
+
+    modes: list[ChosenMode] = ["edge", "edge", "edge", "hosted", "hosted", "hosted"]
+    kills: list[float] = []
+    async with devices(served.url, drafter, tmp_path, modes, asyncio.Event()) as talking:
+        for _ in range(2):  # The replica that took over is among those that may be killed next.
+            done = [len(device.texts) for device in talking]
+            await until("answers", lambda done=done: all(len(d.texts) > n + 1 for d, n in zip(talking, done)))
+            before = served.replicas()
+            assert len(before) == 2
+            os.kill(min(before), signal.SIGKILL)
+            kills.append(time.monotonic())
+            await until("another replica", lambda before=before: len(served.replicas() - before) == 1)
+        done = [len(device.texts) for device in talking]
+        await until("more answers", lambda: all(len(d.texts) > n + 1 for d, n in zip(talking, done)))
+    answers = [answer for device in talking for answer in device.texts]
+    around = [took for device in talking for at, took in device.rounds for kill in kills if kill <= at <= kill + 15]
+    usual = sorted(took for device in talking for _, took in device.rounds)
+    print(
+        f"{len(answers)} texts, slowest round around a kill {max(around):.2f} s, median {usual[len(usual) // 2]:.3f} s"
+    )
+    assert [said for device in talking for said in device.failures] == []
+    assert [answer for answer in answers if answer[1] != expected[answer[0]]] == []
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+# ---- the start -------------------------------------------------------------------------------------------------------
+
+
+async def test_tokens_and_tls_count_through_the_proxy(tiny_pair: Path, tmp_path: Path):
+    trustme = pytest.importorskip("trustme")
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
+    (tmp_path / "token").write_text("a token of enough letters\n".replace(" ", "-"))
+    options = ["--replicas", "1", "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")]
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    with RayProcess(tiny_pair, token_file=tmp_path / "token", options=options) as served:
+        async with httpx.AsyncClient(base_url=f"https://127.0.0.1:{served.port}", verify=trust, timeout=60) as plain:
+            assert (await plain.get("/healthz")).status_code == 200
+            assert (await plain.get("/v1/card")).status_code == 401
+            shown = {"authorization": "Bearer a-token-of-enough-letters"}
+            assert (await plain.get("/v1/card", headers=shown)).status_code == 200
+
+
+async def test_a_cluster_that_runs_already_is_joined_and_left_as_it_was(
+    tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus", "2"]
+    command += ["--port", address.rpartition(":")[2], "--include-dashboard", "false"]
+    with open(tmp_path / "ray", "wb") as said:
+        cluster = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+    try:
+        await until("the cluster", lambda: b"runtime started" in (tmp_path / "ray").read_bytes())
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        said = tmp_path / "said"
+        served = RayProcess(tiny_pair, options=["--replicas", "2"], said=said)
+        served.port = free_port()
+        try:
+            served.start()
+        except AssertionError:
+            raise AssertionError(said.read_text()) from None
+        async with VerifierClient(served.url) as client:
+            session = client.session()
+            first = await ask(session, list(PROMPT))
+            assert (await ask(session, [*PROMPT, first.verdict.bonus])).exchanges == 1  # type: ignore[list-item]
+        served.stop()
+        asked = "import ray; ray.init(logging_level=40); print(ray.util.list_named_actors(all_namespaces=True))"
+        left = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=LONG_SECONDS)
+        assert left.stdout.strip() == "[]", left.stdout + left.stderr
+    finally:
+        cluster.send_signal(signal.SIGTERM)
+        cluster.wait(LONG_SECONDS)
+
+
+def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path):
+    command = [sys.executable, "-m", "app.cli", "serve", "--replicas", "2", "--port", "0", "--no-drafter"]
+    command += ["--model", str(tmp_path / "nothing here")]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=LONG_SECONDS)
+    assert ended.returncode == 1 and ended.stdout == ""
+    last = ended.stderr.strip().splitlines()[-1]
+    assert "nothing here" in last and "Traceback" not in ended.stderr
+
+
+def test_a_cluster_that_is_not_there_is_named(tiny_pair: Path):
+    command = [sys.executable, "-m", "app.cli", "serve", "--replicas", "2", "--port", "0"]
+    command += ["--model", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter")]
+    environment = os.environ | {"RAY_ADDRESS": "127.0.0.1:1"}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, cwd=REPOSITORY, env=environment, timeout=LONG_SECONDS
+    )
+    assert ended.returncode == 1 and ended.stdout == ""
+    assert "choose one by --port" in ended.stderr
+    command[command.index("--port") + 1] = str(free_port())
+    ended = subprocess.run(
+        command, capture_output=True, text=True, cwd=REPOSITORY, env=environment, timeout=LONG_SECONDS
+    )
+    assert ended.returncode == 1 and ended.stdout == ""
+    assert "127.0.0.1:1" in ended.stderr.strip().splitlines()[-1] and "Traceback" not in ended.stderr
