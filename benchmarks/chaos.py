@@ -1,7 +1,7 @@
 """Answers on a line that fails at random: outages, cuts, restarts, duplicates. Nothing may be lost or doubled.
 
     python -m benchmarks.chaos [--runs N] [--seed N] [--mode MODE] [--prompts FILE] [--max-tokens N]
-        [--verifiers N] [--json OUT]
+        [--verifiers N] [--ray] [--json OUT]
 
 Each run opens the app's own assistant on a new database, and asks one to three questions. Between it and three
 verifiers is a proxy that fails as `Mix` has drawn it from the run's seed. Some requests for tokens meet a fault: cut at
@@ -9,7 +9,7 @@ a random byte, heard but not answered, answered late, twice, out of order, or by
 session. At some requests the line goes down for a while: refused, silent, half-open, a login page, a gateway's error.
 At some the verifier is killed: another one answers at once and knows nothing, and the killed one starts again
 meanwhile. What the device writes alone comes at a reader's pace, so that the line is back before most answers are
-complete.
+complete. With --ray the verifiers are replicas of one server (`outrider serve --replicas`), and Ray starts them again.
 
 After each run, the verified tokens must equal what the target says by itself, the database must agree with what the
 events told, and no token may be missing or doubled (`tests.support.nothing_lost`). A third of the runs samples, with a
@@ -41,7 +41,7 @@ from app.prompts import read_prompts
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
-from benchmarks.replicas import REPLICAS, Replicas
+from benchmarks.replicas import REPLICAS, RayReplicas, Replicas
 from drafter.runtime import Drafter
 from remote import VerifierClient
 from remote.protocol import Sampling
@@ -118,7 +118,7 @@ class Mix:
     healing: set[asyncio.Task[None]] = field(default_factory=set)
 
 
-def draw(seed: int, mode: ChosenMode, replicas: Replicas) -> Mix:
+def draw(seed: int, mode: ChosenMode, replicas: Replicas | RayReplicas) -> Mix:
     """The mix of a seed."""
     rng = random.Random(seed)
     mix = Mix(0.7 if rng.random() < SAMPLES else 0.0, rng.choice(TURNS))
@@ -159,7 +159,7 @@ def outage(fault: Fault, seconds: float, healing: set[asyncio.Task[None]]) -> Fa
     return begin
 
 
-def restart(replicas: Replicas, before: int | None) -> Fault:
+def restart(replicas: Replicas | RayReplicas, before: int | None) -> Fault:
     """Kill the verifier after so many bytes of its reply; None: before the request reaches it."""
 
     async def fault(exchange: Exchange) -> None:
@@ -183,7 +183,7 @@ class Chaos:
     """What runs share."""
 
     drafter: Drafter
-    replicas: Replicas
+    replicas: Replicas | RayReplicas
     mode: ChosenMode
     max_tokens: int
     references: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
@@ -263,7 +263,12 @@ class Chaos:
 
 
 async def measure(
-    replicas: Replicas, questions: Sequence[str], drafter: Drafter, mode: ChosenMode, most: int, seeds: range
+    replicas: Replicas | RayReplicas,
+    questions: Sequence[str],
+    drafter: Drafter,
+    mode: ChosenMode,
+    most: int,
+    seeds: range,
 ) -> list[dict[str, Any]]:
     """A row for each seed, and one for all of them together."""
     rows = []
@@ -296,11 +301,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="its drafter")
     parser.add_argument("--verifiers", type=int, default=REPLICAS, help="processes; two at least")
+    parser.add_argument("--ray", action="store_true", help="as replicas behind Ray Serve's proxy")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     questions = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     seeds = range(arguments.seed, arguments.seed + arguments.runs)
-    replicas, drafter = Replicas(arguments.target, str(arguments.moa), arguments.verifiers), Drafter.load(arguments.moa)
+    several = RayReplicas if arguments.ray else Replicas
+    replicas, drafter = several(arguments.target, str(arguments.moa), arguments.verifiers), Drafter.load(arguments.moa)
     rows = asyncio.run(measure(replicas, questions, drafter, arguments.mode, arguments.max_tokens, seeds))
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")

@@ -1,12 +1,18 @@
-"""Verifiers of one pair that replace each other: one is killed, another answers, the killed one comes back."""
+"""Verifiers of one pair that replace each other: one is killed, another answers, the killed one comes back.
+
+They are processes with a port each, or replicas behind the proxy of Ray Serve.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 import sys
 
 from benchmarks.acceptance import REPOSITORY
+from tests.support.ray_processes import replicas_of
 
 REPLICAS = 3
 
@@ -14,9 +20,9 @@ REPLICAS = 3
 class Replica:
     """A verifier in a process of its own. It can be killed, and comes back on another port."""
 
-    def __init__(self, target: str, drafter: str) -> None:
+    def __init__(self, target: str, drafter: str, *options: str) -> None:
         self._command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
-        self._command += ["--model", target, "--drafter", drafter]
+        self._command += ["--model", target, "--drafter", drafter, *options]
         self._process: asyncio.subprocess.Process | None = None
         self.port = 0
 
@@ -37,6 +43,18 @@ class Replica:
         """Kill it with SIGKILL, without a goodbye."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
+
+    @property
+    def id(self) -> int:
+        """Its process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def stop(self) -> None:
+        """End its stdin, and wait until it has ended what it has started."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            await self._process.wait()
 
     async def end(self) -> None:
         """Kill it, and wait until it is gone."""
@@ -95,3 +113,32 @@ class Replicas:
         await replica.start()
         del self._starting[replica]
         self._running.append(replica)
+
+
+class RayReplicas:
+    """Several verifiers behind Ray's proxy, on one port. Ray starts another one for one that is killed."""
+
+    def __init__(self, target: str, drafter: str, count: int = 2) -> None:
+        self._server, self._count = Replica(target, drafter, "--replicas", str(count)), count
+
+    async def __aenter__(self) -> RayReplicas:
+        await self._server.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._server.stop()
+
+    @property
+    def ports(self) -> list[int]:
+        """The port of the proxy."""
+        return [self._server.port]
+
+    async def ready(self) -> None:
+        """Return when all of them run."""
+        while len(replicas_of(self._server.id)) < self._count:
+            await asyncio.sleep(0.1)
+
+    def restart(self) -> None:
+        """Kill the oldest one, if another one is left."""
+        if len(running := replicas_of(self._server.id)) > 1:
+            os.kill(min(running), signal.SIGKILL)

@@ -31,6 +31,7 @@ from remote.protocol import Sampling
 from remote.verifier.affinity import ranked
 from tests.support.conversing import Heard, assistant, until_connected
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.ray_processes import command, descendants, replicas_of
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 pytest.importorskip("ray.serve")
@@ -53,31 +54,6 @@ class RayProcess(VerifierProcess):
             self._process.communicate(timeout=LONG_SECONDS)
             self._process = None
 
-    def replicas(self) -> set[int]:
-        """The process ids of the replicas that Ray runs for it."""
-        return {child for child in self.descendants() if "ServeReplica" in _command(child)}
-
-    def descendants(self) -> set[int]:
-        parents = {int(path.name): _parent(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
-        found = {self.id}
-        while more := {child for child, parent in parents.items() if parent in found} - found:
-            found |= more
-        return found - {self.id}
-
-
-def _command(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text()
-    except OSError:
-        return ""
-
-
-def _parent(process: int) -> int:
-    try:
-        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
 
 @pytest.fixture(scope="module")
 def served(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayProcess]:
@@ -88,9 +64,9 @@ def served(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     except AssertionError:
         raise AssertionError(said.read_text()) from None
     yield process
-    ray = process.descendants()
+    ray = descendants(process.id)
     process.stop()
-    assert not [left for left in ray if "ray" in _command(left)], "Ray runs on"
+    assert not [left for left in ray if "ray" in command(left)], "Ray runs on"
 
 
 async def ask(session: RemoteSession, tokens: list[int]) -> RoundReply:
@@ -189,6 +165,8 @@ class Device:
     failures: list[str] = field(default_factory=list)
     rounds: list[tuple[float, float]] = field(default_factory=list)
     """When each round ended, and the seconds that it took."""
+    alone: int = 0
+    """Times that it went on without a server."""
 
     async def converse(
         self, url: str, drafter: Drafter, database: Path, mode: ChosenMode, enough: asyncio.Event
@@ -210,6 +188,7 @@ class Device:
                             before = now
                 if heard.failed is not None:
                     self.failures.append(heard.failed.message)
+                self.alone += heard.modes.count("offline")
                 self.texts.append((question, heard.text))
 
 
@@ -253,19 +232,19 @@ async def test_a_replica_that_is_killed_fails_no_answer(
         for _ in range(2):  # The replica that took over is among those that may be killed next.
             done = [len(device.texts) for device in talking]
             await until("answers", lambda done=done: all(len(d.texts) > n + 1 for d, n in zip(talking, done)))
-            before = served.replicas()
+            before = replicas_of(served.id)
             assert len(before) == 2
             os.kill(min(before), signal.SIGKILL)
             kills.append(time.monotonic())
-            await until("another replica", lambda before=before: len(served.replicas() - before) == 1)
+            await until("another replica", lambda before=before: len(replicas_of(served.id) - before) == 1)
         done = [len(device.texts) for device in talking]
         await until("more answers", lambda: all(len(d.texts) > n + 1 for d, n in zip(talking, done)))
     answers = [answer for device in talking for answer in device.texts]
     around = [took for device in talking for at, took in device.rounds for kill in kills if kill <= at <= kill + 15]
     usual = sorted(took for device in talking for _, took in device.rounds)
-    print(
-        f"{len(answers)} texts, slowest round around a kill {max(around):.2f} s, median {usual[len(usual) // 2]:.3f} s"
-    )
+    alone_times, slowest = sum(device.alone for device in talking), [round(took, 2) for took in sorted(around)[-6:]]
+    print(f"{len(answers)} texts, {len(usual)} rounds, {alone_times} times alone; seconds of a round: ", end="")
+    print(f"median {usual[len(usual) // 2]:.3f}, around the kills at most {slowest}")
     assert [said for device in talking for said in device.failures] == []
     assert [answer for answer in answers if answer[1] != expected[answer[0]]] == []
 
@@ -303,10 +282,10 @@ async def test_a_cluster_that_runs_already_is_joined_and_left_as_it_was(
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus", "2"]
-    command += ["--port", address.rpartition(":")[2], "--include-dashboard", "false"]
+    line = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus", "2"]
+    line += ["--port", address.rpartition(":")[2], "--include-dashboard", "false"]
     with open(tmp_path / "ray", "wb") as said:
-        cluster = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+        cluster = subprocess.Popen(line, stdout=said, stderr=said, start_new_session=True)
     try:
         await until("the cluster", lambda: b"runtime started" in (tmp_path / "ray").read_bytes())
         monkeypatch.setenv("RAY_ADDRESS", address)
@@ -331,26 +310,22 @@ async def test_a_cluster_that_runs_already_is_joined_and_left_as_it_was(
 
 
 def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path):
-    command = [sys.executable, "-m", "app.cli", "serve", "--replicas", "2", "--port", "0", "--no-drafter"]
-    command += ["--model", str(tmp_path / "nothing here")]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=LONG_SECONDS)
+    line = [sys.executable, "-m", "app.cli", "serve", "--replicas", "2", "--port", "0", "--no-drafter"]
+    line += ["--model", str(tmp_path / "nothing here")]
+    ended = subprocess.run(line, capture_output=True, text=True, cwd=REPOSITORY, timeout=LONG_SECONDS)
     assert ended.returncode == 1 and ended.stdout == ""
     last = ended.stderr.strip().splitlines()[-1]
     assert "nothing here" in last and "Traceback" not in ended.stderr
 
 
 def test_a_cluster_that_is_not_there_is_named(tiny_pair: Path):
-    command = [sys.executable, "-m", "app.cli", "serve", "--replicas", "2", "--port", "0"]
-    command += ["--model", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter")]
+    line = [sys.executable, "-m", "app.cli", "serve", "--replicas", "2", "--port", "0"]
+    line += ["--model", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter")]
     environment = os.environ | {"RAY_ADDRESS": "127.0.0.1:1"}
-    ended = subprocess.run(
-        command, capture_output=True, text=True, cwd=REPOSITORY, env=environment, timeout=LONG_SECONDS
-    )
+    ended = subprocess.run(line, capture_output=True, text=True, cwd=REPOSITORY, env=environment, timeout=LONG_SECONDS)
     assert ended.returncode == 1 and ended.stdout == ""
     assert "choose one by --port" in ended.stderr
-    command[command.index("--port") + 1] = str(free_port())
-    ended = subprocess.run(
-        command, capture_output=True, text=True, cwd=REPOSITORY, env=environment, timeout=LONG_SECONDS
-    )
+    line[line.index("--port") + 1] = str(free_port())
+    ended = subprocess.run(line, capture_output=True, text=True, cwd=REPOSITORY, env=environment, timeout=LONG_SECONDS)
     assert ended.returncode == 1 and ended.stdout == ""
     assert "127.0.0.1:1" in ended.stderr.strip().splitlines()[-1] and "Traceback" not in ended.stderr
