@@ -132,7 +132,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Proxy:
-    """Where Ray's proxy listens. `keep_alive`: seconds for idle connections."""
+    """The place at which Ray's proxy listens. `keep_alive`: seconds for idle connections."""
 
     host: str
     port: int
@@ -202,6 +202,12 @@ def running(
         serve.delete(name)
         if stays and found is None and not serve.status().applications:
             serve.shutdown()
+
+
+def metrics() -> list[str]:
+    """The addresses of Ray's own figures, in Prometheus' text form: one for each machine."""
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    return [f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics" for node in nodes]
 
 
 def _proxy_there() -> HTTPOptions | None:

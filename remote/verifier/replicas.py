@@ -14,6 +14,7 @@ import re
 import secrets
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from remote.verifier.connections import MAX_CONNECTIONS
 from remote.verifier.engines.choice import EngineKind
 from remote.verifier.holders import Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING
-from remote.verifier.loader import Making, made_drafter, timed_step
+from remote.verifier.loader import Making, made_drafter, say, timed_step
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, bind, build_app, check_exposure
 from remote.verifier.start_errors import CannotBind, MissingPackage, NoReplicas
 
@@ -40,8 +41,9 @@ APPLICATION = "outrider"
 RAY_ADDRESS = "RAY_ADDRESS"
 REACH_SECONDS = 10.0
 ALONE = {
-    "RAY_AUTH_MODE": "token",  # Other users of this machine cannot run programs through Ray.
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's own ports are on loopback, on every system.
+    # Whoever reaches Ray can run programs. Each replica has a port of Ray's on all addresses, which a token guards.
+    "RAY_AUTH_MODE": "token",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # All other ports of Ray are on loopback, on every system.
 }
 """Variables for a Ray that is only this machine's. It reads them when it is imported."""
 NAMED = re.compile(
@@ -100,7 +102,9 @@ def serve_replicas(
         # Every replica must have the same one, or a device's memory would fit only some of them.
         drafter, _ = made_drafter(model, making)
     cores = None if cluster else usable_cores()
-    with _ray(cluster, cores) as ray_serve:
+    out = sys.stdout
+    # Ray tells there what becomes of its processes; what this server says there is its address alone.
+    with contextlib.redirect_stdout(sys.stderr), _ray(cluster, cores) as ray_serve:
         beside = 1 if cores is None else replicas.most
         build = partial(
             replica_app,
@@ -126,7 +130,7 @@ def serve_replicas(
         )
         proxy = ray_serve.Proxy(host, port, tls_cert, tls_key, KEEP_ALIVE_SECONDS)
         with _running(ray_serve, build, options, proxy, stays=cluster is not None), _stopping() as stop:
-            print(f"outrider server ready at {address(host, port, tls=tls_cert is not None)}", flush=True)
+            print(f"outrider server ready at {address(host, port, tls=tls_cert is not None)}", file=out, flush=True)
             stop.wait()
 
 
@@ -198,6 +202,7 @@ def _running(
                 undo.enter_context(ray_serve.running(APPLICATION, build, options, proxy, stays=stays))
         except ray_serve.RAY_ERRORS as error:
             raise NoReplicas(f"The replicas do not start: {last_line(str(error))}.") from error
+        say(f"Ray's own figures for Prometheus: {', '.join(ray_serve.metrics())}")
         yield
 
 

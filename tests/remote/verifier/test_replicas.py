@@ -51,8 +51,9 @@ class RayProcess(VerifierProcess):
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.communicate(timeout=LONG_SECONDS)
+            rest, _ = self._process.communicate(timeout=LONG_SECONDS)
             self._process = None
+            assert rest == "", "stdout has more than the address"
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +227,7 @@ async def test_a_replica_that_is_killed_fails_no_answer(
     expected = dict(alone.texts)
     assert len(expected) == len(QUESTIONS) and all(expected.values()) and not alone.failures
 
-    modes: list[ChosenMode] = ["edge", "edge", "edge", "hosted", "hosted", "hosted"]
+    modes: list[ChosenMode] = ["edge", "edge", "hosted", "hosted", "auto", "auto"]
     kills: list[float] = []
     async with devices(served.url, drafter, tmp_path, modes, asyncio.Event()) as talking:
         for _ in range(2):  # The replica that took over is among those that may be killed next.
