@@ -87,7 +87,7 @@ def serve_replicas(
     The arguments are those of `serve`; sessions, waiting answers and memory count for each replica.
     `max_connections`: most requests that one replica answers at once. Raises what `START_ERRORS` names.
     """
-    cluster = os.environ.get(RAY_ADDRESS, "").replace("local", "") or None  # "local" is Ray's word for this machine.
+    cluster = cluster_address()
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_exposure(host, tokens, tls_cert, tls_key)
@@ -132,6 +132,12 @@ def serve_replicas(
         with _running(ray_serve, build, options, proxy, stays=cluster is not None), _stopping() as stop:
             print(f"outrider server ready at {address(host, port, tls=tls_cert is not None)}", file=out, flush=True)
             stop.wait()
+
+
+def cluster_address() -> str | None:
+    """The cluster that the environment names; None: Ray is to run on this machine alone."""
+    told = os.environ.get(RAY_ADDRESS, "")
+    return None if told in ("", "local") else told
 
 
 def replica_app(model: str, **options: Any) -> Starlette:
