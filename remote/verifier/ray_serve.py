@@ -24,9 +24,9 @@ from ray.serve.config import HTTPOptions, RequestRouterConfig
 from ray.serve.context import _get_global_client
 from ray.serve.exceptions import RayServeException
 from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
-from starlette.applications import Starlette
 
 from remote.verifier.affinity import SESSION_HEADERS, ranked, session_of
+from remote.verifier.http import VerifierApp
 
 ROUTER = f"{__name__}:SessionRouter"
 OTHER_HEADERS = [header.encode() for header in SESSION_HEADERS[1:]]
@@ -77,12 +77,12 @@ def _session(request: PendingRequest) -> str | None:
 class Replica:
     """One verifier with a loaded model of its own."""
 
-    def __init__(self, build: Callable[[], Starlette]) -> None:
+    def __init__(self, build: Callable[[], VerifierApp]) -> None:
         self._build = build
 
-    def __serve_build_asgi_app__(self) -> Starlette:
+    def __serve_build_asgi_app__(self) -> VerifierApp:
         app = self._build()
-        self._turns = app.state.turns
+        self._turns = app.turns
         return app
 
     async def check_health(self) -> None:
@@ -172,7 +172,7 @@ def connected(cluster: str | None, cores: int | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def running(
-    name: str, build: Callable[[], Starlette], options: Options, proxy: Proxy, *, stays: bool
+    name: str, build: Callable[[], VerifierApp], options: Options, proxy: Proxy, *, stays: bool
 ) -> Iterator[None]:
     """Replicas that answer, under the `name` of an application. `build` loads the model and makes the app of one.
 

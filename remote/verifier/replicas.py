@@ -22,18 +22,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from starlette.applications import Starlette
-
 from drafter.cores import usable_cores
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
 from remote.verifier.budget import CACHE_SHARE
-from remote.verifier.connections import MAX_CONNECTIONS
+from remote.verifier.connections import MAX_CONNECTIONS, bind
 from remote.verifier.engines.choice import EngineKind
 from remote.verifier.holders import Tokens
-from remote.verifier.http import MAX_SESSIONS, MAX_WAITING
+from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, VerifierApp
 from remote.verifier.loader import Making, made_drafter, say, timed_step
-from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, bind, build_app, check_exposure
+from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, build_app, check_exposure
 from remote.verifier.start_errors import CannotBind, MissingPackage, NoReplicas
 
 APPLICATION = "outrider"
@@ -140,7 +138,7 @@ def cluster_address() -> str | None:
     return None if told in ("", "local") else told
 
 
-def replica_app(model: str, **options: Any) -> Starlette:
+def replica_app(model: str, **options: Any) -> VerifierApp:
     """The app of one replica, in its own process. Raises what `START_ERRORS` names."""
     app, _ = build_app(model, **options)
     return app
@@ -199,7 +197,7 @@ def reach(cluster: str) -> None:
 
 @contextlib.contextmanager
 def _running(
-    ray_serve: Any, build: Callable[[], Starlette], options: Any, proxy: Any, *, stays: bool
+    ray_serve: Any, build: Callable[[], VerifierApp], options: Any, proxy: Any, *, stays: bool
 ) -> Iterator[None]:
     """Run the replicas, and take them away at the end. Raises `NoReplicas`."""
     with contextlib.ExitStack() as undo:
