@@ -108,7 +108,7 @@ def body(rng: random.Random) -> tuple[str, dict[str, Any]]:
 
 
 def bent(rng: random.Random, data: bytes) -> bytes:
-    """The same bytes with some cut out, doubled, turned round or made up."""
+    """Bytes of which some are cut out, doubled or made up."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 6)):
         at = rng.randrange(len(changed) + 1)
