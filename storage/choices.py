@@ -45,6 +45,10 @@ def pack_choices(choices: Choices) -> str:
 def unpack_choices(packed: str) -> Choices:
     """The choices that a row holds; none if another program has written what cannot be read."""
     try:
-        return msgspec.json.decode(packed, type=Choices)
+        return _DECODER.decode(packed)
     except msgspec.DecodeError:
         return NONE
+
+
+_DECODER = msgspec.json.Decoder(Choices)
+"""Made once, because msgspec crashes if several threads meet a struct for the first time at the same moment."""

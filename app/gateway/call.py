@@ -17,6 +17,7 @@ from remote.openai.request_fields import (
     FieldRefused,
     Neutral,
     Role,
+    prepared,
     read_request,
     refuse_tools,
     role_of,
@@ -56,6 +57,9 @@ class _Request(ChatRequest, frozen=True, kw_only=True):
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
 
 
+REQUEST = prepared(_Request)
+
+
 class Call(NamedTuple):
     """A request that can be answered."""
 
@@ -83,7 +87,7 @@ class Call(NamedTuple):
 def read_call(body: bytes) -> Call:
     """Read a request. Raises `GatewayRefused`."""
     try:
-        given, asked = read_request(body, _Request, {**FOREIGN, **NOT_HERE})
+        given, asked = read_request(body, REQUEST, {**FOREIGN, **NOT_HERE})
         refuse_tools(given)
         turns = _turns(asked.messages)
     except FieldRefused as error:

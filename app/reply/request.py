@@ -34,6 +34,7 @@ from app.reply.judgement import verified_length
 from drafter.guide.names import Marks, NoMarks
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText
+from remote.openai.request_fields import prepared
 from remote.protocol import Sampling
 from storage import Choices, Message, Store
 from storage import Stats as StoredStats
@@ -42,6 +43,7 @@ CONTEXT_TOKENS = 8192
 """Most tokens of a conversation that are read: the drafter's attention is computed over every earlier token."""
 FRESH_TEMPERATURE = 0.8
 """Temperature of another answer if the settings say 0, which would give the answer that is there already."""
+SAMPLING = prepared(Sampling)
 
 
 @dataclass(frozen=True)
@@ -238,5 +240,5 @@ def _as_begun(settings: Settings, stats: StoredStats) -> Sampling:
     known = {name: stats[name] for name in Sampling.__struct_fields__ if name in stats}
     if "temperature" in known:
         with contextlib.suppress(msgspec.ValidationError):
-            return msgspec.convert(known, Sampling)
+            return msgspec.convert(known, SAMPLING)
     return _sampling(settings)

@@ -16,6 +16,7 @@ from drafter.text import ChatText
 from remote.openai.request_fields import (
     FOREIGN,
     FieldRefused,
+    prepared,
     read_request,
     refuse_tools,
     role_of,
@@ -41,6 +42,7 @@ MOST_CHOICES = 64
 TEXT_TOKENS = 16
 """Most tokens of a plain text where the request names no number, as OpenAI's API has it."""
 Request = TypeVar("Request", bound=CompletionRequest)
+CHAT, TEXT = prepared(ChatRequest), prepared(TextRequest)
 
 
 class CompletionRefused(RoundRefused):
@@ -102,7 +104,7 @@ class RequestReader:
             return self._text_call(body)
 
     def _chat(self, body: bytes) -> CompletionCall:
-        given, request = self._read(body, ChatRequest)
+        given, request = self._read(body, CHAT)
         refuse_tools(given)
         if not self._card.chat_template:
             raise FieldRefused(f"{self._card.target} has no chat template, so it takes no messages.")
@@ -129,7 +131,7 @@ class RequestReader:
         return self._call(request, [prompt], most, options, before)
 
     def _text_call(self, body: bytes) -> CompletionCall:
-        given, request = self._read(body, TextRequest)
+        given, request = self._read(body, TEXT)
         if given.get("suffix"):
             raise unsupported("suffix", "this server continues a text, and fills no gaps")
         if given.get("best_of") not in (None, 1) and given["best_of"] != request.n:
