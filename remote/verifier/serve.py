@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
-import sys
 import threading
 from collections.abc import Collection
 from pathlib import Path
@@ -64,9 +63,6 @@ BODY_SLACK = 64 << 10
 
 SPARE_FILES = 64
 """Open files for everything except connections."""
-SWITCH_SECONDS = 0.0005
-"""Longest that a thread keeps Python for itself while another wants it. What goes out to clients would else wait up to
-5 ms for the engine's thread, which goes on with the next turn."""
 
 
 def card(target: TextSide, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> Card:
@@ -126,7 +122,6 @@ def serve(
     `max_per_address`: connections of one address. `drain_seconds`: most time for running answers after the signal to
     end. `metrics_by_holder`: the metrics page counts by the names of holders, too. Raises what `START_ERRORS` names.
     """
-    sys.setswitchinterval(SWITCH_SECONDS)
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_exposure(host, tokens, tls_cert, tls_key)
