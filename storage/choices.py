@@ -36,6 +36,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NONE = Choices()
 ASKED = "ask"
 """The origin of what `outrider ask` has begun."""
+_DECODER = msgspec.json.Decoder(Choices)
+"""Made once, because msgspec crashes if several threads meet a struct for the first time at the same moment."""
 
 
 def pack_choices(choices: Choices) -> str:
@@ -48,7 +50,3 @@ def unpack_choices(packed: str) -> Choices:
         return _DECODER.decode(packed)
     except msgspec.DecodeError:
         return NONE
-
-
-_DECODER = msgspec.json.Decoder(Choices)
-"""Made once, because msgspec crashes if several threads meet a struct for the first time at the same moment."""

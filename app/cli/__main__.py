@@ -253,8 +253,21 @@ cli.command()(fix)
 cli.command()(gateway)
 
 
+OF_ONE_PROCESS = (
+    "max_per_address",
+    "max_per_token",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "drain_seconds",
+    "log_format",
+    "metrics_by_holder",
+)
+"""Options of `serve` that one process keeps count of, or that Ray's proxy would have to know."""
+
+
 @cli.command()
 def serve(
+    context: typer.Context,
     model: Annotated[
         str | None,
         typer.Option(
@@ -421,17 +434,10 @@ def serve(
     replicas = replicas or (1 if max_replicas else None)
     if replicas and learn is not None:
         fail("--learn needs one process that sees all answers: leave out --replicas or --learn.", USAGE)
-    of_one_process = {
-        "--max-per-address": max_per_address != 128,
-        "--max-per-token": max_per_token is not None,
-        "--requests-per-minute": requests_per_minute is not None,
-        "--tokens-per-minute": tokens_per_minute is not None,
-        "--drain-seconds": drain_seconds != 30.0,
-        "--log-format": log_format != "text",
-        "--metrics-by-holder": metrics_by_holder,
-    }
-    if replicas and (given := [name for name, is_given in of_one_process.items() if is_given]):
-        fail(f"{given[0]} is for one process, and Ray's proxy stands before several: leave out one of the two.", USAGE)
+    given = [name for name in OF_ONE_PROCESS if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
+    if replicas and given:
+        option = f"--{given[0].replace('_', '-')}"
+        fail(f"{option} is for one process, and Ray's proxy stands before several: leave out one of the two.", USAGE)
     try:
         from remote.verifier.holders import read_tokens
         from remote.verifier.learning.learning import Teaching

@@ -122,6 +122,8 @@ class RequestReader:
         most = request.max_completion_tokens or request.max_tokens or self._card.limits.max_tokens
         predicted = self._predicted(request.prediction)
         wanted = self._schema(request.response_format)
+        if begun and wanted is not None:
+            raise unsupported("response_format", "an answer that goes on has begun without its grammar")
 
         def options() -> AnswerOptions:
             grammar = None if wanted is None else self._grammar(wanted)

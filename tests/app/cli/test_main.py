@@ -142,6 +142,9 @@ def test_stdin_is_appended(outrider: Outrider, home: Path) -> None:
         (["chat"], "terminal"),
         (["ask", "a", "--colour"], "colour"),
         (["serve", "--tls-cert", "a.pem"], "--tls-key"),
+        (["serve", "--replicas", "2", "--drain-seconds", "30"], "--drain-seconds is for one process"),
+        (["serve", "--replicas", "2", "--log-format", "json"], "--log-format is for one process"),
+        (["serve", "--replicas", "2", "--learn", "own"], "leave out --replicas or --learn"),
     ],
 )
 def test_usage_errors(outrider: Outrider, arguments: list[str], says: str) -> None:

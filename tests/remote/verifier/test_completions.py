@@ -230,6 +230,17 @@ ERRORS: dict[str, tuple[bytes | dict[str, Any], int, str, str | None, str]] = {
         body(response_format={"type": "json_schema", "json_schema": {"schema": {"type": "thing"}}}),
         400, "bad_request", "response_format", "thing",
     ),
+    "a format for an answer that has begun": (
+        body(
+            messages=[QUESTION, {"role": "assistant", "content": "{"}],
+            continue_final_message=True,
+            response_format={"type": "json_object"},
+        ),
+        400,
+        "unsupported_parameter",
+        "response_format",
+        "has begun",
+    ),
     "no room": (body(messages=[LONG]), 400, "context_length_exceeded", None, "no room"),
     "nothing to go on with": (
         body(continue_final_message=True), 400, "bad_request", "continue_final_message", "assistant",
