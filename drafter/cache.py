@@ -42,6 +42,12 @@ class DraftCache:
         """The slabs of the target's last layers. Memory replaces their rows."""
         self._cached = 0
         """The first so many tokens have their rows in the slabs."""
+        self._early: int | None = None
+        """Position of the first token that was read ahead of its memory; None: there is none."""
+        self._early_memory = 0
+        """What `_memory_changes` was when that token was read."""
+        self._memory_changes = 0
+        """How often the known memory has changed."""
         self._memory_layers = list(memory_layers)
         self._memory = step.slab(*memory_layers[0])
         self._known = np.zeros(0, bool)
@@ -87,9 +93,10 @@ class DraftCache:
         """Forget all tokens from position `length` on, and their memory."""
         del self.tokens[length:]
         self._cached = min(self._cached, length)
+        self._early = None if self._early is None or self._early >= length else self._early
         self.drafted = NOTHING
         self._known = self._known[:length]
-        self._visible = None
+        self._memory_changed()
 
     def remember(
         self, start: int, rows: Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
@@ -111,7 +118,7 @@ class DraftCache:
             keys, values = dequantise(row.keys, row.key_scales), dequantise(row.values, row.value_scales)
             slab.write(start, (keys.swapaxes(0, 1), values.swapaxes(0, 1)))
         self._known[start : start + count] = True
-        self._visible = None
+        self._memory_changed()
 
     # ---- running the drafter -----------------------------------------------------------------------------------------
 
@@ -128,6 +135,25 @@ class DraftCache:
         self._cached = end
         return True
 
+    def read_ahead(self, most: int, *, known: bool) -> bool:
+        """Run at most `most` of the tokens without rows, but not the last one; return True if it ran any.
+
+        `known`: only tokens whose memory is here. What is drafted later is the same as if nothing had been read ahead:
+        only the rows of the last layers depend on memory. Memory replaces them, and a row that was guessed before other
+        memory came is made again when the next draft begins.
+        """
+        start = self._cached
+        end = min(self._chunk_end(start), start + most, len(self.tokens) - 1)
+        if known:
+            end = min(end, start + int(np.argmin(np.append(self._known[start:], False))))
+        if end <= start:
+            return False
+        if self._inferred and self._early is None and not self._known[start:end].all():
+            self._early, self._early_memory = start, self._memory_changes
+        self._run_chunk(start, end)
+        self._cached = end
+        return True
+
     def run_tokens(self, guess: Sequence[int] = ()) -> Proposals:
         """Run every token without rows, always the last one, and `guess`, which may follow it.
 
@@ -136,15 +162,16 @@ class DraftCache:
         """
         if not self.tokens:
             raise ValueError("nothing to continue: no token is committed")
+        self._forget_early_guesses()
         start = min(self._cached, len(self.tokens) - 1)
         while True:
             end = self._chunk_end(start)
             last = end == len(self.tokens)
             step = self._run_chunk(start, end, guess if last else ())
+            self._cached = end
             if last:
                 break
             start = end
-        self._cached = end
         self.drafted = NOTHING.grown(np.array(guess, np.int64), np.arange(-1, len(guess) - 1))
         return step.log_probs[-1 - len(guess) :], step.ids[-1 - len(guess) :]
 
@@ -220,6 +247,16 @@ class DraftCache:
             raise Halted
         self.calls += 1
         return self._step(tokens, positions, mask, past, self._memory_rows())
+
+    def _forget_early_guesses(self) -> None:
+        """Forget rows that were guessed when less memory was here than now, and that memory has not replaced."""
+        early, self._early = self._early, None
+        if early is not None and self._early_memory != self._memory_changes:
+            unknown = np.flatnonzero(~self._known[early : self._cached])
+            self._cached = early + int(unknown[0]) if unknown.size else self._cached
+
+    def _memory_changed(self) -> None:
+        self._visible, self._memory_changes = None, self._memory_changes + 1
 
     def _chunk_end(self, start: int) -> int:
         end = min(start + CHUNK, len(self.tokens))

@@ -123,6 +123,15 @@ class DraftContext:
         """Read one chunk of a long prompt and return True, if there is more than one chunk to read."""
         return self._cache.read_chunk()
 
+    def read_ahead(self, most: int, *, known: bool) -> bool:
+        """Read some tokens before a draft needs them; see `DraftCache.read_ahead`."""
+        return self._cache.read_ahead(most, known=known)
+
+    @property
+    def waiting(self) -> int:
+        """Tokens at the end that were not read yet."""
+        return self._cache.waiting
+
     # ---- drafting ----------------------------------------------------------------------------------------------------
 
     def draft(
@@ -131,13 +140,30 @@ class DraftContext:
         sampling: DraftSampling | None = None,
         acceptance: Acceptance | None = None,
         coins: Coins | None = None,
+        halted: Callable[[], bool] | None = None,
     ) -> DraftTree:
         """A tree of continuations of the last token. Commits nothing.
 
         Without `sampling` the tree holds the likeliest continuations, with it drawn ones. `acceptance` turns the
         drafter's log-probabilities into the chances by which nodes are chosen. `coins`: the target draws by them; None:
-        it takes its best token. A drawn tree may not know them.
+        it takes its best token. A drawn tree may not know them. `halted` is asked before each drafter call; once it
+        holds, `Halted` is raised.
         """
+        if halted is None:
+            return self._draft(pace, sampling, acceptance, coins)
+        self._cache.halted = halted
+        try:
+            return self._draft(pace, sampling, acceptance, coins)
+        except Halted:
+            if self.second_stage is not None:
+                self.second_stage.keep(0)
+            raise
+        finally:
+            self._cache.halted = None
+
+    def _draft(
+        self, pace: Pace, sampling: DraftSampling | None, acceptance: Acceptance | None, coins: Coins | None
+    ) -> DraftTree:
         begun, waiting, before = time.perf_counter(), self._cache.waiting, self._cache.calls
         self._forget_ahead()
         first = self._run_tokens()
@@ -236,7 +262,7 @@ class DraftContext:
         return ready.flight.tree
 
     def _prepare(self, length: int, pace: Pace, acceptance: Acceptance | None) -> Prepared:
-        self.draft(pace, None, acceptance, self._coins)
+        self._draft(pace, None, acceptance, self._coins)
         assert self._flight is not None
         return Prepared(
             flight=self._flight,

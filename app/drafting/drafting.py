@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
@@ -33,6 +34,8 @@ T = TypeVar("T")
 
 START_SECONDS = 0.003
 """Wait before drafting ahead: the same interpreter still has to send the round that was just asked for."""
+READ_TOKENS = 16
+"""Tokens that are read in one call while a server writes. Whatever else wants the thread waits for one call at most."""
 STREAMS = 2
 """Most streams of memory at once. A second one opens a second connection: the first was not in when it began."""
 
@@ -89,6 +92,10 @@ class Drafting:
         """What the target might have said since `begin`."""
         self._keep: Callable[[Distributions], None] | None = None
         """Keeps it, after the answer."""
+        self._reads_along = False
+        """What a server writes is read as it comes, so that the drafter can go on at once if the line breaks."""
+        self._asked = self._begun = 0
+        """Calls that the thread was asked for, and those that it has begun."""
         self._memory_ahead = 0
         """How many tokens had their memory here when drafting ahead began."""
 
@@ -108,7 +115,7 @@ class Drafting:
         """
         self._coins = coins
         self.rounds, self.version, self.learns = [], self._drafter.version, learns
-        self._heard, self._keep = [], None
+        self._heard, self._keep, self._reads_along = [], None, False
 
     @property
     def memory_from(self) -> int:
@@ -135,8 +142,35 @@ class Drafting:
         await self._run(lambda: self._follow(tokens))
 
     async def draft(self, pace: Pace, sampling: DraftSampling | None = None) -> DraftTree:
-        """A tree of continuations of the tokens followed last: the likeliest ones, or drawn ones with `sampling`."""
-        return await self._run(lambda: self._draft(pace, sampling))
+        """A tree of continuations of the tokens followed last: the likeliest ones, or drawn ones with `sampling`.
+
+        If it is cancelled, the thread stops after the drafter call in progress.
+        """
+        unwanted = threading.Event()
+        try:
+            return await self._run(lambda: self._draft(pace, sampling, unwanted.is_set))
+        finally:
+            unwanted.set()
+
+    # ---- along -------------------------------------------------------------------------------------------------------
+
+    def read_along(self) -> None:
+        """Begin to read the tokens followed last, in the background, and what `receive` brings later.
+
+        A drafter that has read them goes on at once. What it then writes is the same. Following other tokens ends the
+        reading of the first ones; `begin` ends all of it.
+        """
+        self._reads_along = True
+        self._halted.clear()
+        self._ahead = asyncio.create_task(self._read_along())
+
+    async def _read_along(self) -> None:
+        # All of them: their memory may be a while on its way, and the line may break before it is here.
+        while not self._halted.is_set() and await self._run(lambda: self._read_ahead(known=False)):
+            pass
+
+    def _read_ahead(self, *, known: bool) -> bool:
+        return self._context.read_ahead(READ_TOKENS, known=known)
 
     # ---- ahead -------------------------------------------------------------------------------------------------------
 
@@ -209,7 +243,7 @@ class Drafting:
 
     def receive(self, tokens: Sequence[int], frame: Memory) -> None:
         """Follow these tokens and take memory of some of them, in the background. Calls are served in their order."""
-        asyncio.get_running_loop().run_in_executor(self._thread, self._receive, list(tokens), frame)
+        self._submit(lambda tokens=list(tokens): self._receive(tokens, frame))  # type: ignore[misc]
 
     def listen(self, memory: MemoryStream | HostedStream) -> None:
         """Take the memory of a round in the background. Its tokens are followed already."""
@@ -283,10 +317,10 @@ class Drafting:
 
     # ---- on the drafting thread --------------------------------------------------------------------------------------
 
-    def _draft(self, pace: Pace, sampling: DraftSampling | None) -> DraftTree:
+    def _draft(self, pace: Pace, sampling: DraftSampling | None, halted: Callable[[], bool]) -> DraftTree:
         self._retrieve()
         self._note(self._context.memory_length)
-        return self._context.draft(pace, sampling, self._calibration, self._coins)
+        return self._context.draft(pace, sampling, self._calibration, self._coins, halted)
 
     def _note(self, memory: int) -> None:
         """Take down what a draft is made from. One that is made again counts once."""
@@ -318,6 +352,9 @@ class Drafting:
         if frame.digest == self._drafter.memory_digest:
             with contextlib.suppress(MalformedMemory):  # As in `_take`.
                 self._remember(frame.start, frame.count, frame.data)
+        while self._reads_along and self._begun == self._asked and self._context.waiting > READ_TOKENS:
+            if not self._read_ahead(known=True):
+                break
 
     def _remember(self, start: int, count: int, data: bytes) -> None:
         layers = self._drafter.memory_layers
@@ -346,4 +383,12 @@ class Drafting:
                     self._context.remember(start, rows)
 
     async def _run(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        return await self._submit(call)
+
+    def _submit(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        self._asked += 1
+        return asyncio.get_running_loop().run_in_executor(self._thread, self._begin_call, self._asked, call)
+
+    def _begin_call(self, number: int, call: Callable[[], T]) -> T:
+        self._begun = number
+        return call()

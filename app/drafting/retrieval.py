@@ -49,6 +49,8 @@ class Retrieval:
             self.indices = (answers, *self.indices[1:])
             if len(self.indices) == 1:
                 self.indices = (answers, await asyncio.to_thread(self._drafter.datastore))
+                # Tried once, in 60 ms, which the first answer without a line need not wait for.
+                await asyncio.to_thread(lambda: self._drafter.independent_rows)
 
     def _answers(self) -> NGramIndex:
         text = self._drafter.text

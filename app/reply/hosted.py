@@ -29,8 +29,12 @@ GHOST_SECONDS = 0.03
 class Hosted:
     """The stream of one answer by one verifier."""
 
-    def __init__(self, generation: Generation, connection: Connection, verifier: Verifier) -> None:
+    def __init__(
+        self, generation: Generation, connection: Connection, verifier: Verifier, *, reads_along: bool = False
+    ) -> None:
+        """`reads_along`: the drafter reads what comes, because it may go on alone if the line breaks."""
         self._generation, self._connection, self._verifier = generation, connection, verifier
+        self._reads_along = reads_along
         self.begun = False
         """Text has come."""
         self._opening = self._warm = False
@@ -57,6 +61,8 @@ class Hosted:
         self._opening, self._warm = not generation.answer.tokens, connection.server_seconds is not None
         self._asked, stream = generation.clock.now(), None
         asking = asyncio.create_task(opening)
+        if self._reads_along:
+            drafting.read_along()
         try:
             for step in await self._guesses(asking):
                 yield step

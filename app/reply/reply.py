@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 
 from app.events import EndReason, FailureCode, Stats, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless
+from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Endpoint, Peer, Verifier
 from app.remotes.source import SourceFailed
 from app.reply.answer import Answer
@@ -160,7 +161,7 @@ class Reply:
         mode = generation.mode(connection)
         generation.written_by(verifier.model_name)
         yield connection.mode(mode, connection.why_mode if generation.chooses_mode else None)
-        writer = (Hosted if mode == "hosted" else Edge)(generation, connection, verifier)
+        writer = self._writer(mode, connection, verifier)
         try:
             async with contextlib.aclosing(writer.steps()) as steps:
                 async for step in steps:
@@ -172,6 +173,13 @@ class Reply:
             self._failed(connection, verifier, error)
         finally:
             generation.drafting.halt()
+
+    def _writer(self, mode: Verifying, connection: Connection, verifier: Verifier) -> Edge | Hosted:
+        """Who writes with a verifier in this mode."""
+        if mode == "edge":
+            return Edge(self.generation, connection, verifier)
+        own = self.generation.drafting.reads(verifier.card.memory)
+        return Hosted(self.generation, connection, verifier, reads_along=own and self._offline.possible)
 
     def _failed(self, connection: Connection, peer: Peer, error: RemoteError) -> None:
         """Note that a verifier failed. Raises `NoAnswer` if nobody can go on."""
