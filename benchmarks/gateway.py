@@ -1,21 +1,27 @@
 """The gateway and real clients on a line that fails at random: nothing may be lost, doubled or falsely marked.
 
-    python -m benchmarks.gateway [--runs N] [--seed N] [--clients N] [--prompts FILE] [--max-tokens N]
-        [--target DIR] [--moa DIR] [--json OUT]
+    python -m benchmarks.gateway [--python PYTHON --node-modules DIR] [--runs N] [--seed N] [--clients N]
+        [--prompts FILE] [--max-tokens N] [--target DIR] [--moa DIR] [--json OUT]
 
-In each run up to three clients stream one answer each through one gateway, at the same time: OpenAI's own client for
-Python, curl, and httpx. Between the gateway and two verifiers is a proxy that delays each request for tokens, and lets
-the line go down in the middle of an answer, for a time: refused, silent, half-open, a login page, a bad gateway. Then
-the line is back.
+In each run up to three clients stream one answer each through one gateway, at the same time: OpenAI's client for
+Python, OpenAI's client for JavaScript, and `llm`. `--python` is an interpreter that has `openai` and `llm`,
+`--node-modules` a folder with `openai`. Each client is a program in `benchmarks/client_programs/`, which is started
+once, before the first run. Without these two options, this program's own client of OpenAI, curl and httpx take their
+places.
+
+Between the gateway and two verifiers is a proxy that delays each request for tokens, and lets the line go down in the
+middle of an answer, for a time: refused, silent, half-open, a login page, a bad gateway. The outage meets all clients
+at the same moment: every connection ends, or falls silent. Then the line is back.
 
 What each client received must be one piece: each span begins where the one before ended, it is the text that the
 gateway says it has sent, and what is marked as verified is what the model says by itself, which the gateway was asked
-for before, on a line that works. When the line is back, the model must have checked each answer, and its own must be
-the one that it gives by itself. The exit code is 1 if anything was wrong.
+for before, on a line that works. `llm` passes no marks on; so the gateway says afterwards which of its text was marked
+as drafted. When the line is back, the model must have checked each answer, and its own must be the one that it gives by
+itself. The exit code is 1 if anything was wrong.
 
-For each client whose answer the outage met, the seconds are measured from its beginning to the next word: the first
-that the small model writes. Of several clients, only one meets the outage at its beginning; the others meet it with
-their next request. A line that is silent is noticed only when an answer is overdue, so those are apart.
+For each client whose answer had begun, the seconds are measured from the outage's beginning to the next word that
+comes, at the client: the first that the small model writes. A line that is silent is noticed only when an answer is
+overdue, so those are apart. So are clients that had asked, and had no word yet.
 """
 
 from __future__ import annotations
@@ -23,30 +29,34 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
 from app.cli.machine import machine
+from app.gateway.answers import PATH
 from app.prompts import read_prompts
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
 from benchmarks.replicas import Replicas
 from tests.support.fault_proxy import Exchange, Fault, FaultProxy
 from tests.support.faults import LOGIN, hushed, late, page, refused, silence
-from tests.support.gateways import CHAT, GatewayProcess, Streamed, text_of
+from tests.support.gateways import CHAT, GatewayProcess, text_of
 
 DELAY_SECONDS = (0.02, 0.12)
 """What the line takes for each request for tokens."""
 OUTAGE_SECONDS = (0.05, 2.0)
+STREAM_BYTES = (1.0, 3.7)
+"""How many bytes of a stream come before the outage: powers of ten. A whole answer has some 10,000."""
 KINDS: dict[str, Fault] = {
     "refused": refused,
     "portal": LOGIN,
@@ -56,6 +66,7 @@ KINDS: dict[str, Fault] = {
 }
 SILENT = ("silent", "half-open")
 """Outages that break no connection."""
+FOLDER = Path(__file__).parent / "client_programs"
 BOUND_SECONDS = 90.0
 """Most seconds of one answer, and of one check afterwards."""
 
@@ -64,6 +75,8 @@ BOUND_SECONDS = 90.0
 
 Chunks = AsyncIterator[str]
 """Lines of a stream of server-sent events."""
+Told = dict[str, Any]
+"""What a client says: a `chunk`, or the `text` of one; at the end `done`, with the `id` if chunks had none; `error`."""
 
 
 async def with_httpx(url: str, body: dict[str, Any]) -> Chunks:
@@ -103,11 +116,89 @@ async def with_openai(url: str, body: dict[str, Any]) -> Chunks:
             yield "data: [DONE]"
 
 
-CLIENTS: dict[str, Callable[[str, dict[str, Any]], Chunks]] = {
+STAND_INS: dict[str, Callable[[str, dict[str, Any]], Chunks]] = {
     "openai": with_openai,
     "curl": with_curl,
     "httpx": with_httpx,
 }
+
+
+class StandIn:
+    """A client in this process, or one that is started for each answer."""
+
+    version = ""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name, self._url = name, url
+
+    async def pieces(self, body: dict[str, Any]) -> AsyncGenerator[tuple[float, Told], None]:
+        """What it says of one answer, with the time at which it says it."""
+        async with aclosing(STAND_INS[self.name](self._url, {**body, "stream": True})) as lines:  # type: ignore[type-var]
+            async for line in lines:
+                if line == "data: [DONE]":
+                    yield time.perf_counter(), {"done": True}
+                elif line.startswith("data: "):
+                    found = json.loads(line.removeprefix("data: "))
+                    yield time.perf_counter(), found if "error" in found else {"chunk": found}
+
+    async def close(self) -> None:
+        """There is nothing to end."""
+
+
+PROGRAMS: dict[str, tuple[str, str]] = {
+    "openai, Python": ("python", "openai_python_stream.py"),
+    "openai, JavaScript": ("node", "openai_js_stream.mjs"),
+    "llm": ("python", "llm_python_stream.py"),
+}
+
+
+class Program:
+    """A real client in a process of its own, which is asked for one answer after another.
+
+    Times are those at which the client got a piece, by its own reading of the clock that all processes share.
+    """
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, version: str) -> None:
+        self.name, self.version, self._process = name, version, process
+
+    @classmethod
+    async def start(cls, name: str, url: str, home: Path, python: str, modules: Path) -> Self:
+        """Start it, and wait until it can be asked. Raises `RuntimeError` if it does not start."""
+        kind, program = PROGRAMS[name]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "LLM_USER_PATH": str(home),
+            "NO_PROXY": "127.0.0.1",
+            "OUTRIDER_NODE_MODULES": str(modules.resolve()),
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(python if kind == "python" else "node", str(FOLDER / program), f"{url}/v1"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=home,
+            env=environment,
+            limit=1 << 20,
+        )
+        assert process.stdout is not None
+        if not (line := await process.stdout.readline()):
+            raise RuntimeError(f"{program} did not start; what it needs may be missing")
+        return cls(name, process, json.loads(line)["version"])
+
+    async def pieces(self, body: dict[str, Any]) -> AsyncGenerator[tuple[float, Told], None]:
+        """What it says of one answer, with the time at which the client got it."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(body).encode() + b"\n")
+        while line := await self._process.stdout.readline():
+            told = json.loads(line)
+            yield told.get("at", 0.0), told
+            if "done" in told or "error" in told:
+                return
+
+    async def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        await self._process.wait()
 
 
 # ---- the line --------------------------------------------------------------------------------------------------------
@@ -137,17 +228,24 @@ class Outage:
                 if stream:
                     await exchange.relay(self.count)
                 self.begun = time.perf_counter()
-                proxy.line = KINDS[self.kind]
                 self.healing = asyncio.create_task(self._heal(proxy))
-                if self.kind not in SILENT and exchange.begun:
-                    exchange.reset()
-                else:
-                    await KINDS[self.kind](exchange)
+                await self._strike(proxy, exchange)
                 return
             proxy.at(0, pass_on)
             await late(rng.uniform(*DELAY_SECONDS))(exchange)
 
         proxy.at(0, pass_on)
+
+    async def _strike(self, proxy: FaultProxy, exchange: Exchange) -> None:
+        """End all connections, or let them fall silent."""
+        proxy.line = KINDS[self.kind]
+        if self.kind in SILENT:
+            proxy.hush()
+            await KINDS[self.kind](exchange)
+        exchange.reset()
+        await proxy.refuse()
+        if self.kind != "refused":
+            await proxy.listen()
 
     async def _heal(self, proxy: FaultProxy) -> None:
         await asyncio.sleep(self.seconds)
@@ -169,44 +267,102 @@ class Outage:
 class Heard:
     """What one client received, and when."""
 
-    client: str
+    client: StandIn | Program
     question: str
-    read: Streamed = field(default_factory=Streamed)
-    times: list[tuple[float, str]] = field(default_factory=list)
-    """When each piece of text came, with its source."""
+    chunks: list[dict[str, Any]] = field(default_factory=list)
+    """Those that came, for a client that passes them on."""
+    pieces: list[tuple[float, str]] = field(default_factory=list)
+    """Each piece of text, with the time at which it came."""
+    id: str = ""
+    error: str | None = "it did not end"
+    drafted: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges of characters that were marked as drafted when they came."""
     begun: float = 0.0
     ended: float = 0.0
 
-    async def listen(self, url: str, most: int) -> None:
+    @property
+    def text(self) -> str:
+        return "".join(piece for _, piece in self.pieces)
+
+    @property
+    def sources(self) -> list[str]:
+        """Who stood behind each character when it came."""
+        sources = ["verified"] * len(self.text)
+        for start, end in self.drafted:
+            sources[start:end] = ["drafted"] * (end - start)
+        return sources
+
+    async def listen(self, most: int) -> None:
         """Ask, and read to the end."""
         body = {
             "model": "outrider",
             "messages": [{"role": "user", "content": self.question}],
             "temperature": 0,
             "max_tokens": most,
-            "stream": True,
         }
         self.begun = time.perf_counter()
-        async with asyncio.timeout(BOUND_SECONDS), aclosing(CLIENTS[self.client](url, body)) as lines:  # type: ignore[type-var]
-            async for line in lines:
-                chunk = self.read.take(line)
-                if chunk is not None and text_of(chunk):
-                    self.times.append((time.perf_counter(), chunk["outrider"]["source"]))
+        async with asyncio.timeout(BOUND_SECONDS), aclosing(self.client.pieces(body)) as told:
+            async for at, one in told:
+                self._take(at, one)
         self.ended = time.perf_counter()
 
-    def wait(self, cut: float | None) -> float | None:
-        """Seconds from the cut to the next drafted word; None: it did not meet this answer."""
+    def _take(self, at: float, told: Told) -> None:
+        if "error" in told:
+            self.error = str(told["error"])
+        elif "done" in told:
+            self.error, self.id = None, told.get("id", self.id)
+        elif "text" in told:
+            self.pieces.append((at, told["text"]))
+        else:
+            chunk = told["chunk"]
+            self.chunks.append(chunk)
+            self.id = chunk["id"]
+            if text := text_of(chunk):
+                if chunk["outrider"]["source"] == "drafted":
+                    self.drafted.append((len(self.text), len(self.text) + len(text)))
+                self.pieces.append((at, text))
+
+    def misplaced(self) -> list[str]:
+        """What is wrong with the places that the chunks say they have."""
+        wrong, at = [], 0
+        for chunk in self.chunks:
+            if text := text_of(chunk):
+                (span,) = chunk["outrider"]["spans"]
+                if (span["start"], span["end"]) != (at, at + len(text)):
+                    wrong.append(f"at {at} came the characters {span['start']} to {span['end']}")
+                at = span["end"]
+        return wrong
+
+    def wait(self, cut: float | None) -> tuple[bool, float] | None:
+        """Seconds from the cut to the next drafted word, and whether a word had come before; None: it met no cut."""
         if cut is None or not self.begun <= cut <= self.ended:
             return None
-        return next((at - cut for at, source in self.times if at >= cut and source == "drafted"), None)
+        length, sources = 0, self.sources
+        for at, piece in self.pieces:
+            if at >= cut and "drafted" in sources[length : length + len(piece)]:
+                return self.pieces[0][0] < cut, at - cut
+            length += len(piece)
+        return None
 
 
 class Clients:
-    """Three clients of one gateway, and what the model says by itself."""
+    """Clients of one gateway, and what the model says by itself."""
 
-    def __init__(self, process: GatewayProcess, proxy: FaultProxy, most: int) -> None:
-        self.process, self.proxy, self.most = process, proxy, most
+    def __init__(
+        self, clients: Sequence[StandIn | Program], process: GatewayProcess, proxy: FaultProxy, most: int
+    ) -> None:
+        self.clients, self.process, self.proxy, self.most = clients, process, proxy, most
         self.own: dict[str, str] = {}
+
+    async def warm_up(self, question: str) -> None:
+        """Have each client ask once, so that no run waits for what a client loads when it is first asked."""
+        async with self.process.client() as client:
+            await self._own(client, question)
+        for one in self.clients:
+            heard = Heard(one, question)
+            await heard.listen(self.most)
+            if heard.error is not None:
+                raise RuntimeError(f"{one.name} gets no answer on a line that works: {heard.error}")
 
     async def run(self, questions: Sequence[str], seed: int) -> dict[str, Any]:
         """One run, as a row. `violations` in it is empty if all is right."""
@@ -215,22 +371,22 @@ class Clients:
             for question in questions:
                 if question not in self.own:
                     self.own[question] = await self._own(client, question)
-            outage = Outage(
-                rng.choice(list(KINDS)), rng.uniform(*OUTAGE_SECONDS), rng.randrange(1, 6), int(10 ** rng.uniform(1, 3))
-            )
+            kind, seconds = rng.choice(list(KINDS)), rng.uniform(*OUTAGE_SECONDS)
+            outage = Outage(kind, seconds, rng.randrange(1, 6), int(10 ** rng.uniform(*STREAM_BYTES)))
             outage.plan(self.proxy, rng)
-            heard = [Heard(name, question) for name, question in zip(CLIENTS, questions)]
+            heard = [Heard(one, question) for one, question in zip(self.clients, questions)]
             found = []
-            for one, failed in zip(heard, await self._listen(heard), strict=True):
-                found += [f"{one.client}: {failed!r}"] if failed is not None else []
+            failures = await asyncio.gather(*(one.listen(self.most) for one in heard), return_exceptions=True)
+            for one, failed in zip(heard, failures, strict=True):
+                found += [f"{one.client.name}: {failed!r}"] if failed is not None else []
             await outage.end(self.proxy)
             states = []
             for one in heard:
                 state, wrong = await self._examine(client, one)
                 states.append(state)
-                found += [f"{one.client}: {said}" for said in wrong]
+                found += [f"{one.client.name}: {said}" for said in wrong]
         waits = [wait for one in heard if (wait := one.wait(outage.begun)) is not None]
-        sources = [source for one in heard for source in one.read.sources]
+        sources = [source for one in heard for source in one.sources]
         return {
             "seed": seed,
             "outage": outage.kind if outage.begun is not None else None,
@@ -239,13 +395,10 @@ class Clients:
             "characters": len(sources),
             "drafted": sources.count("drafted"),
             "states": states,
-            "waits": [round(wait, 4) for wait in waits],
+            "waits": [round(wait, 4) for begun, wait in waits if begun],
+            "first_waits": [round(wait, 4) for begun, wait in waits if not begun],
             "violations": found,
         }
-
-    async def _listen(self, heard: Sequence[Heard]) -> list[BaseException | None]:
-        work = [one.listen(self.process.url, self.most) for one in heard]
-        return await asyncio.gather(*work, return_exceptions=True)
 
     async def _own(self, client: httpx.AsyncClient, question: str) -> str:
         """What the model says by itself. Raises `RuntimeError` if the line was down although nothing was planned."""
@@ -260,41 +413,54 @@ class Clients:
 
     async def _examine(self, client: httpx.AsyncClient, one: Heard) -> tuple[str, list[str]]:
         """What became of an answer, and what is wrong with it."""
-        read, own, wrong = one.read, self.own[one.question], []
-        if read.error is not None or not read.ended or not read.chunks:
-            return "failed", [f"it did not end: {read.error}"]
-        at = 0
-        for chunk in read.chunks:
-            if text := text_of(chunk):
-                (span,) = chunk["outrider"]["spans"]
-                if (span["start"], span["end"]) != (at, at + len(text)):
-                    wrong.append(f"at {at} came the characters {span['start']} to {span['end']}")
-                at = span["end"]
-        false = [
-            at for at, source in enumerate(read.sources) if source == "verified" and read.text[at] != own[at : at + 1]
-        ]
-        if false:
-            wrong.append(f"character {false[0]} is marked as verified and is not the model's")
+        own = self.own[one.question]
+        if one.error is not None or not one.id:
+            return "failed", [f"it did not end well: {one.error}"]
+        wrong = one.misplaced()
         report: dict[str, Any] = {}
         begun = time.monotonic()
         while report.get("state") in (None, "writing", "waiting") and time.monotonic() < begun + BOUND_SECONDS:
-            report = (await client.get(read.marks["answer"])).json()
+            report = (await client.get(PATH + one.id)).json()
             await asyncio.sleep(0.05)
-        if report["text"] != read.text:
-            wrong.append(f"received {read.text!r}, sent {report['text']!r}")
+        sent_as = [(start, end) for start, end in report["drafted"]]
+        if not one.chunks:
+            one.drafted = sent_as
+        elif joined(one.drafted) != sent_as:
+            wrong.append(f"marked as drafted were {one.drafted}, and {sent_as} by what is told afterwards")
+        text, sources = one.text, one.sources
+        false = [at for at, source in enumerate(sources) if source == "verified" and text[at] != own[at : at + 1]]
+        if false:
+            wrong.append(f"character {false[0]} is marked as verified and is not the model's")
+        if report["text"] != text:
+            wrong.append(f"received {text!r}, sent {report['text']!r}")
         if report["state"] not in ("checked", "replaced") or report["checked_text"] != own:
             wrong.append(f"it ended as {report['state']}, with {report['checked_text']!r} for {own!r}")
-        elif read.text[: report["checked"]] != own[: report["checked"]]:
+        elif text[: report["checked"]] != own[: report["checked"]]:
             wrong.append("what is told to have held is not the model's")
         return report["state"], wrong
+
+
+def joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges, where neighbours that touch are one."""
+    found: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, end))
+    return found
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """All rows together."""
     states = [state for row in rows for state in row["states"]]
     waits = {
-        name: sorted(wait for row in rows if (row["outage"] in SILENT) == silent for wait in row["waits"])
-        for name, silent in (("broken", False), ("silent", True))
+        name: sorted(wait for row in rows if (row["outage"] in SILENT) == silent for wait in row[which])
+        for name, silent, which in (
+            ("wait_broken", False, "waits"),
+            ("wait_silent", True, "waits"),
+            ("first_wait_broken", False, "first_waits"),
+            ("first_wait_silent", True, "first_waits"),
+        )
     }
     return {
         "run": "all",
@@ -306,7 +472,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "replaced": states.count("replaced"),
         "violations": sum(len(row["violations"]) for row in rows),
         **{
-            f"wait_{name}": {
+            name: {
                 "count": len(found),
                 "median": round(statistics.median(found), 4),
                 "within_100_ms": sum(wait <= 0.1 for wait in found),
@@ -318,25 +484,49 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+@asynccontextmanager
+async def opened(
+    count: int, process: GatewayProcess, folder: Path, python: str | None, modules: Path | None
+) -> AsyncIterator[list[StandIn | Program]]:
+    """The first `count` clients of a gateway: the real ones, or what takes their places."""
+    clients: list[StandIn | Program] = []
+    try:
+        if python is None or modules is None:
+            clients += [StandIn(name, process.url) for name in list(STAND_INS)[:count]]
+        else:
+            for name in list(PROGRAMS)[:count]:
+                clients.append(await Program.start(name, process.url, folder, python, modules))
+        yield clients
+    finally:
+        for client in clients:
+            await client.close()
+
+
 async def measure(
-    questions: Sequence[str], seeds: range, count: int, most: int, target: str, drafter: Path
-) -> list[dict[str, Any]]:
-    """A row for each seed, and one for all of them together."""
-    rows = []
-    async with Replicas(target, str(drafter), 2) as replicas:
+    questions: Sequence[str],
+    seeds: range,
+    options: argparse.Namespace,
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """The versions of the clients; a row for each seed, and one for all of them together."""
+    rows, count = [], options.clients
+    async with Replicas(options.target, str(options.moa), 2) as replicas:
         await replicas.ready()
-        with tempfile.TemporaryDirectory(prefix="outrider-gateway-") as folder:
-            async with FaultProxy(replicas.ports) as proxy:
-                process = GatewayProcess(Path(folder), drafter, proxy.url)
-                async with process:
-                    clients = Clients(process, proxy, most)
-                    for run, seed in enumerate(seeds):
-                        asked = [questions[(count * run + at) % len(questions)] for at in range(count)]
-                        rows.append({"run": run, **await clients.run(asked, seed)})
-                        print(json.dumps(rows[-1]), flush=True)
+        with tempfile.TemporaryDirectory(prefix="outrider-gateway-") as name:
+            folder = Path(name)
+            async with (
+                FaultProxy(replicas.ports) as proxy,
+                GatewayProcess(folder / "home", options.moa, proxy.url) as process,
+                opened(count, process, folder, options.python, options.node_modules) as used,
+            ):
+                clients = Clients(used, process, proxy, options.max_tokens)
+                await clients.warm_up(questions[0])
+                for run, seed in enumerate(seeds):
+                    asked = [questions[(count * run + at) % len(questions)] for at in range(count)]
+                    rows.append({"run": run, **await clients.run(asked, seed)})
+                    print(json.dumps(rows[-1]), flush=True)
     rows.append(summary(rows))
     print(json.dumps(rows[-1]), flush=True)
-    return rows
+    return {client.name: client.version for client in used}, rows
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -344,7 +534,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="seed of the first run; later runs count up")
-    parser.add_argument("--clients", type=int, choices=range(1, len(CLIENTS) + 1), default=len(CLIENTS))
+    parser.add_argument("--clients", type=int, choices=range(1, len(PROGRAMS) + 1), default=len(PROGRAMS))
+    parser.add_argument("--python", help="an interpreter with `openai` and `llm`, for the real clients")
+    parser.add_argument("--node-modules", type=Path, help="a folder with `openai`, for the real clients")
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--max-tokens", type=int, default=96, help="most tokens of an answer")
     parser.add_argument("--target", default=str(TARGET))
@@ -353,10 +545,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     questions = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     seeds = range(arguments.seed, arguments.seed + arguments.runs)
-    work = measure(questions, seeds, arguments.clients, arguments.max_tokens, arguments.target, arguments.moa)
-    rows = asyncio.run(work)
+    if (arguments.python is None) != (arguments.node_modules is None):
+        parser.error("--python and --node-modules go together")
+    clients, rows = asyncio.run(measure(questions, seeds, arguments))
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+        told = {"machine": machine(), "clients": clients, "rows": rows}
+        arguments.json.write_text(json.dumps(told, indent=1) + "\n")
     return 1 if rows[-1]["violations"] else 0
 
 

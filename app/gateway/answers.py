@@ -42,6 +42,8 @@ class AnswerReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the client was sent."""
     spans: tuple[Span, ...]
     """Who stands behind which characters of it, now."""
+    drafted: tuple[tuple[int, int], ...] = ()
+    """Ranges of characters that were only drafted when they were sent: `start`, and `end`, which is not included."""
     checked: int
     """Characters of it, from the first, that the model has written or confirmed."""
     checked_text: str | None = None
@@ -81,6 +83,7 @@ class Answer:
             source=sent.source,
             text=sent.text,
             spans=tuple(sent.spans),
+            drafted=tuple(sent.drafted),
             checked=sent.checked,
             checked_text=self.checked_text,
             why=self.why,

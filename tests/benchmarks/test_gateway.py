@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gateway import CLIENTS, main
+from benchmarks.gateway import STAND_INS, main
 
 pytest.importorskip("openai")
 
@@ -17,6 +17,6 @@ def test_no_text_is_lost_doubled_or_falsely_marked(tiny_pair: Path, tmp_path: Pa
     options = ["--runs", "2", "--seed", "1", "--target", str(tiny_pair / "target"), "--moa", str(tiny_pair / "drafter")]
     assert main([*options, "--json", str(out)]) == 0
     *rows, total = json.loads(out.read_text())["rows"]
-    assert [len(row["states"]) for row in rows] == [len(CLIENTS)] * 2 and total["violations"] == 0
-    assert total["checked"] + total["replaced"] == total["answers"] == 2 * len(CLIENTS)
+    assert [len(row["states"]) for row in rows] == [len(STAND_INS)] * 2 and total["violations"] == 0
+    assert total["checked"] + total["replaced"] == total["answers"] == 2 * len(STAND_INS)
     assert any(row["outage"] for row in rows)
