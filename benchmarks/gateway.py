@@ -10,8 +10,9 @@ once, before the first run. Without these two options, this program's own client
 places.
 
 Between the gateway and two verifiers is a proxy that delays each request for tokens, and lets the line go down in the
-middle of an answer, for a time: refused, silent, half-open, a login page, a bad gateway. The outage meets all clients
-at the same moment: every connection ends, or falls silent. Then the line is back.
+middle of the answers, for a time: refused, silent, half-open, a login page, a bad gateway. It does so when the clients
+have a number of characters that is drawn from all that the model would say. The outage meets all clients at the same
+moment: every connection ends, or falls silent. Then the line is back.
 
 What each client received must be one piece: each span begins where the one before ended, it is the text that the
 gateway says it has sent, and what is marked as verified is what the model says by itself, which the gateway was asked
@@ -55,8 +56,6 @@ from tests.support.gateways import CHAT, GatewayProcess, text_of
 DELAY_SECONDS = (0.02, 0.12)
 """What the line takes for each request for tokens."""
 OUTAGE_SECONDS = (0.05, 2.0)
-STREAM_BYTES = (1.0, 3.7)
-"""How many bytes of a stream come before the outage: powers of ten. A whole answer has some 10,000."""
 KINDS: dict[str, Fault] = {
     "refused": refused,
     "portal": LOGIN,
@@ -206,58 +205,49 @@ class Program:
 
 @dataclass
 class Outage:
-    """One outage, which begins in the middle of an answer and ends by itself."""
+    """One outage of the line, which begins in the middle of the answers and ends by itself."""
 
+    proxy: FaultProxy
     kind: str
     seconds: float
-    rounds: int
-    """Requests for tokens that are answered before it."""
-    count: int
-    """Bytes of a stream that are passed on before it."""
+    characters: int
+    """It begins when all clients together have so many characters."""
     begun: float | None = None
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    healing: asyncio.Task[None] | None = None
+    striking: asyncio.Task[None] | None = None
 
-    def plan(self, proxy: FaultProxy, rng: random.Random) -> None:
-        """Have it strike."""
-        first = proxy.asked
+    def plan(self, rng: random.Random) -> None:
+        """Delay each request for tokens."""
 
         async def pass_on(exchange: Exchange) -> None:
-            stream = b"/v1/streams" in exchange.head.partition(b"\r\n")[0]
-            if self.begun is None and (stream or proxy.asked - first > self.rounds):
-                if stream:
-                    await exchange.relay(self.count)
-                self.begun = time.perf_counter()
-                self.healing = asyncio.create_task(self._heal(proxy))
-                await self._strike(proxy, exchange)
-                return
-            proxy.at(0, pass_on)
+            self.proxy.at(0, pass_on)
             await late(rng.uniform(*DELAY_SECONDS))(exchange)
 
-        proxy.at(0, pass_on)
+        self.proxy.at(0, pass_on)
 
-    async def _strike(self, proxy: FaultProxy, exchange: Exchange) -> None:
-        """End all connections, or let them fall silent."""
-        proxy.line = KINDS[self.kind]
+    def heard(self, characters: int) -> None:
+        """Take how many characters the clients have. It may begin now."""
+        if self.begun is None and characters >= self.characters:
+            self.begun = time.perf_counter()
+            self.striking = asyncio.create_task(self._strike())
+
+    async def _strike(self) -> None:
+        """End all connections, or let them fall silent, until the outage is over."""
+        self.proxy.line = KINDS[self.kind]
         if self.kind in SILENT:
-            proxy.hush()
-            await KINDS[self.kind](exchange)
-        exchange.reset()
-        await proxy.refuse()
-        if self.kind != "refused":
-            await proxy.listen()
-
-    async def _heal(self, proxy: FaultProxy) -> None:
+            self.proxy.hush()
+        else:
+            await self.proxy.refuse()
+            if self.kind != "refused":
+                await self.proxy.listen()
         await asyncio.sleep(self.seconds)
-        await proxy.heal()
-        self.over.set()
+        await self.proxy.heal()
 
-    async def end(self, proxy: FaultProxy) -> None:
+    async def end(self) -> None:
         """Have the line work again, whether it has struck or not."""
-        proxy.plan.clear()
-        if self.healing is not None:
-            await self.healing
-        await proxy.heal()
+        if self.striking is not None:
+            await self.striking
+        self.proxy.plan.clear()
+        await self.proxy.heal()
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
@@ -292,8 +282,8 @@ class Heard:
             sources[start:end] = ["drafted"] * (end - start)
         return sources
 
-    async def listen(self, most: int) -> None:
-        """Ask, and read to the end."""
+    async def listen(self, most: int, came: Callable[[], None] = lambda: None) -> None:
+        """Ask, and read to the end. `came` is called after each piece."""
         body = {
             "model": "outrider",
             "messages": [{"role": "user", "content": self.question}],
@@ -304,6 +294,7 @@ class Heard:
         async with asyncio.timeout(BOUND_SECONDS), aclosing(self.client.pieces(body)) as told:
             async for at, one in told:
                 self._take(at, one)
+                came()
         self.ended = time.perf_counter()
 
     def _take(self, at: float, told: Told) -> None:
@@ -372,14 +363,20 @@ class Clients:
                 if question not in self.own:
                     self.own[question] = await self._own(client, question)
             kind, seconds = rng.choice(list(KINDS)), rng.uniform(*OUTAGE_SECONDS)
-            outage = Outage(kind, seconds, rng.randrange(1, 6), int(10 ** rng.uniform(*STREAM_BYTES)))
-            outage.plan(self.proxy, rng)
+            most = sum(len(self.own[question]) for question in questions)
+            outage = Outage(self.proxy, kind, seconds, rng.randrange(1, max(2, most)))
+            outage.plan(rng)
             heard = [Heard(one, question) for one, question in zip(self.clients, questions)]
             found = []
-            failures = await asyncio.gather(*(one.listen(self.most) for one in heard), return_exceptions=True)
+
+            def came() -> None:
+                outage.heard(sum(len(one.text) for one in heard))
+
+            work = [one.listen(self.most, came) for one in heard]
+            failures = await asyncio.gather(*work, return_exceptions=True)
             for one, failed in zip(heard, failures, strict=True):
                 found += [f"{one.client.name}: {failed!r}"] if failed is not None else []
-            await outage.end(self.proxy)
+            await outage.end()
             states = []
             for one in heard:
                 state, wrong = await self._examine(client, one)

@@ -92,6 +92,8 @@ class Drafting:
         """What the target might have said since `begin`."""
         self._keep: Callable[[Distributions], None] | None = None
         """Keeps it, after the answer."""
+        self._along: asyncio.Task[None] | None = None
+        """Reads, piece by piece, what the server has been asked to go on from."""
         self._reads_along = False
         """What a server writes is read as it comes, so that the drafter can go on at once if the line breaks."""
         self._asked = self._begun = 0
@@ -115,7 +117,7 @@ class Drafting:
         """
         self._coins = coins
         self.rounds, self.version, self.learns = [], self._drafter.version, learns
-        self._heard, self._keep, self._reads_along = [], None, False
+        self._heard, self._keep = [], None
 
     @property
     def memory_from(self) -> int:
@@ -157,16 +159,22 @@ class Drafting:
     def read_along(self) -> None:
         """Begin to read the tokens followed last, in the background, and what `receive` brings later.
 
-        A drafter that has read them goes on at once. What it then writes is the same. Following other tokens ends the
-        reading of the first ones; `begin` ends all of it.
+        A drafter that has read them goes on at once. What it then writes is the same. Another call waits for one piece
+        at most. It ends with `read_no_more`.
         """
+        self.read_no_more()
         self._reads_along = True
-        self._halted.clear()
-        self._ahead = asyncio.create_task(self._read_along())
+        self._along = asyncio.create_task(self._read_along())
+
+    def read_no_more(self) -> None:
+        """End what `read_along` began."""
+        self._reads_along = False
+        if self._along is not None:
+            self._along.cancel()
 
     async def _read_along(self) -> None:
         # All of them: their memory may be a while on its way, and the line may break before it is here.
-        while not self._halted.is_set() and await self._run(lambda: self._read_ahead(known=False)):
+        while await self._run(lambda: self._read_ahead(known=False)):
             pass
 
     def _read_ahead(self, *, known: bool) -> bool:

@@ -30,11 +30,20 @@ class Hosted:
     """The stream of one answer by one verifier."""
 
     def __init__(
-        self, generation: Generation, connection: Connection, verifier: Verifier, *, reads_along: bool = False
+        self,
+        generation: Generation,
+        connection: Connection,
+        verifier: Verifier,
+        *,
+        reads_along: bool = False,
+        again: bool = False,
     ) -> None:
-        """`reads_along`: the drafter reads what comes, because it may go on alone if the line breaks."""
+        """`reads_along`: the drafter reads what comes, because it may go on alone if the line breaks.
+
+        `again`: the last stream broke, so the line may be down, and the drafter is not kept busy with guesses.
+        """
         self._generation, self._connection, self._verifier = generation, connection, verifier
-        self._reads_along = reads_along
+        self._reads_along, self._again = reads_along, again
         self.begun = False
         """Text has come."""
         self._opening = self._warm = False
@@ -93,6 +102,8 @@ class Hosted:
                     if generation.reason is None and generation.mode(connection) != "hosted":
                         return
         finally:
+            if generation.reason is not None:  # Else the line broke, and the drafter may need what it reads.
+                drafting.read_no_more()
             if generation.reason in ("end", "length"):
                 await drafting.follow(generation.tokens)
                 drafting.listen(stream)
@@ -103,7 +114,7 @@ class Hosted:
         """Guesses to show while the first words are on their way; none if these come sooner."""
         generation, connection = self._generation, self._connection
         near = (connection.link.rtt_seconds or 0.0) < GHOST_SECONDS
-        if not generation.given.draft or generation.answer.tokens or near:
+        if not generation.given.draft or generation.answer.tokens or near or self._again:
             return []
         edge = Edge(generation, connection, self._verifier)
         drafting = asyncio.create_task(edge.draft())

@@ -106,6 +106,8 @@ class Reply:
                                 yield step
         except NoAnswer as error:
             trouble = error
+        finally:
+            generation.drafting.read_no_more()
         for shown in generation.finish():
             yield shown
         if trouble is not None:
@@ -179,7 +181,8 @@ class Reply:
         if mode == "edge":
             return Edge(self.generation, connection, verifier)
         own = self.generation.drafting.reads(verifier.card.memory)
-        return Hosted(self.generation, connection, verifier, reads_along=own and self._offline.possible)
+        reads_along, again = own and self._offline.possible, self._asked_again
+        return Hosted(self.generation, connection, verifier, reads_along=reads_along, again=again)
 
     def _failed(self, connection: Connection, peer: Peer, error: RemoteError) -> None:
         """Note that a verifier failed. Raises `NoAnswer` if nobody can go on."""
