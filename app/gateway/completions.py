@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 from starlette.responses import Response
@@ -32,13 +32,16 @@ from remote.openai.schema import (
     Models,
     Usage,
 )
-from remote.openai.sse import event
+from remote.openai.sse import event, kept_alive
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 
 SOURCE = "x-outrider-source"
 """Header with the source of the first text, or of a whole answer."""
 ANSWER = "x-outrider-answer"
 """Header with the path under which it is told what became of the answer."""
+
+QUIET_SECONDS = 10.0
+"""Clients and proxies that give up a quiet line do so after 15 s or more, most after 60."""
 
 
 class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,8 +71,10 @@ class MarkedCompletion(Completion, frozen=True, kw_only=True):
 class Completions:
     """The endpoint for chat completions, and the list of models."""
 
-    def __init__(self, seats: Seats, answers: Answers, checks: Checks) -> None:
+    def __init__(self, seats: Seats, answers: Answers, checks: Checks, quiet_seconds: float = QUIET_SECONDS) -> None:
+        """`quiet_seconds`: a stream that has nothing to say for so long says that it is still there."""
         self._seats, self._answers, self._checks = seats, answers, checks
+        self._quiet_seconds = quiet_seconds
         self._since = int(time.time())
         self._target = ""
         """Name of the model that was there last; empty: none has been."""
@@ -122,14 +127,21 @@ class Completions:
         answer = self._answers.begin(call, self._model_name() or call.model or OWNER)
         exchange = Exchange(self._seats, self._checks, answer)
         try:
+            if call.stream and not await exchange.comes(gone, self._quiet_seconds):
+                return self._stream(exchange, _late_events(exchange, call), None)
             first = await exchange.next_unless(gone)
             if first is None or not call.stream:
                 return await self._whole(exchange, first, gone)
         except BaseException:
             await exchange.close()
             raise
-        headers = {**STREAM_HEADERS, SOURCE: first.span.source, ANSWER: answer.place}
-        return Streamed(_events(exchange, call, first), exchange.close, headers=headers, media_type=EVENTS)
+        return self._stream(exchange, _events(exchange, call, first), first.span.source)
+
+    def _stream(self, exchange: Exchange, events: AsyncGenerator[bytes, None], source: By | None) -> Response:
+        """The answer as a stream. `source`: of its first text, as far as it is known."""
+        headers = {**STREAM_HEADERS, ANSWER: exchange.answer.place, **({SOURCE: source} if source else {})}
+        alive = kept_alive(events, self._quiet_seconds)
+        return Streamed(alive, exchange.close, headers=headers, media_type=EVENTS)
 
     async def _whole(self, exchange: Exchange, first: Piece | None, gone: Gone) -> Response:
         """The answer as one body, or as a stream if it has no text at all."""
@@ -139,8 +151,7 @@ class Completions:
         if exchange.writer is not None and exchange.writer.failed is not None:
             raise refused(exchange.writer.failed)
         if answer.call.stream:
-            headers = {**STREAM_HEADERS, SOURCE: answer.sent.source, ANSWER: answer.place}
-            return Streamed(_events(exchange, answer.call, None), exchange.close, headers=headers, media_type=EVENTS)
+            return self._stream(exchange, _events(exchange, answer.call, None), answer.sent.source)
         message = ChatMessage(role="assistant", content=answer.sent.text)
         choice = Choice(message=message, finish_reason=exchange.finish)
         made = MarkedCompletion(
@@ -156,7 +167,18 @@ class Completions:
         return response
 
 
-async def _events(exchange: Exchange, call: Call, first: Piece | None) -> AsyncIterator[bytes]:
+async def _late_events(exchange: Exchange, call: Call) -> AsyncGenerator[bytes, None]:
+    """The answer as server-sent events, which begin before its first piece is there."""
+    try:
+        first = await exchange.next()
+    except GatewayRefused as error:
+        yield event(error.body)
+        return
+    async for one in _events(exchange, call, first):
+        yield one
+
+
+async def _events(exchange: Exchange, call: Call, first: Piece | None) -> AsyncGenerator[bytes, None]:
     """The answer as server-sent events."""
     sent = exchange.answer.sent
     piece, role = first, "assistant"

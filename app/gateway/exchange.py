@@ -38,6 +38,8 @@ class Exchange:
         """None until it has a seat."""
         self._seats, self._checks = seats, checks
         self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+        self._come = asyncio.Event()
+        """Something was put into that queue."""
         self._error: GatewayRefused | None = None
         self._task = asyncio.create_task(self._run())
 
@@ -52,12 +54,26 @@ class Exchange:
 
     async def next_unless(self, gone: Gone) -> Piece | None:
         """The next piece. Raises `ClientDisconnect` if the client is `gone` before it comes, and as `next` does."""
-        while True:
+        while not await self.comes(gone, LOOK_SECONDS):
+            pass
+        return await self.next()
+
+    async def comes(self, gone: Gone, seconds: float) -> bool:
+        """Whether the next piece, or the end, is here within so many seconds. It is not taken.
+
+        Raises `ClientDisconnect` if the client is `gone` before that.
+        """
+        until = asyncio.get_running_loop().time() + seconds
+        while self._pieces.empty():
+            if (left := until - asyncio.get_running_loop().time()) <= 0:
+                return False
+            self._come.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    return await self.next()
-            if await gone():
+                async with asyncio.timeout(min(left, LOOK_SECONDS)):
+                    await self._come.wait()
+            if self._pieces.empty() and await gone():
                 raise ClientDisconnect
+        return True
 
     async def close(self) -> None:
         """Stop the answer if it is still being written."""
@@ -89,7 +105,7 @@ class Exchange:
                 try:
                     async with contextlib.aclosing(self.writer.pieces()) as pieces:
                         async for piece in pieces:
-                            self._pieces.put_nowait(piece)
+                            self._put(piece)
                 finally:
                     if self.answer.state == "writing":
                         self.answer.end(failed=GONE)
@@ -108,7 +124,11 @@ class Exchange:
         finally:
             if self.answer.state == "writing":
                 self.answer.end(failed=GONE if self._error is None else str(self._error))
-            self._pieces.put_nowait(None)
+            self._put(None)
+
+    def _put(self, piece: Piece | None) -> None:
+        self._pieces.put_nowait(piece)
+        self._come.set()
 
 
 async def _stays() -> bool:

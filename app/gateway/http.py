@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from app.gateway.answers import PATH, Answers
 from app.gateway.checks import Checks
-from app.gateway.completions import Completions
+from app.gateway.completions import QUIET_SECONDS, Completions
 from app.gateway.refusals import SERVER, GatewayRefused
 from app.gateway.seats import Seats
 from app.gateway.security import Guard
@@ -29,9 +29,18 @@ HUNG_UP = 499
 """Nobody reads it. Proxies log this status for a client that left."""
 
 
-def create_app(seats: Seats, answers: Answers, checks: Checks, tokens: Tokens | None = None) -> Starlette:
-    """The gateway as an ASGI app. `tokens`: those that clients may send; None: clients need none."""
-    completions = Completions(seats, answers, checks)
+def create_app(
+    seats: Seats,
+    answers: Answers,
+    checks: Checks,
+    tokens: Tokens | None = None,
+    quiet_seconds: float = QUIET_SECONDS,
+) -> Starlette:
+    """The gateway as an ASGI app. `tokens`: those that clients may send; None: clients need none.
+
+    `quiet_seconds`: a stream that has nothing to say for so long says that it is still there.
+    """
+    completions = Completions(seats, answers, checks, quiet_seconds)
 
     async def chat(request: Request) -> Response:
         return await completions.answer(await _body(request), request.is_disconnected)
