@@ -1,0 +1,140 @@
+"""The drafter reads along while a server writes, so that its own first word needs one step."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.drafting.drafting import READ_TOKENS, Drafting
+from drafter.memory import pack_memory, quantise_row
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from drafter.step import StepGraph
+from remote.protocol import Memory
+from storage import Store
+from tests.support.patience import PATIENCE_SECONDS
+
+PROMPT = [5, 9, 12, 7] * 10
+ANSWER = [8, 6, 11, 10] * 12
+
+
+class Watched:
+    """A real step graph that notes how many tokens each call runs, and may have calls wait."""
+
+    def __init__(self, step: StepGraph) -> None:
+        self.step, self.runtime, self.cache_shapes, self.slab = step, step.runtime, step.cache_shapes, step.slab
+        self.independent_rows = step.independent_rows
+        self.calls: list[int] = []
+        self.free = threading.Event()
+        self.free.set()
+
+    def __call__(self, tokens: Any, *rest: Any) -> Any:
+        self.calls.append(len(tokens))
+        assert self.free.wait(PATIENCE_SECONDS)
+        return self.step(tokens, *rest)
+
+
+@pytest.fixture
+def watched(tiny_pair: Path) -> Watched:
+    drafter = Drafter.load(tiny_pair / "drafter")
+    return Watched(StepGraph.load(tiny_pair / "drafter", drafter.config))
+
+
+@pytest.fixture
+def drafter(tiny_pair: Path, watched: Watched) -> Drafter:
+    loaded = Drafter.load(tiny_pair / "drafter")
+    return Drafter(loaded.config, loaded.text, watched)
+
+
+@pytest.fixture
+def drafting(drafter: Drafter, tmp_path: Path) -> Iterator[Drafting]:
+    with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
+        yield Drafting(drafter, store, store.conversations.create().id, thread)
+
+
+def memory(drafter: Drafter, start: int, count: int) -> Memory:
+    random = np.random.default_rng(start)
+    rows = [quantise_row(*random.normal(size=(2, count, *shape))) for shape in drafter.memory_layers]
+    return Memory(digest=drafter.memory_digest, start=start, count=count, data=pack_memory(rows))
+
+
+async def first_tokens(drafting: Drafting, count: int) -> list[int]:
+    async with aclosing(drafting.generate(0.0, 0)) as tokens:
+        return [await anext(tokens) for _ in range(count)]
+
+
+async def all_read(watched: Watched, count: int) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while sum(watched.calls) < count:
+            await asyncio.sleep(0.001)
+
+
+async def test_the_prompt_is_read_in_pieces_before_anything_is_drafted(drafting: Drafting, watched: Watched) -> None:
+    await drafting.follow(PROMPT)
+    drafting.read_along()
+    await all_read(watched, len(PROMPT) - 1)
+    assert max(watched.calls) == READ_TOKENS and sum(watched.calls) == len(PROMPT) - 1
+    before = len(watched.calls)
+    await first_tokens(drafting, 1)
+    assert watched.calls[before:] == [1]
+
+
+async def test_the_answer_is_read_as_it_comes_and_what_is_written_then_is_the_same(
+    drafter: Drafter, drafting: Drafting, watched: Watched, tmp_path: Path
+) -> None:
+    frames, whole = [(0, len(PROMPT))], [*PROMPT, *ANSWER]
+    frames += [(at - 4, 4) for at in range(len(PROMPT) + 4, len(whole) + 1, 4)]
+    with Store.open(tmp_path / "other.db") as store, ThreadPoolExecutor(1) as thread:
+        waits = Drafting(drafter, store, store.conversations.create().id, thread)
+        for start, count in frames:
+            waits.receive(whole[: start + count + 1], memory(drafter, start, count))
+        await waits.follow(whole)
+        written = await first_tokens(waits, 12)
+    watched.calls.clear()
+
+    await drafting.follow(PROMPT)
+    drafting.read_along()
+    for start, count in frames:
+        drafting.receive(whole[: start + count + 1], memory(drafter, start, count))
+        await asyncio.sleep(0.005)  # Frames have time between them; where they have none, they go first.
+    await drafting.follow(whole)
+    before = len(watched.calls)
+    assert len(whole) - sum(watched.calls[:before]) <= READ_TOKENS + 1
+    assert await first_tokens(drafting, 12) == written
+
+
+async def test_nothing_is_read_along_unless_it_is_asked_for(
+    drafter: Drafter, drafting: Drafting, watched: Watched
+) -> None:
+    await drafting.follow(PROMPT)
+    drafting.receive([*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT)))
+    await drafting.follow([*PROMPT, *ANSWER])
+    assert watched.calls == []
+    drafting.read_along()
+    drafting.read_no_more()
+    drafting.receive([*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT)))
+    await drafting.follow([*PROMPT, *ANSWER])
+    assert sum(watched.calls) <= READ_TOKENS
+
+
+async def test_a_draft_that_nobody_wants_any_more_lets_the_thread_go(drafting: Drafting, watched: Watched) -> None:
+    await drafting.follow(PROMPT)
+    watched.free.clear()
+    deep = Pace(depth=16, breadth=1, nodes=16, deepest=16)
+    draft = asyncio.create_task(drafting.draft(deep))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not watched.calls:
+            await asyncio.sleep(0.001)
+    draft.cancel()
+    await asyncio.wait([draft])
+    watched.free.set()
+    await drafting.follow([*PROMPT, 3])
+    assert len(watched.calls) == 1, "the call in progress was the last one"
