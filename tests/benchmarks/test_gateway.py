@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gateway import STAND_INS, main
+from benchmarks.gateway import main
+from benchmarks.gateway_clients import STAND_INS
 
 pytest.importorskip("openai")
 
