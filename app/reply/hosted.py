@@ -1,6 +1,7 @@
 """Hosted mode: a stream that the verifier drafts and verifies by itself.
 
-The drafter on the device takes the memory that comes along, so it can go on at any token when the stream breaks.
+The drafter on the device takes the memory that comes along, so it can go on at any token when the stream breaks. Where
+it may do so, it reads along in the background too, so that its first word then needs one step.
 """
 
 from __future__ import annotations
