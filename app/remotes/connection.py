@@ -136,6 +136,11 @@ class Connection:
         return stays_here(self._source)
 
     @property
+    def line_may_break(self) -> bool:
+        """Whether there is a line at all: not to a server that this program has started on this device."""
+        return self._source.address is not None
+
+    @property
     def why_mode(self) -> str:
         """Who verifies, and by which figures the mode was chosen."""
         said = self.modes.why(self.link.rtt_seconds or 0.0)

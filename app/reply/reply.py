@@ -181,8 +181,9 @@ class Reply:
         if mode == "edge":
             return Edge(self.generation, connection, verifier)
         own = self.generation.drafting.reads(verifier.card.memory)
-        reads_along, again = own and self._offline.possible, self._asked_again
-        return Hosted(self.generation, connection, verifier, reads_along=reads_along, again=again)
+        # A server that this program runs would only lose the time of the cores that they share.
+        reads_along = own and self._offline.possible and connection.line_may_break
+        return Hosted(self.generation, connection, verifier, reads_along=reads_along, again=self._asked_again)
 
     def _failed(self, connection: Connection, peer: Peer, error: RemoteError) -> None:
         """Note that a verifier failed. Raises `NoAnswer` if nobody can go on."""

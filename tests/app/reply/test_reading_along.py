@@ -10,9 +10,12 @@ import pytest
 
 from app.config import Settings
 from app.drafting.drafting import READ_TOKENS
+from app.remotes.loopback import Loopback
+from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from drafter.step import StepGraph
-from tests.support.conversing import ask, assistant
+from storage import Store
+from tests.support.conversing import ask, assistant, until_connected
 from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import after, lasting, refused
 from tests.support.patience import PATIENCE_SECONDS
@@ -55,6 +58,19 @@ async def test_it_reads_only_where_it_may_go_on(
         heard = await ask(opened, QUESTION)
     assert heard.modes[-1] == "hosted" and heard.done is not None and all(heard.done.provenance)
     assert bool(watched.calls) == (mode == "auto")
+
+
+async def test_it_does_not_read_along_with_a_server_that_this_program_runs(
+    tiny_pair: Path, drafter: Drafter, watched: Watched, tmp_path: Path
+) -> None:
+    source = Loopback(str(tiny_pair / "target"), str(tiny_pair / "drafter"))
+    with Store.open(tmp_path / "a.db") as store:
+        async with Assistant(drafter, store, source, Settings(max_tokens=60), modes=("hosted",)) as opened:
+            await until_connected(opened)
+            calls = len(watched.calls)  # It may have written something while the server started.
+            heard = await ask(opened, QUESTION)
+    assert heard.modes[-1] == "hosted" and heard.done is not None and all(heard.done.provenance)
+    assert len(watched.calls) == calls
 
 
 async def test_after_a_cut_its_first_word_needs_no_reading_of_the_prompt(
