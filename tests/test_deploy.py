@@ -5,9 +5,11 @@ What nginx makes of its file is tried in tests/faults/test_nginx.py.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +62,7 @@ def test_the_containers_command_is_one_of_ours() -> None:
 
 
 def test_what_the_container_copies_is_there() -> None:
-    copied = [name for line in re.findall(r"^COPY (.*) \S+$", text(CONTAINER), re.M) for name in line.split()]
+    copied = [name for line in re.findall(r"^COPY ([^-].*) \S+$", text(CONTAINER), re.M) for name in line.split()]
     assert {"app", "drafter", "remote", "storage", "pyproject.toml"} <= set(copied)
     assert all((REPOSITORY / name).exists() for name in copied)
 
@@ -78,3 +80,29 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     unit.write_text(re.sub(r"^Documentation=.*\n", "", changed, flags=re.MULTILINE))  # The manual is not installed.
     ran = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
     assert ran.returncode == 0 and not ran.stderr, ran.stderr
+
+
+LOADS = """
+import time
+from remote.verifier.serve import ends_while_loading
+
+with ends_while_loading():
+    print("loading", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or subprocess.run(["unshare", "--pid", "--fork", "true"]).returncode != 0,
+    reason="this user may make no namespace",
+)
+def test_a_container_that_still_loads_ends_at_sigterm() -> None:
+    command = ["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", LOADS]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "loading\n"
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGTERM)
+        try:
+            assert process.wait(20) == 128 + signal.SIGTERM
+        finally:
+            process.kill()

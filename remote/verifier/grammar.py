@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drafter.extras import how_to_install
 from drafter.text import ChatText
 from remote.verifier.engine import Floats
 from remote.verifier.refusals import BadRound
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 SPACE = " "
 """What may stand between the parts of JSON. Where more is allowed, a small model writes white space for ever."""
-NEEDED = "response_format needs llguidance on the server: pip install 'outrider[server]'"
+NEEDED = f"response_format needs llguidance on the server: {how_to_install('server')}"
 
 
 class NoGrammar(Exception):

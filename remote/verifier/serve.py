@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import ssl
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -129,23 +130,24 @@ def serve(
     with contextlib.closing(bind(host, port, connections)) as listener:
         listener.most_per_address = max_per_address + BURST
         admission, metrics = Admission(rate_limits), Metrics(by_holder=metrics_by_holder)
-        app, learning = build_app(
-            model,
-            drafter=drafter,
-            making=making,
-            engine=engine,
-            quantize=quantize,
-            tokens=tokens,
-            hosts=hosts,
-            max_sessions=max_sessions,
-            max_tokens=max_tokens,
-            max_waiting=max_waiting,
-            max_cached_bytes=max_cached_bytes,
-            threads=threads,
-            teaching=teaching,
-            admission=admission,
-            metrics=metrics,
-        )
+        with ends_while_loading():
+            app, learning = build_app(
+                model,
+                drafter=drafter,
+                making=making,
+                engine=engine,
+                quantize=quantize,
+                tokens=tokens,
+                hosts=hosts,
+                max_sessions=max_sessions,
+                max_tokens=max_tokens,
+                max_waiting=max_waiting,
+                max_cached_bytes=max_cached_bytes,
+                threads=threads,
+                teaching=teaching,
+                admission=admission,
+                metrics=metrics,
+            )
         write_log(log_format)
         config = connection_config(
             app,
@@ -165,6 +167,23 @@ def serve(
                 config, lambda: print(f"outrider server ready at {url}", flush=True), admission, drain_seconds
             )
             server.run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def ends_while_loading() -> Iterator[None]:
+    """Let SIGTERM end the process at once, also where it is the first one of a container.
+
+    Linux drops a signal that the first process of a container has no handler for, and the server's own handler is
+    there only once the model is loaded. Call it in the main thread.
+    """
+    if os.getpid() != 1:
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def build_app(
