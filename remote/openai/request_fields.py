@@ -79,7 +79,7 @@ def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[di
     """
     try:
         given = msgspec.json.decode(body, type=dict[str, Any])
-        request = msgspec.convert(given, kind)
+        request = _converted(given, kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         field = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"missing required field `(\w+)`", str(error))
         told = f"The request cannot be read: {error}."
@@ -88,6 +88,26 @@ def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[di
         if given.get(name) is not None and given[name] not in values:
             raise unsupported(name, "this server does not know how to do that")
     return given, request
+
+
+def _converted(given: Mapping[str, Any], kind: type[Request]) -> Request:
+    """The fields that a kind knows. A number such as 6.0 is whole: some programs write all their numbers so.
+
+    Raises `msgspec.ValidationError`.
+    """
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError:
+        return msgspec.convert(_with_whole_numbers(given), kind)
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """What was read of JSON, with whole numbers as `int`, however they were written."""
+    if isinstance(value, dict):
+        return {name: _with_whole_numbers(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_numbers(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def refuse_tools(given: Mapping[str, Any]) -> None:

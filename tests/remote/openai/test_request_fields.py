@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from remote.openai.request_fields import FOREIGN, FieldRefused, prepared, read_request
+from remote.openai.schema import TextRequest
 from tests.support.serving import REPOSITORY
 
 MANY_THREADS = """
@@ -44,3 +48,16 @@ def test_threads_may_read_the_first_requests_together() -> None:
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     ran = subprocess.run([sys.executable, "-c", MANY_THREADS], env=environment, capture_output=True, text=True)
     assert (ran.returncode, ran.stdout.split()) == (0, ["12000", "6000"]), ran.stderr
+
+
+def test_whole_numbers_may_be_written_with_a_point() -> None:
+    body = b'{"prompt": [[1.0, 2]], "n": 2.0, "max_tokens": 1e1, "temperature": 1, "seed": -3.0}'
+    _, request = read_request(body, prepared(TextRequest), FOREIGN)
+    assert (request.prompt, request.n, request.max_tokens, request.seed) == (((1, 2),), 2, 10, -3)
+
+
+@pytest.mark.parametrize("number", [b"1.5", b'"2"', b"true", b"1e300", b"0.0", b"17.0"])
+def test_other_numbers_of_answers_are_refused_by_name(number: bytes) -> None:
+    with pytest.raises(FieldRefused) as refused:
+        read_request(b'{"prompt": "ls", "n": %s}' % number, prepared(TextRequest), FOREIGN)
+    assert refused.value.param == "n"
