@@ -8,14 +8,15 @@ for and read, as a device does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drafter.runtime import Drafter
 from drafter.text import ChatText
 from drafter.tree import DraftTree
-from remote import Refused, VerifierClient
+from remote import Refused, RemoteSession, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from remote.verifier.engine import Engine
 from remote.verifier.measure import TREE, memory_telling, rounds
@@ -95,38 +96,17 @@ async def by_tokens(
                 asked.failed += 1
 
     async def answered(client: VerifierClient, question: str) -> None:
-        session, tokens, said = client.session(), list(prompts[question]), list[int]()
+        session, said = client.session(), list[int]()
+        pieces = (
+            hosted(session, prompts[question], most)
+            if drafts is None
+            else in_rounds(session, prompts[question], drafts[question], most)
+        )
         last = time.monotonic()
-
-        def took() -> None:
-            nonlocal last
+        async for tokens in pieces:
             now = time.monotonic()
             asked.took(now - last, not said)
-            last = now
-
-        if drafts is None:
-            stream = await session.stream(
-                tokens, Sampling(), most=most, memory_from=None, deadline=PATIENCE, silence=PATIENCE
-            )
-            async for frame in stream:
-                if isinstance(frame, Progress):
-                    took()
-                    said += unpack_tokens(frame.tokens)
-        else:
-            trees, known = iter(drafts[question]), 0
-            while len(said) < most:
-                tree = next(trees, DraftTree.empty())
-                reply = await session.round(tokens, tree, Sampling(), memory_from=known, deadline=PATIENCE)
-                verdict = reply.verdict
-                took()
-                new = [int(tree.tokens[node]) for node in verdict.accepted]
-                new += [] if verdict.bonus is None else [verdict.bonus]
-                async for _ in reply.memory:
-                    pass
-                known = len(tokens)
-                tokens, said = tokens + new, said + new
-                if verdict.finished:
-                    break
+            last, said = now, said + tokens
         asked.texts[question] = text.decode(said)
         await session.close(PATIENCE)
 
@@ -135,6 +115,36 @@ async def by_tokens(
         for _ in range(clients):
             group.create_task(alone(url, one))
     return asked, time.monotonic() - begun
+
+
+async def hosted(session: RemoteSession, prompt: Sequence[int], most: int) -> AsyncGenerator[list[int], None]:
+    """The tokens that each round of the server brings."""
+    stream = await session.stream(prompt, Sampling(), most=most, memory_from=None, deadline=PATIENCE, silence=PATIENCE)
+    async with contextlib.aclosing(stream):
+        async for frame in stream:
+            if isinstance(frame, Progress):
+                yield unpack_tokens(frame.tokens)
+
+
+async def in_rounds(
+    session: RemoteSession, prompt: Sequence[int], drafts: Iterable[DraftTree], most: int
+) -> AsyncGenerator[list[int], None]:
+    """The tokens that each round of a device brings, whose drafts these are. The memory is read, as a device does."""
+    tokens, trees, known = list(prompt), iter(drafts), 0
+    while len(tokens) - len(prompt) < most:
+        tree = next(trees, DraftTree.empty())
+        reply = await session.round(tokens, tree, Sampling(), memory_from=known, deadline=PATIENCE)
+        verdict = reply.verdict
+        new = [int(tree.tokens[node]) for node in verdict.accepted]
+        new += [] if verdict.bonus is None else [verdict.bonus]
+        async with contextlib.aclosing(reply):
+            yield new
+            async for _ in reply.memory:
+                pass
+        known = len(tokens)
+        tokens += new
+        if verdict.finished:
+            break
 
 
 async def alone(url: str, work: Callable[[VerifierClient], Awaitable[None]]) -> None:
