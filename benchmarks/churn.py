@@ -3,7 +3,7 @@
     python -m benchmarks.churn [--minutes 30] [--warm-up 5] [--rate 2] [--questions 12] [--seed 1] [--gateway]
                                [--json OUT]
 
-Visits begin at random moments (a Poisson process), `--rate` a second, at most 12 at the same time. A visitor is a device
+Visits begin at random moments (a Poisson process), `--rate` a second, at most 12 at a time. A visitor is a device
 that drafts, a device whose answers are hosted, one that comes again with a second question, or a program that uses
 OpenAI's API: whole or streamed, with log-probabilities, several answers, a format or a prediction. Some read slowly,
 some hang up in the middle, some are killed, some ask what is refused, some are hostile (benchmarks/hostile.py). The
@@ -36,7 +36,7 @@ from typing import Any
 import httpx
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
-from benchmarks.churn_clients import MOST_TOKENS, Clients
+from benchmarks.churn_clients import MOST_TOKENS, Clients, Met
 from benchmarks.hostile import Attack, resident
 from benchmarks.overload import QUESTIONS
 from benchmarks.pair import machine_and_pair
@@ -177,14 +177,14 @@ async def churned(
             await asyncio.wait([visiting], timeout=SAMPLE_SECONDS)
             samples.append(await watched.sample())
             if visiting.done() or samples[-1].at >= 60 * (len(rows) + 1):
-                rows.append(row_of(len(rows) + 1, samples, clients))
+                rows.append(row_of(len(rows) + 1, samples, clients.met))
                 print(rows[-1], flush=True)
         visiting.result()
         await clients.close()
         after = await watched.settled(before.files)
     return {
         "minutes": minutes, "warm_up": warm_up, "rate": rate, "seed": seed, "gateway": gateway,
-        "summary": summary(samples, before, after, clients, warm_up * 60),
+        "summary": summary(samples, before, after, clients.met, warm_up * 60),
         "rows": rows,
         "samples": [[round(sample.at, 1), round(sample.rss_mb, 2)] for sample in samples],
         "failures": clients.met.failures[:20],
@@ -226,9 +226,9 @@ async def visits(clients: Clients, rate: float, seconds: float, seed: int) -> No
     await asyncio.gather(*tasks)
 
 
-def row_of(minute: int, samples: Sequence[Sample], clients: Clients) -> dict[str, Any]:
+def row_of(minute: int, samples: Sequence[Sample], met: Met) -> dict[str, Any]:
     """What is known after so many minutes. Figures are the medians of the minute."""
-    met, recent = clients.met, [sample for sample in samples if sample.at > 60 * (minute - 1)] or samples[-1:]
+    recent = [sample for sample in samples if sample.at > 60 * (minute - 1)] or samples[-1:]
     figures = {
         name: round(statistics.median(getattr(sample, name) for sample in recent), 2)
         for name in ("rss_mb", "threads", "files", "connections", "sessions", "running_sessions")
@@ -241,11 +241,8 @@ def row_of(minute: int, samples: Sequence[Sample], clients: Clients) -> dict[str
     }  # fmt: skip
 
 
-def summary(
-    samples: Sequence[Sample], before: Sample, after: Sample, clients: Clients, warm_up: float
-) -> dict[str, Any]:
+def summary(samples: Sequence[Sample], before: Sample, after: Sample, met: Met, warm_up: float) -> dict[str, Any]:
     """The figures of all minutes, and `wrong`: what must not be so, in words."""
-    met = clients.met
     warm = [sample for sample in samples if sample.at >= warm_up] or list(samples[-1:])
     per_second = slope([(sample.at, sample.rss_mb) for sample in warm])
     checks = {

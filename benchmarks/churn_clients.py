@@ -20,7 +20,8 @@ from typing import Any
 import httpx
 
 from benchmarks.clients import SCHEMA
-from benchmarks.hostile import CHAT, TEXT, Attack
+from benchmarks.hostile import Attack
+from benchmarks.openapi import CHAT, TEXT
 from benchmarks.service_ways import PATIENCE, hosted, in_rounds
 from drafter.text import ChatText
 from drafter.tree import DraftTree

@@ -11,7 +11,7 @@ No answer may be a fault of the server (status 5xx; 503 and 429 mean that it is 
 take longer than a minute, and afterwards the server must give the answer that it gave before, with no session more and
 with about the memory that it had after the first tenth.
 
-`--openapi` writes the schema of these paths, for tools such as schemathesis.
+`--openapi` writes the schema of these paths, for tools such as schemathesis (benchmarks/conformance.py runs that).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
+from benchmarks.openapi import CHAT, TEXT, document
 from benchmarks.pair import machine_and_pair
-from remote.openai.schema import ChatRequest, Completion, TextCompletion, TextRequest
+from drafter.config import read_config
+from tests.support.gateways import GatewayProcess
 from tests.support.serving import VerifierProcess
 
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 PATIENCE_SECONDS = 60.0
 AT_ONCE = 32
 LONGEST = 128
@@ -143,7 +143,7 @@ def raw(rng: random.Random) -> bytes:
 class Attack:
     """Sends hostile requests to a server, and counts what comes of them."""
 
-    def __init__(self, server: VerifierProcess, seed: int) -> None:
+    def __init__(self, server: VerifierProcess | GatewayProcess, seed: int) -> None:
         self._server, self._rng = server, random.Random(seed)
         self.statuses = Counter[str]()
         self.faults = list[dict[str, Any]]()
@@ -245,26 +245,6 @@ async def attacked(count: int, seed: int) -> dict[str, Any]:
             }
 
 
-def openapi() -> dict[str, Any]:
-    """The schema of OpenAI's two paths."""
-    (chat, text, completion, plain), parts = msgspec.json.schema_components(
-        [ChatRequest, TextRequest, Completion, TextCompletion], ref_template="#/components/schemas/{name}"
-    )
-
-    def post(asked: dict[str, Any], answered: dict[str, Any]) -> dict[str, Any]:
-        def content(schema: dict[str, Any]) -> dict[str, Any]:
-            return {"application/json": {"schema": schema}}
-
-        refused = {"description": "refused", "content": content({"type": "object", "required": ["error"]})}
-        done = {"description": "answered", "content": {**content(answered), "text/event-stream": {"schema": {}}}}
-        responses = {"200": done, **{status: refused for status in ("400", "404", "413", "429")}}
-        return {"post": {"requestBody": {"required": True, "content": content(asked)}, "responses": responses}}
-
-    info = {"title": "Outrider", "version": "1"}
-    paths = {CHAT: post(chat, completion), TEXT: post(text, plain)}
-    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": parts}}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=100_000)
@@ -273,7 +253,9 @@ def main() -> None:
     parser.add_argument("--openapi", type=Path)
     options = parser.parse_args()
     if options.openapi is not None:
-        options.openapi.write_text(json.dumps(openapi(), indent=1) + "\n", "utf-8")
+        options.openapi.write_text(
+            json.dumps(document(read_config(BUNDLED_DRAFTER).vocabulary), indent=1) + "\n", "utf-8"
+        )
         return
     found = asyncio.run(attacked(options.requests, options.seed))
     print(json.dumps({key: value for key, value in found.items() if key != "resident_bytes"}, indent=1))

@@ -25,15 +25,19 @@ REFUSALS = {
 }  # fmt: skip
 
 
-def document(vocabulary: int) -> Schema:
-    """The routes as an OpenAPI document, for a model of so many tokens."""
+def document(vocabulary: int, *, gateway: bool = False) -> Schema:
+    """The routes as an OpenAPI document, for a model of so many tokens.
+
+    `gateway`: those of `outrider gateway`. It refuses fields that the server takes, which is not told here.
+    """
     kinds = [ChatRequest, TextRequest, Completion, TextCompletion, Models, Model]
     (chat, text, completion, plain, models, model), parts = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
-    _narrow_fields(parts, vocabulary)
-    parts["ChatRequest"]["allOf"] = [_logprobs_together(), _continued_alone()]
-    parts["TextRequest"]["allOf"] = [_echo_alone(), _choices_in_all()]
+    if not gateway:
+        _narrow_fields(parts, vocabulary)
+        parts["ChatRequest"]["allOf"] = [_logprobs_together(), _continued_alone()]
+        parts["TextRequest"]["allOf"] = [_echo_alone(), _choices_in_all()]
     parts["Error"] = _error()
     named = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     listed = _route(models, ("401", "503"))
@@ -48,6 +52,11 @@ def document(vocabulary: int) -> Schema:
             "get": {"operationId": "model", "parameters": [named], **_route(model, ("401", "404", "503"))}
         },
     }
+    if gateway:
+        del paths[TEXT]
+        for route in (route for methods in paths.values() for route in methods.values()):
+            for response in route["responses"].values():
+                del response["headers"]
     return {
         "openapi": "3.1.0",
         "info": {"title": "Outrider", "version": "1"},

@@ -16,6 +16,7 @@ ABOUT_IT = (
     *("single_device", "single_device-onnx"),
     *("second_stage", "draft_step", "everyday", "rephrased", "behaviour", "execution", "network", "withdrawn"),
     *("exactness", "handover", "shell", "learning", "server_learning", "topics", "coins", "service"),
+    "overload",
 )
 """The results whose figures depend on the bundled weights."""
 FORMER = "former"

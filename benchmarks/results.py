@@ -29,7 +29,7 @@ from benchmarks.learning_tables import (
 from benchmarks.markdown import page, picture, table, with_interval
 from benchmarks.network_table import network_table, withdrawn_table
 from benchmarks.pair import FORMER, is_former
-from benchmarks.service_tables import service_table
+from benchmarks.service_tables import churn_table, hostile_table, overload_table, service_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDER = DOCS / "benchmarks"
@@ -80,6 +80,9 @@ COMMANDS = {
         "handover": "handover",
         "chaos": "chaos",
         "clients": "clients --python PYTHON --node-modules DIR",
+        "overload": "overload",
+        "hostile": "hostile",
+        "churn": "churn",
         "startup": "startup --install /tmp/others",
         "shell": "shell",
         "screen": "screen",
@@ -364,6 +367,9 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "clients": clients_table,
     "startup": startup_table,
     "service": service_table,
+    "overload": overload_table,
+    "hostile": hostile_table,
+    "churn": churn_table,
     "shell": shell_table,
     "screen": screen_table,
     "search": search_table,

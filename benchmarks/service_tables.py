@@ -1,4 +1,4 @@
-"""The tables of a server that many clients ask at once."""
+"""The tables of a server that many clients ask: at once, too many of them, hostile ones, and for a long time."""
 
 from __future__ import annotations
 
@@ -61,3 +61,75 @@ def besides(rounds: Sequence[Round]) -> str:
     same = "–" if any(one["same"] is None for one in rounds) else f"{middle(rounds, 'same'):.1%}"
     refused, failed = (sum(one[name] for one in rounds) for name in ("refused", "failed"))
     return f"{middle(rounds, 'pieces'):.1f}, {middle(rounds, 'memory_mb'):.0f} MB, {refused} and {failed}, {same}"
+
+
+def overload_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """What became of the requests, by the load."""
+    if "overload" not in documents:
+        return ""
+    document = documents["overload"]
+    head = ["load", "requests a second", "answered", "refused", "failed"]
+    head += ["first text: p50, p95, slowest", "whole answer: p50, p95, slowest", "refusal: p50, p95, slowest"]
+    lines = [
+        [
+            f"{row['load']:g} times",
+            f"{row['rate']:.1f}",
+            *(f"{row[name]:,}" for name in ("answered", "refused", "failed")),
+            *(three(row[name]) for name in ("first_seconds", "whole_seconds", "refusal_seconds")),
+        ]
+        for row in document["rows"]
+    ]
+    told = f"Capacity: {document['capacity']:.1f} answers a second, for {document['clients']} clients."
+    return page([told, table(head, lines)], document)
+
+
+def three(seconds: Sequence[float]) -> str:
+    return ", ".join(f"{one:.2f}" for one in seconds) + " s" if seconds else "–"
+
+
+def hostile_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """All hostile requests together, in one row."""
+    if "hostile" not in documents:
+        return ""
+    document = documents["hostile"]
+    statuses, memory = document["statuses"], [size for _, size in document["resident_bytes"]]
+    answered = ", ".join(f"{status}: {count:,}" for status, count in statuses.items())
+    tenth = memory[len(memory) // 10]
+    line = [
+        f"{document['requests']:,}",
+        f"{len(document['faults']):,}",
+        f"{document['slowest_seconds']:.1f} s",
+        "yes" if document["same_answer"] else "no",
+        f"{document['running_sessions']}",
+        f"{tenth >> 20} and {memory[-1] >> 20} MB",
+    ]
+    head = [
+        "requests",
+        "faults",
+        "slowest",
+        "same answer afterwards",
+        "still running",
+        "memory after a tenth, at the end",
+    ]
+    return page([table(head, [line]), f"What they got: {answered}."], document)
+
+
+def churn_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """A row for every fifth minute, and what was found in all."""
+    if "churn" not in documents:
+        return ""
+    document = documents["churn"]
+    names = ("rss_mb", "threads", "files", "connections", "sessions", "answers", "left", "refused", "failures")
+    head = ["minute", "resident MB", "threads", "open files", "of them sockets", "sessions"]
+    head += ["right answers so far", "left by the client", "refused as they must be", "failed", "other texts"]
+    rows = [row for row in document["rows"] if row["minute"] == 1 or row["minute"] % 5 == 0]
+    lines = [[f"{row['minute']}", *(f"{row[name]:,g}" for name in (*names, "different"))] for row in rows]
+    found = document["summary"]
+    warm, end, growth = (found[f"rss_mb_{name}"] for name in ("warm", "end", "per_hour"))
+    told = [
+        f"{document['rate']:g} visits a second; the server took {found['cores']:.2f} cores.",
+        f"Memory after {document['warm_up']:g} minutes and at the end: {warm:.0f} MB and {end:.0f} MB.",
+        f"Its slope between them: {growth:+.1f} MB an hour.",
+        f"What was not as it should be: {', '.join(found['wrong']) or 'nothing'}.",
+    ]
+    return page([table(head, lines), " ".join(told)], document)

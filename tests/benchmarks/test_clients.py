@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import pytest
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from benchmarks.clients import CASES, TOKEN, asked, expected, judged
 from benchmarks.fault_tables import clients_table
-from benchmarks.hostile import attacked, openapi
+from benchmarks.hostile import attacked
+from benchmarks.openapi import below, document
 from tests.support.serving import VerifierProcess
 
 pytestmark = [pytest.mark.benchmarks, pytest.mark.bundled]
@@ -69,8 +72,19 @@ def test_hostile_requests_are_stood() -> None:
 
 
 def test_the_schema_names_what_it_refers_to() -> None:
-    told = openapi()
+    told = document(4104)
     assert {path: list(methods) for path, methods in told["paths"].items()} == {
         "/v1/chat/completions": ["post"], "/v1/completions": ["post"],
+        "/v1/models": ["get"], "/v1/models/{name}": ["get"],
     }  # fmt: skip
-    assert {"ChatRequest", "TextRequest", "Completion", "TextCompletion"} <= told["components"]["schemas"].keys()
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(told)))
+    assert {"ChatRequest", "TextRequest", "Completion", "TextCompletion", "Models", "Error"} <= named
+    assert named == told["components"]["schemas"].keys()
+    assert "/v1/completions" not in document(4104, gateway=True)["paths"]
+
+
+@pytest.mark.parametrize("bound", [1, 2, 7, 10, 11, 64, 100, 999, 1000, 4104])
+def test_the_numbers_below_a_bound_have_a_pattern(bound: int) -> None:
+    pattern = re.compile(f"^({below(bound)})$")
+    assert [number for number in range(10 * bound + 20) if pattern.match(str(number))] == list(range(bound))
+    assert not pattern.match("00") and not pattern.match("01")

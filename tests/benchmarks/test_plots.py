@@ -263,6 +263,58 @@ DOCUMENTS = {
             }
         ],
     },
+    "overload": {
+        "machine": MACHINE,
+        "capacity": 31.25,
+        "clients": 16,
+        "options": [],
+        "rows": [
+            {
+                "load": 2.0,
+                "rate": 62.5,
+                "answered": 1875,
+                "refused": 1750,
+                "failed": 0,
+                "first_seconds": [1.25, 2.5, 4.0],
+                "whole_seconds": [2.25, 3.5, 5.0],
+                "refusal_seconds": [0.0625, 0.125, 0.25],
+                "retry_after": [3.0, 4.0, 5.0],
+            }
+        ],
+    },
+    "hostile": {
+        "machine": MACHINE,
+        "requests": 100_000,
+        "seconds": 1800.0,
+        "statuses": {"200": 40_000, "400": 60_000},
+        "faults": [],
+        "slowest_seconds": 12.5,
+        "same_answer": True,
+        "running_sessions": 0,
+        "resident_bytes": [[10_000, 250 << 20], [100_000, 255 << 20]],
+    },
+    "churn": {
+        "machine": MACHINE,
+        "rate": 2.0,
+        "warm_up": 5.0,
+        "rows": [
+            {
+                "minute": minute,
+                "rss_mb": 251.5,
+                "threads": 12.5,
+                "files": 14,
+                "connections": 7,
+                "sessions": 32,
+                "answers": 300 * minute,
+                "left": 90,
+                "refused": 11,
+                "failures": 0,
+                "different": 0,
+            }
+            for minute in (1, 2, 5)
+        ],
+        "summary": {"wrong": [], "cores": 0.75, "rss_mb_per_hour": 0.25, "rss_mb_warm": 251.0, "rss_mb_end": 252.0},
+    },
     "server_learning": {
         "machine": MACHINE,
         "requests": 96,
@@ -503,6 +555,25 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
             ],
         ),
         ("second_stage", ["| off | 400.0 | 1.00 (1.00 to 1.00) | 1.00 |"]),
+        (
+            "overload",
+            [
+                "Capacity: 31.2 answers a second, for 16 clients.",
+                "| 2 times | 62.5 | 1,875 | 1,750 | 0 | 1.25, 2.50, 4.00 s | 2.25, 3.50, 5.00 s | 0.06, 0.12, 0.25 s |",
+            ],
+        ),
+        (
+            "hostile",
+            ["| 100,000 | 0 | 12.5 s | yes | 0 | 250 and 255 MB |", "What they got: 200: 40,000, 400: 60,000."],
+        ),
+        (
+            "churn",
+            [
+                "| 5 | 251.5 | 12.5 | 14 | 7 | 32 | 1,500 | 90 | 11 | 0 | 0 |",
+                "2 visits a second; the server took 0.75 cores. Memory after 5 minutes and at the end: 251 MB and",
+                "Its slope between them: +0.2 MB an hour. What was not as it should be: nothing.",
+            ],
+        ),
         (
             "draft_step",
             [
