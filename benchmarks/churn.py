@@ -59,7 +59,7 @@ ASKED = 12
 SETTLE_SECONDS = 90.0
 """Time for a server to let go of clients that have left without a word."""
 GROWN = 4
-"""So many threads or open files more, from the first quarter to the last, are a leak and no chance."""
+"""Threads or open files, from the first quarter of the samples to the last, that are a leak and no chance."""
 GAUGES = ("sessions", "running_sessions", "running_answers", "waiting_rounds", "cached_bytes")
 
 
