@@ -20,6 +20,7 @@ import argparse
 import asyncio
 import json
 import random
+import re
 import tempfile
 import time
 from collections import Counter
@@ -182,7 +183,7 @@ class Attack:
         return str(answer.status_code)
 
     async def _thrown(self, data: bytes) -> str:
-        """Send raw bytes, and read until the server closes the connection."""
+        """Send raw bytes, and read one answer, or until the server closes the connection."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self._server.port)
@@ -191,7 +192,7 @@ class Attack:
                     await writer.drain()
                     if self._rng.random() < 0.95:  # The others wait for the server's deadline.
                         writer.write_eof()
-                    answer = await reader.read()
+                    answer = await _answer(reader)
                 finally:
                     writer.close()
         except TimeoutError:
@@ -199,6 +200,21 @@ class Attack:
         except OSError:
             return "closed"
         return answer[9:12].decode(errors="replace") if answer.startswith(b"HTTP/1.1 ") else "closed"
+
+
+async def _answer(reader: asyncio.StreamReader) -> bytes:
+    """The first answer that says how long it is, or all that came before the connection was closed.
+
+    A request whose `Connection: close` was spoilt leaves it open, for the next one.
+    """
+    answer = b""
+    while piece := await reader.read(1 << 16):
+        answer += piece
+        head, _, content = answer.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+        if length is not None and len(content) >= int(length[1]):
+            break
+    return answer
 
 
 def resident(process: int) -> int:
