@@ -30,6 +30,8 @@ from remote.openai.schema import DONE
 from remote.openai.sse import EventReader
 
 MOST_TOKENS = 48
+AT_ONCE = 12
+"""Clients that are there at the same time."""
 LONG = "Here is a list of files that I have. " + " ".join(f"notes-{number}.txt" for number in range(60)) + " "
 """The beginning of a long prompt: some 350 tokens of the bundled model."""
 GREEDY: dict[str, Any] = {"temperature": 0, "max_tokens": MOST_TOKENS}
@@ -122,10 +124,15 @@ class Clients:
         return sorted({question for _, question in self._wanted})
 
     async def know(self, questions: Sequence[str]) -> None:
-        """Ask everything once, one after another, for what the answers must be."""
+        """Ask everything once, one after another, for what the answers must be.
+
+        Then so many programs ask at once that whatever is opened for them is open before anything is measured.
+        """
         async with self._program_client() as client:
             for case, question in itertools.product(CASES if self._drafts else PLAIN, questions):
                 self._wanted[case, question] = await self._asked(client, case, question, stream=False)
+            together = itertools.islice(itertools.cycle(questions), AT_ONCE)
+            await asyncio.gather(*(self._asked(client, "chat", question, stream=False) for question in together))
         if self._drafts:
             async with VerifierClient(self._url) as device:
                 for question in questions:
