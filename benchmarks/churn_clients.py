@@ -13,56 +13,31 @@ import json
 import random
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 
-from benchmarks.clients import SCHEMA
+from benchmarks.churn_requests import (
+    CASES,
+    MOST_TOKENS,
+    PLAIN,
+    REFUSED,
+    WrittenAlone,
+    check_marks,
+    events_of,
+    request,
+    text_of,
+)
 from benchmarks.hostile import Attack
-from benchmarks.openapi import CHAT, TEXT
 from benchmarks.service_ways import PATIENCE, hosted, in_rounds
 from drafter.text import ChatText
 from drafter.tree import DraftTree
 from remote import RemoteSession, VerifierClient
 from remote.openai.schema import DONE
-from remote.openai.sse import EventReader
 
-MOST_TOKENS = 48
 AT_ONCE = 12
 """Clients that are there at the same time."""
-LONG = "Here is a list of files that I have. " + " ".join(f"notes-{number}.txt" for number in range(60)) + " "
-"""The beginning of a long prompt: some 350 tokens of the bundled model."""
-GREEDY: dict[str, Any] = {"temperature": 0, "max_tokens": MOST_TOKENS}
-SAMPLED: dict[str, Any] = {"temperature": 0.8, "seed": 7, "max_tokens": MOST_TOKENS}
-FORMAT = {"type": "json_schema", "json_schema": {"name": "call", "strict": True, "schema": SCHEMA}}
-PLAIN: Mapping[str, dict[str, Any]] = {
-    "chat": GREEDY,
-    "stop": {**GREEDY, "stop": ["-", "\n"]},
-    "prediction": {**GREEDY, "prediction": {"type": "content", "content": "ls -lt"}},
-}
-"""Programs that ask by a conversation, and what a gateway can do too: the fields of their requests."""
-CASES: Mapping[str, dict[str, Any]] = {
-    **PLAIN,
-    "logprobs": {**GREEDY, "logprobs": True, "top_logprobs": 5},
-    "n": {**SAMPLED, "n": 3},
-    "response_format": {**GREEDY, "response_format": FORMAT},
-    "penalties": {**GREEDY, "presence_penalty": 0.5, "frequency_penalty": 0.5},
-    "long": GREEDY,
-    "text": {**GREEDY, "max_tokens": 12},
-    "text, echo": {**GREEDY, "max_tokens": 12, "echo": True},
-    "text, logprobs": {**GREEDY, "max_tokens": 12, "logprobs": 3},
-}
-REFUSED: Sequence[tuple[str, dict[str, Any], int]] = (
-    (CHAT, {"messages": []}, 400),
-    (CHAT, {"messages": [{"role": "user", "content": "ls"}], "temperature": "hot"}, 400),
-    (CHAT, {"messages": [{"role": "user", "content": "ls"}], "tools": [{"type": "function"}]}, 400),
-    (CHAT, {"messages": [{"role": "user", "content": "list files " * 3000}]}, 400),
-    (CHAT, {"messages": [{"role": "user", "content": "ls"}], "model": "another"}, 404),
-    ("/v1/nowhere", {}, 404),
-)
-"""Requests that are refused: a path, a body, and the status."""
 DEVICE, FOLLOW_UP = "device", "device, second question"
 
 
@@ -76,6 +51,8 @@ class Met:
     """Visits that the client itself broke off."""
     refused: Counter[str] = field(default_factory=Counter)
     """Requests that had to be refused, and were."""
+    alone: Counter[str] = field(default_factory=Counter)
+    """Visits at a gateway whose answers its small model wrote in part alone; they may say anything."""
     failures: list[str] = field(default_factory=list)
     different: list[dict[str, str]] = field(default_factory=list)
 
@@ -130,9 +107,14 @@ class Clients:
         """
         async with self._program_client() as client:
             for case, question in itertools.product(CASES if self._drafts else PLAIN, questions):
-                self._wanted[case, question] = await self._asked(client, case, question, stream=False)
+                while (case, question) not in self._wanted:
+                    with contextlib.suppress(WrittenAlone):
+                        self._wanted[case, question] = await self._asked(client, case, question, stream=False)
             together = itertools.islice(itertools.cycle(questions), AT_ONCE)
-            await asyncio.gather(*(self._asked(client, "chat", question, stream=False) for question in together))
+            asked = (self._asked(client, "chat", question, stream=False) for question in together)
+            for failed in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(failed, Exception) and not isinstance(failed, WrittenAlone):
+                    raise failed
         if self._drafts:
             async with VerifierClient(self._url) as device:
                 for question in questions:
@@ -150,6 +132,8 @@ class Clients:
         try:
             async with asyncio.timeout(PATIENCE):
                 await self.kinds[kind][1](rng)
+        except WrittenAlone:
+            self.met.alone[kind] += 1
         except Exception as error:  # Whatever it is, the visit has failed.
             self.met.failures.append(f"{kind}: {type(error).__name__}: {error}"[:500])
 
@@ -182,15 +166,18 @@ class Clients:
         if not stream:
             answer = await client.post(path, json=body)
             answer.raise_for_status()
-            return [_text_of(choice) for choice in answer.json()["choices"]]
+            check_marks(answer.json())
+            return [text_of(choice) for choice in answer.json()["choices"]]
         texts = dict[int, str]()
         async with client.stream("POST", path, json={**body, "stream": True}) as response:
             response.raise_for_status()
             ended = False
-            async for data in _events(response, pause):
+            async for data in events_of(response, pause):
                 ended = data == DONE
-                for choice in [] if ended else json.loads(data)["choices"]:
-                    texts[choice["index"]] = texts.get(choice["index"], "") + _text_of(choice)
+                chunk = {"choices": []} if ended else json.loads(data)
+                check_marks(chunk)
+                for choice in chunk["choices"]:
+                    texts[choice["index"]] = texts.get(choice["index"], "") + text_of(choice)
         if not ended:
             raise ValueError("a stream that does not end")
         return [texts[index] for index in sorted(texts)]
@@ -221,7 +208,7 @@ class Clients:
             else:
                 async with client.stream("POST", path, json={**body, "stream": True}) as response:
                     events = rng.randint(0, 4)
-                    async for _ in _events(response):
+                    async for _ in events_of(response):
                         if (events := events - 1) < 0:
                             break
         self.met.left["hung up"] += 1
@@ -333,25 +320,3 @@ class Clients:
         async with device.client:
             if forgets:
                 await device.session.close(PATIENCE)
-
-
-def request(case: str, question: str) -> tuple[str, dict[str, Any]]:
-    """The path and the body of a program's request."""
-    if case.startswith("text"):
-        return TEXT, {"prompt": question, **CASES[case]}
-    content = f"{LONG}{question}" if case == "long" else question
-    return CHAT, {"messages": [{"role": "user", "content": content}], **CASES[case]}
-
-
-async def _events(response: httpx.Response, pause: float = 0.0) -> AsyncIterator[str]:
-    """The data of each event. `pause`: seconds after each piece that is read."""
-    events = EventReader()
-    async for chunk in response.aiter_raw(256 if pause else None):
-        for data in events.feed(chunk):
-            yield data
-        await asyncio.sleep(pause)
-
-
-def _text_of(choice: Mapping[str, Any]) -> str:
-    said = choice["text"] if "text" in choice else choice.get("message", choice.get("delta", {})).get("content")
-    return said or ""

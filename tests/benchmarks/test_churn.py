@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_only_what_goes_on_growing_has_grown() -> None:
         ({"samples": [replace(SAMPLE, at=float(at), threads=10 + at) for at in range(40)]}, ["threads grow"]),
     ],
 )
-def test_what_must_not_be_is_named(change: dict, said: list[str]) -> None:
+def test_what_must_not_be_is_named(change: dict[str, Any], said: list[str]) -> None:
     given = {"met": Met(), "after": IDLE, "samples": [replace(SAMPLE, at=float(at)) for at in range(1, 40)], **change}
     samples = [replace(sample, at=sample.at + 1) for sample in given["samples"]]
     assert summary(samples, IDLE, given["after"], given["met"], 0.0)["wrong"] == said
