@@ -35,6 +35,7 @@ from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import EngineKind
+from remote.verifier.freed_memory import start_giving_back
 from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
@@ -149,6 +150,7 @@ def serve(
                 metrics=metrics,
             )
         write_log(log_format)
+        start_giving_back()
         config = connection_config(
             app,
             connections,
