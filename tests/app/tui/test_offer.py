@@ -52,7 +52,7 @@ async def test_it_is_asked_once_and_does_what_the_person_says(
     async with app.run_test(size=(100, 30)) as pilot:
         core.offer = OFFER
         core.modes.put_nowait(ONLINE)
-        await wait_until(pilot, lambda: isinstance(app.screen, Confirm))
+        await wait_until(pilot, lambda: isinstance(app.screen, Confirm) and bool(app.screen.query("Static")))
         assert "office offers a small model for org/Model-8B: 212 MB, licence apache-2.0." in str(
             app.screen.query_one("Static").render()
         )
