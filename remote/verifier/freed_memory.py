@@ -1,7 +1,7 @@
 """Gives memory that nobody uses any more back to the system.
 
 The C library of most Linux systems keeps what a program has freed, for each thread apart, and gives back only what lies
-at the end. After half an hour of clients that came and went (benchmarks/churn.py), 130 of a server's 477 resident
+at the end. After 27 minutes of clients that came and went (benchmarks/churn.py), 130 of a server's 477 resident
 megabytes were such memory. Elsewhere nothing is done.
 """
 
