@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -23,6 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from benchmarks.baseline_drafters import Baseline, FeatureTap
+from drafter.ahead import Halted
 from drafter.coin import Coins
 from drafter.guide.prompt import Prompt
 from drafter.memory import MemoryRow, dequantise, pack_memory, quantise_row
@@ -186,8 +187,11 @@ class FeatureContext:
         sampling: DraftSampling | None = None,
         acceptance: Acceptance | None = None,
         coins: Coins | None = None,
+        halted: Callable[[], bool] | None = None,
     ) -> DraftTree:
         assert sampling is None and coins is None  # It drafts for targets that take their best token.
+        if halted is not None and halted():
+            raise Halted
         begun, calls, waiting = time.perf_counter(), self._context.calls, self._context.waiting
         self._hand_over()
         tree = self._context.draft(pace, acceptance)
