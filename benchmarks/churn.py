@@ -14,7 +14,9 @@ late, is counted and not compared.
 Every text must be the one that was given before anybody else was there, and only what a client breaks off itself may
 fail. Afterwards, when all clients have gone, nothing may run any more, and there may be no more open files than before.
 The kernel's figures are read every ten seconds. The slope of the memory is the median of the slopes between all pairs
-of samples after `--warm-up` minutes (Theil and Sen).
+of samples after `--warm-up` minutes (Theil and Sen). In it is what was freed in the minute before and not given back
+yet. So memory is also read at rest, before the first visit and after the last one, each time when nobody has asked for
+longer than a minute.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from benchmarks.service_ways import drafts_of
 from drafter.runtime import Drafter
 from drafter.text import ChatText
 from drafter.tree import DraftTree
+from remote.verifier import freed_memory
 from remote.verifier.engines.graphs import GRAPHS
 from remote.verifier.engines.memory_encoder import ArrayEncoder
 from remote.verifier.engines.onnx_engine import OnnxEngine
@@ -59,6 +62,8 @@ ASKED = 12
 """Questions that are asked again and again."""
 SETTLE_SECONDS = 120.0
 """Time for a server to let go of clients that have left without a word, and of connections that nobody uses."""
+REST_SECONDS = 10.0 + freed_memory.SECONDS
+"""Time in which a server at rest has given back what it has freed."""
 GROWN = 4
 """Threads or open files, from the first quarter of the samples to the last, that are a leak and no chance."""
 GAUGES = ("sessions", "running_sessions", "running_answers", "waiting_rounds", "cached_bytes")
@@ -159,9 +164,17 @@ async def served(gateway: bool) -> AsyncIterator[tuple[str, Watched, VerifierPro
 
 
 async def churned(
-    minutes: float, warm_up: float, rate: float, seed: int, *, gateway: bool = False, asked: int = ASKED
+    minutes: float,
+    warm_up: float,
+    rate: float,
+    seed: int,
+    *,
+    gateway: bool = False,
+    asked: int = ASKED,
+    rest: float = REST_SECONDS,
 ) -> dict[str, Any]:
-    """One server, and its visitors. `asked`: the number of questions that they choose from."""
+    """One server, and its visitors. `asked`: the number of questions that they choose from. `rest`: seconds without
+    them before memory is read at rest."""
     prompts = [json.loads(line)["prompt"] for line in QUESTIONS.read_text("utf-8").splitlines()]
     questions = random.Random(seed).sample(prompts, asked)
     async with served(gateway) as (url, watched, process):
@@ -170,6 +183,7 @@ async def churned(
             url, Attack(process, seed), {} if gateway else await asyncio.to_thread(drafts, questions), text
         )
         await clients.know(questions)
+        await asyncio.sleep(rest)
         before = await watched.settled()
         watched.begin()
         samples, rows = list[Sample](), list[dict[str, Any]]()
@@ -182,6 +196,7 @@ async def churned(
                 print(rows[-1], flush=True)
         visiting.result()
         await clients.close()
+        await asyncio.sleep(rest)
         after = await watched.settled(before.files)
     return {
         "minutes": minutes, "warm_up": warm_up, "rate": rate, "seed": seed, "gateway": gateway,
@@ -267,6 +282,7 @@ def summary(samples: Sequence[Sample], before: Sample, after: Sample, met: Met, 
         "rss_mb_before": round(before.rss_mb, 1),
         "rss_mb_warm": round(statistics.median(sample.rss_mb for sample in warm[:6]), 1),
         "rss_mb_end": round(statistics.median(last), 1),
+        "rss_mb_after": round(after.rss_mb, 1),
         "rss_mb_per_hour": round(per_second * 3600, 2),
         "cores": round((samples[-1].cpu_seconds - before.cpu_seconds) / samples[-1].at, 2),
         "before": asdict(before),

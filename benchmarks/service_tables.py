@@ -125,11 +125,14 @@ def churn_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [row for row in document["rows"] if row["minute"] == 1 or row["minute"] % 5 == 0]
     lines = [[f"{row['minute']}", *(f"{row[name]:,g}" for name in (*names, "different"))] for row in rows]
     found = document["summary"]
-    warm, end, growth = (found[f"rss_mb_{name}"] for name in ("warm", "end", "per_hour"))
+    warm, end, growth, before, after = (
+        found[f"rss_mb_{name}"] for name in ("warm", "end", "per_hour", "before", "after")
+    )
     told = [
         f"{document['rate']:g} visits a second; the server took {found['cores']:.2f} cores.",
         f"Memory after {document['warm_up']:g} minutes and at the end: {warm:.0f} MB and {end:.0f} MB.",
         f"Its slope between them: {growth:+.1f} MB an hour.",
+        f"At rest, before the first visit and after the last: {before:.0f} MB and {after:.0f} MB.",
         f"What was not as it should be: {', '.join(found['wrong']) or 'nothing'}.",
     ]
     return page([table(head, lines), " ".join(told)], document)

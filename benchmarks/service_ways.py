@@ -129,7 +129,10 @@ async def hosted(session: RemoteSession, prompt: Sequence[int], most: int) -> As
 async def in_rounds(
     session: RemoteSession, prompt: Sequence[int], drafts: Iterable[DraftTree], most: int
 ) -> AsyncGenerator[list[int], None]:
-    """The tokens that each round of a device brings, whose drafts these are. The memory is read, as a device does."""
+    """The tokens that each round of a device brings, whose drafts these are, up to `most` of them.
+
+    The memory is read, as a device does.
+    """
     tokens, trees, known = list(prompt), iter(drafts), 0
     while len(tokens) - len(prompt) < most:
         tree = next(trees, DraftTree.empty())
@@ -137,6 +140,7 @@ async def in_rounds(
         verdict = reply.verdict
         new = [int(tree.tokens[node]) for node in verdict.accepted]
         new += [] if verdict.bonus is None else [verdict.bonus]
+        new = new[: len(prompt) + most - len(tokens)]
         async with contextlib.aclosing(reply):
             yield new
             async for _ in reply.memory:

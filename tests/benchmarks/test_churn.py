@@ -20,7 +20,7 @@ IDLE = replace(SAMPLE, files=8, connections=2, running_sessions=0)
 
 @pytest.mark.parametrize("gateway", [False, True])
 def test_clients_come_and_go(gateway: bool) -> None:
-    found = asyncio.run(churned(0.2, 0.05, 6.0, 3, gateway=gateway, asked=2))
+    found = asyncio.run(churned(0.2, 0.05, 6.0, 3, gateway=gateway, asked=2, rest=0.0))
     told = found["summary"]
     assert told["wrong"] == [] and found["failures"] == [] and found["different"] == []
     assert sum(told["answers"].values()) >= 5 and sum(told["left"].values()) >= 1

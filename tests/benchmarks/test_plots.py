@@ -313,7 +313,15 @@ DOCUMENTS = {
             }
             for minute in (1, 2, 5)
         ],
-        "summary": {"wrong": [], "cores": 0.75, "rss_mb_per_hour": 0.25, "rss_mb_warm": 251.0, "rss_mb_end": 252.0},
+        "summary": {
+            "wrong": [],
+            "cores": 0.75,
+            "rss_mb_per_hour": 0.25,
+            "rss_mb_warm": 251.0,
+            "rss_mb_end": 252.0,
+            "rss_mb_before": 240.0,
+            "rss_mb_after": 241.0,
+        },
     },
     "server_learning": {
         "machine": MACHINE,
@@ -571,7 +579,8 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
             [
                 "| 5 | 251.5 | 12.5 | 14 | 7 | 32 | 1,500 | 90 | 11 | 0 | 0 |",
                 "2 visits a second; the server took 0.75 cores. Memory after 5 minutes and at the end: 251 MB and",
-                "Its slope between them: +0.2 MB an hour. What was not as it should be: nothing.",
+                "+0.2 MB an hour. At rest, before the first visit and after the last: 240 MB and 241 MB.",
+                "What was not as it should be: nothing.",
             ],
         ),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import service
+from benchmarks.service_ways import hosted, in_rounds
+from drafter.tree import DraftTree
+from remote import VerifierClient
+from tests.support.serving import VerifierProcess
 
 
 def test_every_server_has_a_row_for_each_number_of_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +48,16 @@ def test_llama_cpp_is_given_what_it_needs_for_as_many_clients(tmp_path: Path) ->
     assert last.title == "llama.cpp, q8_0" and last.command[:3] == ("llama-server", "-m", str(file))
     assert last.command[last.command.index("--parallel") + 1] == "16"
     assert ours.command[ours.command.index("--model") + 1] == str(file) and (file.parent / "tokenizer.json").is_file()
+
+
+def test_an_answer_in_rounds_is_no_longer_than_a_hosted_one(verifier: VerifierProcess) -> None:
+    prompt = list(range(5, 25))
+
+    async def said() -> tuple[list[int], list[int]]:
+        async with VerifierClient(verifier.url) as client:
+            whole = [token async for piece in hosted(client.session(), prompt, 20) for token in piece]
+            drafts = [DraftTree.chain(whole[:8]), DraftTree.chain(whole[9:17])]
+            return whole, [token async for piece in in_rounds(client.session(), prompt, drafts, 12) for token in piece]
+
+    whole, short = asyncio.run(said())
+    assert len(whole) > 12 and short == whole[:12]
