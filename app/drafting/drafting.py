@@ -13,6 +13,7 @@ import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import TypeVar
 
 from app.drafting.prompt import shared_prefix
@@ -38,6 +39,19 @@ READ_TOKENS = 16
 """Tokens that are read in one call while a server writes. Whatever else wants the thread waits for one call at most."""
 STREAMS = 2
 """Most streams of memory at once. A second one opens a second connection: the first was not in when it began."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Text by the drafter alone that was begun before anybody knew whether it is needed."""
+
+    after: list[int]
+    """All tokens before it."""
+    temperature: float
+    seed: int
+    steps: Iterator[list[int]]
+    first: asyncio.Future[list[int]]
+    """The tokens of its first step."""
 
 
 class Drafting:
@@ -96,6 +110,8 @@ class Drafting:
         """Reads, piece by piece, what the server has been asked to go on from."""
         self._reads_along = False
         """What a server writes is read as it comes, so that the drafter can go on at once if the line breaks."""
+        self._alone: Alone | None = None
+        """Text that was begun by `begin_alone`; the context is some tokens ahead then."""
         self._asked = self._begun = 0
         """Calls that the thread was asked for, and those that it has begun."""
         self._memory_ahead = 0
@@ -137,6 +153,7 @@ class Drafting:
 
     async def follow(self, tokens: Sequence[int]) -> None:
         """Make these tokens the conversation's. What no longer fits them is forgotten."""
+        self._alone = None
         await self._settle()
         known = self._context.tokens
         if list(tokens[: len(known)]) != known:
@@ -240,17 +257,39 @@ class Drafting:
         """Take the verdict on a draft, to judge the next ones better."""
         self._calibration.learn(tree, accepted, bonus)
 
-    async def generate(self, temperature: float, seed: int) -> AsyncGenerator[int, None]:
-        """The drafter's own tokens, one by one. The context may be some tokens ahead; `follow` puts that right."""
-        steps = self._context.generate(temperature, seed)
+    # ---- alone -------------------------------------------------------------------------------------------------------
+
+    def begin_alone(self, temperature: float, seed: int) -> None:
+        """Begin to write what `generate` gives after the tokens followed last, because the line may be down.
+
+        Following other tokens ends it.
+        """
+        after, steps = list(self._context.tokens), self._context.generate(temperature, seed)
+        first = self._submit(lambda: self._next(steps))
+        first.add_done_callback(lambda first: first.cancelled() or first.exception())  # It may be wanted by nobody.
+        self._alone = Alone(after, temperature, seed, steps, first)
+
+    async def generate(self, after: Sequence[int], temperature: float, seed: int) -> AsyncGenerator[int, None]:
+        """The drafter's own tokens after these, one by one.
+
+        The context may be some tokens ahead; `follow` puts that right.
+        """
+        alone, self._alone = self._alone, None
+        if alone is not None and (alone.after, alone.temperature, alone.seed) == (list(after), temperature, seed):
+            steps, tokens = alone.steps, await alone.first
+        else:
+            await self.follow(after)
+            steps, tokens = self._context.generate(temperature, seed), []
         while True:
-            for token in await self._run(lambda: self._next(steps)):
+            for token in tokens:
                 yield token
+            tokens = await self._run(lambda: self._next(steps))
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
     def receive(self, tokens: Sequence[int], frame: Memory) -> None:
         """Follow these tokens and take memory of some of them, in the background. Calls are served in their order."""
+        self._alone = None
         self._submit(lambda tokens=list(tokens): self._receive(tokens, frame))  # type: ignore[misc]
 
     def listen(self, memory: MemoryStream | HostedStream) -> None:

@@ -41,7 +41,8 @@ class Hosted:
     ) -> None:
         """`reads_along`: the drafter reads what comes, because it may go on alone if the line breaks.
 
-        `again`: the last stream broke, so the line may be down, and the drafter is not kept busy with guesses.
+        `again`: the last stream broke, so the line may be down. The drafter is not kept busy with guesses; what it
+        would write alone is begun while the stream is asked for.
         """
         self._generation, self._connection, self._verifier = generation, connection, verifier
         self._reads_along, self._again = reads_along, again
@@ -73,6 +74,9 @@ class Hosted:
         asking = asyncio.create_task(opening)
         if self._reads_along:
             drafting.read_along()
+            if self._again:
+                sampling = generation.given.sampling
+                drafting.begin_alone(sampling.temperature, sampling.seed)
         try:
             for step in await self._guesses(asking):
                 yield step

@@ -75,10 +75,9 @@ class Offline:
         generation, connection, drafting = self._generation, self._connection, self._generation.drafting
         yield ModeChanged("offline", "offline by choice") if connection is None else connection.mode("offline")
         await drafting.quiet()
-        await drafting.follow(generation.tokens)
         given, alone = generation.given, 0
         sampling = given.sampling
-        async with contextlib.aclosing(drafting.generate(sampling.temperature, sampling.seed)) as tokens:
+        async with contextlib.aclosing(drafting.generate(generation.tokens, sampling.temperature, sampling.seed)) as tokens:
             async for token in tokens:
                 for step in generation.draft(token, ends=True):
                     yield step

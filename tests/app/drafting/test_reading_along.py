@@ -67,7 +67,7 @@ def memory(drafter: Drafter, start: int, count: int) -> Memory:
 
 
 async def first_tokens(drafting: Drafting, count: int) -> list[int]:
-    async with aclosing(drafting.generate(0.0, 0)) as tokens:
+    async with aclosing(drafting.generate(drafting._context.tokens, 0.0, 0)) as tokens:
         return [await anext(tokens) for _ in range(count)]
 
 
@@ -109,6 +109,49 @@ async def test_the_answer_is_read_as_it_comes_and_what_is_written_then_is_the_sa
     before = len(watched.calls)
     assert len(whole) - sum(watched.calls[:before]) <= READ_TOKENS + 1
     assert await first_tokens(drafting, 12) == written
+
+
+async def test_what_is_begun_before_it_is_needed_is_the_same_text(drafting: Drafting, watched: Watched) -> None:
+    await drafting.follow(PROMPT)
+    written = await first_tokens(drafting, 6)
+    await drafting.follow(PROMPT)
+    drafting.begin_alone(0.0, 0)
+    async with aclosing(drafting.generate(PROMPT, 0.0, 0)) as tokens:
+        first = await anext(tokens)
+        calls = len(watched.calls)
+        assert [first, *[await anext(tokens) for _ in range(5)]] == written
+    assert len(watched.calls) == calls + 5  # The first step had been run.
+
+
+@pytest.mark.parametrize("asked", [(PROMPT, 0.0, 1), (PROMPT, 0.7, 0), ([*PROMPT, 8], 0.0, 0)])
+async def test_what_was_begun_for_something_else_is_dropped(
+    drafter: Drafter, drafting: Drafting, tmp_path: Path, asked: tuple[list[int], float, int]
+) -> None:
+    async def written(by: Drafting) -> list[int]:
+        async with aclosing(by.generate(*asked)) as tokens:
+            return [await anext(tokens) for _ in range(6)]
+
+    with Store.open(tmp_path / "other.db") as store, ThreadPoolExecutor(1) as thread:
+        expected = await written(Drafting(drafter, store, store.conversations.create().id, thread))
+    await drafting.follow(PROMPT)
+    drafting.begin_alone(0.0, 0)
+    assert await written(drafting) == expected
+
+
+async def test_what_was_begun_does_not_disturb_a_server_that_goes_on(
+    drafter: Drafter, drafting: Drafting, tmp_path: Path
+) -> None:
+    whole, frame = [*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT))
+    with Store.open(tmp_path / "other.db") as store, ThreadPoolExecutor(1) as thread:
+        waits = Drafting(drafter, store, store.conversations.create().id, thread)
+        waits.receive(whole, frame)
+        await waits.follow(whole)
+        written = await first_tokens(waits, 6)
+    await drafting.follow(PROMPT)
+    drafting.begin_alone(0.0, 0)
+    drafting.receive(whole, frame)
+    async with aclosing(drafting.generate(whole, 0.0, 0)) as tokens:
+        assert [await anext(tokens) for _ in range(6)] == written
 
 
 async def test_nothing_is_read_along_unless_it_is_asked_for(
