@@ -28,7 +28,7 @@ from drafter.telemetry import switch_off
 from remote.verifier.budget import CACHE_SHARE
 from remote.verifier.connections import MAX_CONNECTIONS, bind
 from remote.verifier.engines.choice import EngineKind
-from remote.verifier.freed_memory import start_giving_back
+from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, VerifierApp
 from remote.verifier.loader import Making, made_drafter, say, timed_step
@@ -141,6 +141,7 @@ def cluster_address() -> str | None:
 
 def replica_app(model: str, **options: Any) -> VerifierApp:
     """The app of one replica, in its own process. Raises what `START_ERRORS` names."""
+    give_back_at_once()
     app, _ = build_app(model, **options)
     start_giving_back()
     return app

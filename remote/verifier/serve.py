@@ -35,7 +35,7 @@ from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import EngineKind
-from remote.verifier.freed_memory import start_giving_back
+from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
@@ -124,6 +124,7 @@ def serve(
     `max_per_address`: connections of one address. `drain_seconds`: most time for running answers after the signal to
     end. `metrics_by_holder`: the metrics page counts by the names of holders, too. Raises what `START_ERRORS` names.
     """
+    give_back_at_once()
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_exposure(host, tokens, tls_cert, tls_key)

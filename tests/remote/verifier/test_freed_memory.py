@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from remote.verifier.freed_memory import _trimmer
+from remote.verifier.freed_memory import _function
 from tests.support.serving import REPOSITORY
 
-# Blocks too large for Python's own pools, of which the newest stays: so the C library gives none of the others back.
-PROGRAM = """
-import sys, time
+pytestmark = pytest.mark.skipif(_function("malloc_trim") is None, reason="this C library has no such functions")
+
+READ = """
+import sys, threading, time
 from pathlib import Path
-from remote.verifier.freed_memory import start_giving_back
+from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 
 def resident():
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) >> 10
-
+"""
+# Blocks too large for Python's own pools, of which the newest stays: so the C library gives none of the others back.
+SMALL = f"""{READ}
 blocks = [bytes(2000) for _ in range(50_000)]
 newest = blocks[-1]
 del blocks
@@ -31,22 +35,77 @@ while time.monotonic() < deadline and resident() > 60:
     time.sleep(0.02)
 print(resident())
 """
+# The first block that is freed has the C library take the others from the heap, and the newest one stays there.
+LARGE = f"""{READ}
+if sys.argv[1] == "yes":
+    give_back_at_once()
+first = bytearray(4 << 20)
+del first
+blocks = [bytearray(b"x" * (1 << 20)) for _ in range(100)]
+newest = [bytearray(b"x" * (100 << 10)), blocks[-1]]
+print(resident(), flush=True)
+del blocks
+print(resident())
+"""
+# Each thread holds a small block, and tells in which of the C library's places it lies.
+PLACES = f"""{READ}
+import ctypes
+if sys.argv[1] == "yes":
+    give_back_at_once()
+c = ctypes.CDLL(None)
+c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+places, barrier = set(), threading.Barrier(4)
+
+def hold():
+    barrier.wait()
+    places.add(c.malloc(3000) >> 26)
+    barrier.wait()
+
+threads = [threading.Thread(target=hold) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(places), 0)
+"""
 
 
-def resident(gives_back: str, seconds: float) -> tuple[int, int]:
-    """Resident megabytes after 100 of them were freed, and some time later."""
-    command = [sys.executable, "-c", PROGRAM, gives_back, str(seconds)]
-    before, after = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.split()
+def told(program: str, gives_back: str, seconds: float = 0.0, **environment: str) -> tuple[int, int]:
+    """The two numbers that a program prints, in an environment that says nothing else about memory."""
+    command = [sys.executable, "-c", program, gives_back, str(seconds)]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")} | environment
+    said = subprocess.run(command, cwd=REPOSITORY, env=clean, capture_output=True, text=True, check=True).stdout
+    before, after = said.split()
     return int(before), int(after)
 
 
-@pytest.mark.skipif(_trimmer() is None, reason="this C library has no such function")
 def test_freed_memory_is_given_back() -> None:
-    before, after = resident("yes", 30.0)
+    before, after = told(SMALL, "yes", 30.0)
     assert before > 100 and after < before - 80
 
 
-@pytest.mark.skipif(_trimmer() is None, reason="this C library has no such function")
 def test_else_it_would_be_kept() -> None:
-    before, after = resident("no", 0.5)
+    before, after = told(SMALL, "no", 0.5)
     assert after > before - 20
+
+
+def test_large_blocks_go_back_at_once() -> None:
+    before, after = told(LARGE, "yes")
+    assert before > 100 and after < before - 80
+
+
+def test_else_large_blocks_would_be_kept() -> None:
+    before, after = told(LARGE, "no")
+    assert after > before - 20
+
+
+def test_threads_take_memory_from_one_place() -> None:
+    alone, _ = told(PLACES, "yes")
+    apart, _ = told(PLACES, "no")
+    assert alone < apart
+
+
+def test_the_environment_counts_more() -> None:
+    before, after = told(LARGE, "yes", MALLOC_MMAP_THRESHOLD_=str(32 << 20))
+    assert after > before - 20
+    alone, _ = told(PLACES, "yes")
+    chosen, _ = told(PLACES, "yes", MALLOC_ARENA_MAX="8")
+    assert chosen > alone
