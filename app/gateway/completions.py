@@ -32,16 +32,13 @@ from remote.openai.schema import (
     Models,
     Usage,
 )
-from remote.openai.sse import event, kept_alive
+from remote.openai.sse import QUIET_SECONDS, event, kept_alive
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 
 SOURCE = "x-outrider-source"
 """Header with the source of the first text, or of a whole answer."""
 ANSWER = "x-outrider-answer"
 """Header with the path under which it is told what became of the answer."""
-
-QUIET_SECONDS = 10.0
-"""Clients and proxies that give up a quiet line do so after 15 s or more, most after 60."""
 
 
 class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

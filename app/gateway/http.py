@@ -14,11 +14,12 @@ from starlette.routing import Route
 
 from app.gateway.answers import PATH, Answers
 from app.gateway.checks import Checks
-from app.gateway.completions import QUIET_SECONDS, Completions
+from app.gateway.completions import Completions
 from app.gateway.refusals import SERVER, GatewayRefused
 from app.gateway.seats import Seats
 from app.gateway.security import Guard
 from remote.openai.schema import JSON
+from remote.openai.sse import QUIET_SECONDS
 from remote.verifier.holders import Tokens
 
 log = logging.getLogger("outrider.gateway")

@@ -77,7 +77,8 @@ class Offline:
         await drafting.quiet()
         given, alone = generation.given, 0
         sampling = given.sampling
-        async with contextlib.aclosing(drafting.generate(generation.tokens, sampling.temperature, sampling.seed)) as tokens:
+        writing = drafting.generate(generation.tokens, sampling.temperature, sampling.seed)
+        async with contextlib.aclosing(writing) as tokens:
             async for token in tokens:
                 for step in generation.draft(token, ends=True):
                     yield step

@@ -14,6 +14,8 @@ from contextlib import aclosing
 
 MAX_EVENT_BYTES = 1 << 20
 COMMENT = b": still here\n\n"
+QUIET_SECONDS = 10.0
+"""Clients and proxies that give up a quiet line do so after 15 s or more, most after 60."""
 BOM = b"\xef\xbb\xbf"
 
 

@@ -16,11 +16,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 
 import msgspec
 from anyio import to_thread
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from drafter.text import ChatText
 from remote.openai.schema import DONE, EVENTS, JSON, OWNER, Model, Models, error_body
-from remote.openai.sse import event
+from remote.openai.sse import QUIET_SECONDS, event, kept_alive
 from remote.protocol import Card, Error, ErrorCode, Progress, Stream, digest_of, pack_tokens, unpack_tokens
 from remote.verifier.completion_requests import ChoiceState, CompletionCall, RequestReader
 from remote.verifier.completion_shapes import ChatShape, Piece, Shape, TextShape
@@ -42,11 +43,17 @@ HUNG_UP = 499
 
 
 class Completions:
-    """The endpoints for completions. `text`: the target's tokenizer and chat template."""
+    """The endpoints for completions. `text`: the target's tokenizer and chat template.
 
-    def __init__(self, sessions: Sessions, card: Card, text: ChatText, turns: Turns) -> None:
+    `quiet_seconds`: a stream that has no words for so long says that it is still there.
+    """
+
+    def __init__(
+        self, sessions: Sessions, card: Card, text: ChatText, turns: Turns, quiet_seconds: float = QUIET_SECONDS
+    ) -> None:
         self._sessions, self._card, self._text, self._turns = sessions, card, text, turns
         self._reader = RequestReader(card, text)
+        self._quiet_seconds = quiet_seconds
         self._kept: deque[str] = deque()
         """The sessions of the newest answers."""
         self.line = Line(max(1, sessions.table.max_sessions // 2), turns.max_waiting)
@@ -83,9 +90,7 @@ class Completions:
         answers = [self._written(choice, gone, holder) for choice in call.choices]
         pieces = answers[0] if len(answers) == 1 else merged(answers)
         if call.stream:
-            first = await anext(pieces)
-            events = self._events(call, shape, first, pieces)
-            return Streamed(events, pieces.aclose, headers=STREAM_HEADERS, media_type=EVENTS)
+            return await self._streamed(call, shape, pieces)
         written: dict[int, list[Piece]] = {choice.index: [] for choice in call.choices}
         async with contextlib.aclosing(pieces):
             async for piece in pieces:
@@ -94,9 +99,28 @@ class Completions:
                     return Response(status_code=HUNG_UP)
         return _json(shape.whole(call, [written[choice.index] for choice in call.choices]))
 
+    async def _streamed(self, call: CompletionCall, shape: Shape, pieces: AsyncGenerator[Piece, None]) -> Response:
+        """The answer as a stream. If its first words are long in coming, it begins without them."""
+        first = asyncio.ensure_future(anext(pieces))
+
+        async def close() -> None:
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            await pieces.aclose()
+
+        try:
+            await asyncio.wait([first], timeout=self._quiet_seconds)
+            if first.done():
+                first.result()  # A refusal is a status, not an event, as long as nothing has been sent.
+        except BaseException:
+            await close()
+            raise
+        events = kept_alive(self._events(call, shape, first, pieces), self._quiet_seconds)
+        return Streamed(events, close, headers=STREAM_HEADERS, media_type=EVENTS)
+
     async def _events(
-        self, call: CompletionCall, shape: Shape, first: Piece, rest: AsyncGenerator[Piece, None]
-    ) -> AsyncIterator[bytes]:
+        self, call: CompletionCall, shape: Shape, first: Awaitable[Piece], rest: AsyncGenerator[Piece, None]
+    ) -> AsyncGenerator[bytes, None]:
         begun = set[int]()
         try:
             async for piece in _chained(first, rest):
@@ -112,6 +136,8 @@ class Completions:
             code: ErrorCode = error.code if isinstance(error, RoundRefused) else "internal"
             retry = isinstance(error, RoundRefused) and error.retry
             yield event(error_body(Error(code=code, message=str(error), retry=retry)))
+            return
+        except ClientDisconnect:  # It hung up while it waited for its first words.
             return
         if call.counts:
             yield shape.usage(call)
@@ -215,8 +241,8 @@ async def _next(answer: AsyncGenerator[Piece, None]) -> Piece | None:
     return await anext(answer, None)
 
 
-async def _chained(first: Piece, rest: AsyncGenerator[Piece, None]) -> AsyncIterator[Piece]:
-    yield first
+async def _chained(first: Awaitable[Piece], rest: AsyncGenerator[Piece, None]) -> AsyncIterator[Piece]:
+    yield await first
     async for piece in rest:
         yield piece
 

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp
 
 from drafter.text import ChatText
 from remote.openai.schema import JSON, error_body, speaks_openai
+from remote.openai.sse import QUIET_SECONDS
 from remote.protocol import (
     CONTENT_TYPE,
     Card,
@@ -108,6 +109,7 @@ def create_app(
     learning: Learning | None = None,
     admission: Admission | None = None,
     metrics: Metrics | None = None,
+    quiet_seconds: float = QUIET_SECONDS,
 ) -> VerifierApp:
     """The service as an ASGI app.
 
@@ -115,7 +117,8 @@ def create_app(
     sessions, and most bytes of keys and values in all of them. `max_waiting`: most answers that wait for their first
     frame; others get `busy`. `own` drafts in streams; without it each round of a stream yields one token. `text` serves
     chat completions to other clients. `deliveries`: the drafters that devices may fetch. `learning`: from the answers.
-    `admission`: which answers may begin; None: all. `metrics`: the times and counts of requests.
+    `admission`: which answers may begin; None: all. `metrics`: the times and counts of requests. `quiet_seconds`: a
+    stream of OpenAI's API that has no words for so long says that it is still there.
     """
     admission, metrics = admission or Admission(), metrics or Metrics()
     card = msgspec.structs.replace(card, drafts=own is not None)
@@ -129,7 +132,7 @@ def create_app(
         learning=learning,
     )
     service = Service(sessions, card, max_waiting, admission, metrics, deliveries)
-    completions = None if text is None else Completions(sessions, card, text, service.turns)
+    completions = None if text is None else Completions(sessions, card, text, service.turns, quiet_seconds)
     spoken = [] if completions is None else _completion_routes(completions)
     readiness = Readiness(service.turns, admission, None if completions is None else completions.line)
     app = Starlette(

@@ -7,6 +7,7 @@ what is loaded, how large it is, and how long it took.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import ssl
@@ -169,6 +170,7 @@ def serve(
             server = Server(
                 config, lambda: print(f"outrider server ready at {url}", flush=True), admission, drain_seconds
             )
+            gc.freeze()  # A full collection would walk through all modules, and hold every answer up for 35 ms or more.
             server.run(sockets=[listener])
 
 

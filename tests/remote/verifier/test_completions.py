@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+import torch
 from starlette.applications import Starlette
 
 from drafter.runtime import Drafter
@@ -303,6 +304,63 @@ async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Tar
         assert (failed.status_code, failed.json()["error"]["type"]) == (500, "server_error")
         assert await counter(client, "sessions") == 0
         assert (await whole(client))["usage"]["completion_tokens"] == 40
+
+
+# ---- waits -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stream_without_words_says_that_it_is_still_there(target: Target, engine: Engine) -> None:
+    with running(app(target, engine, quiet_seconds=0.05)) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            expected = await streamed(client)
+            with gate(target.model) as held:
+                async with client.stream("POST", CHAT, json=body(stream=True)) as response:
+                    assert response.status_code == 200 and not held.open.is_set()
+                    lines = response.aiter_lines()
+                    assert [await anext(lines) for _ in range(4)] == [": still here", "", ": still here", ""]
+                    held.open.set()
+                    data = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
+    assert data.pop() == "[DONE]"
+    assert said([json.loads(line) for line in data]) == said(expected) != ""
+
+
+async def test_what_fails_after_that_is_an_event(target: Target, engine: Engine) -> None:
+    def broken(_: object, __: object, logits: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(logits, torch.nan)
+
+    with running(app(target, engine, quiet_seconds=0.05)) as url, gate(target.model) as held:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            async with client.stream("POST", CHAT, json=body(stream=True)) as response:
+                lines = response.aiter_lines()
+                assert await anext(lines) == ": still here"
+                hook = target.model.get_output_embeddings().register_forward_hook(broken)
+                try:
+                    held.open.set()
+                    events = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
+                finally:
+                    hook.remove()
+            assert [json.loads(one)["error"]["type"] for one in events] == ["server_error"]
+            async with asyncio.timeout(PATIENT):
+                while await counter(client, "sessions"):
+                    await asyncio.sleep(0.01)
+
+
+async def test_a_client_that_hangs_up_before_its_first_words_stops_its_answer(target: Target, engine: Engine) -> None:
+    with running(app(target, engine, quiet_seconds=0.05, max_sessions=2)) as url, gate(target.model) as held:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            written = asyncio.create_task(whole(client))
+            while not held.came:
+                await asyncio.sleep(0.01)
+            for _ in range(2):  # The answer before it is being written, so it waits in line.
+                async with client.stream("POST", CHAT, json=body(stream=True, max_tokens=900)) as response:
+                    assert await anext(response.aiter_lines()) == ": still here"
+            held.open.set()
+            await written
+            async with asyncio.timeout(PATIENT):
+                while await counter(client, "waiting_rounds"):
+                    await asyncio.sleep(0.01)
+            assert (await whole(client))["usage"]["completion_tokens"] == 40
+            assert await counter(client, "new_tokens_total") < 200
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------------------
