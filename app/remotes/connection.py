@@ -58,8 +58,9 @@ FIRST_ROUND_SECONDS = 0.03
 """Assumed cost of a round beside the round trip, where that is known."""
 FIRST_WORDS_SECONDS = 0.2
 """Pause between losing a verifier and the first probe. A line that broke just now is seldom back sooner, and a probe
-that fails takes processor time from the small model's first words. With it and `Drafting.begin_alone`, three answers at once
-on two cores had them after 60 ms in place of 79 (median), and 5 of 117 in place of 26 of 112 after more than 100 ms."""
+that fails takes processor time from the small model's first words. With it and `Drafting.begin_alone`, three answers at
+once on two cores had them after 60 ms in place of 79 (median), and 5 of 117 in place of 26 of 112 after more than
+100 ms."""
 
 
 class Connection:
