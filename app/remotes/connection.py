@@ -29,6 +29,7 @@ from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
 from drafter.shelf import Drafters
 from remote import (
+    Broken,
     ChatStream,
     CompletionsClient,
     HostedStream,
@@ -37,6 +38,8 @@ from remote import (
     Refused,
     RemoteError,
     RoundReply,
+    Stranger,
+    Unsent,
     detect,
 )
 from remote.clock import CLOCK, Clock
@@ -56,11 +59,12 @@ PATIENT_TRIES = 3
 """After so many connections in a row that gave no text, the line is probed less often, even if somebody waits."""
 FIRST_ROUND_SECONDS = 0.03
 """Assumed cost of a round beside the round trip, where that is known."""
+BROKE = (Broken, Unsent, Stranger)
+"""Errors of a line that broke this moment. Others are of one that has been silent for a while."""
 FIRST_WORDS_SECONDS = 0.2
-"""Pause between losing a verifier and the first probe. A line that broke just now is seldom back sooner, and a probe
-that fails takes processor time from the small model's first words. With it and `Drafting.begin_alone`, three answers at
-once on two cores had them after 60 ms in place of 79 (median), and 5 of 117 in place of 26 of 112 after more than
-100 ms."""
+"""Pause between such an error and the first probe. The line is seldom back sooner, and a probe that fails takes
+processor time from the small model's first words. With it and `Drafting.begin_alone`, three answers at once on two
+cores had them after 60 ms in place of 79 (median), and 5 of 117 in place of 26 of 112 after more than 100 ms."""
 
 
 class Connection:
@@ -161,7 +165,7 @@ class Connection:
     def wanted(self) -> Iterator[None]:
         """While this block runs, somebody waits for a server: probe at once, and then every second.
 
-        Only a verifier that was lost this very moment is not probed at once.
+        Only a line that broke this very moment is not probed at once.
         """
         self._waiting += 1
         self._hurried.set()
@@ -227,7 +231,7 @@ class Connection:
                 self._fruitless += 1
                 self._become(verifier, None)
                 await self._until_lost()
-                if isinstance(verifier, Verifier) and self.line_may_break:
+                if self.line_may_break and isinstance(self.error, BROKE):
                     await self._clock.sleep(FIRST_WORDS_SECONDS)
                 if self._fruitless:  # It greets, and then fails each round.
                     await self._pause()

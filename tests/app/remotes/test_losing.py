@@ -1,0 +1,74 @@
+"""After a line has broken, nobody looks for the server until the small model has had time for its first words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.remotes.connection import FIRST_WORDS_SECONDS, Connection
+from app.remotes.source import AddressSource
+from drafter.runtime import Drafter
+from drafter.shelf import Drafters
+from remote import Broken, LinkDown, RemoteError, Stranger, Unsent
+from remote.clock import Clock
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
+
+
+class Noted(Clock):
+    """The machine's own clock, which notes how long somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await super().sleep(seconds)
+
+
+@pytest.fixture
+def clock() -> Noted:
+    return Noted()
+
+
+@pytest.fixture
+async def connection(tiny_pair: Path, verifier: VerifierProcess, clock: Noted) -> AsyncIterator[Connection]:
+    drafters = Drafters(Drafter.load(tiny_pair / "drafter"))
+    one = Connection(AddressSource(verifier.url), drafters=drafters, clock=clock, patience=PATIENCE_SECONDS)
+    one.start()
+    try:
+        yield one
+    finally:
+        await one.close()
+
+
+async def connected(connection: Connection) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while connection.verifier is None:
+            await asyncio.sleep(0.01)
+
+
+async def lost(connection: Connection, error: RemoteError) -> None:
+    """A round fails, and the connection comes back."""
+    await connected(connection)
+    assert connection.verifier is not None
+    connection.gained()
+    connection.lost(connection.verifier, error)
+    assert connection.verifier is None
+    await connected(connection)
+
+
+@pytest.mark.parametrize("error", [Broken("it broke"), Unsent("nobody listens"), Stranger("a login page")])
+async def test_a_line_that_broke_is_not_probed_at_once(
+    connection: Connection, clock: Noted, error: RemoteError
+) -> None:
+    await lost(connection, error)
+    assert clock.slept == [FIRST_WORDS_SECONDS]
+
+
+async def test_a_line_that_was_silent_may_be_back(connection: Connection, clock: Noted) -> None:
+    await lost(connection, LinkDown("it said nothing for 2 s"))
+    assert clock.slept == []
