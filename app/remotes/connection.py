@@ -165,7 +165,7 @@ class Connection:
     def wanted(self) -> Iterator[None]:
         """While this block runs, somebody waits for a server: probe at once, and then every second.
 
-        Only a line that broke this very moment is not probed at once.
+        Only a line to a verifier that broke this very moment is not probed at once.
         """
         self._waiting += 1
         self._hurried.set()
@@ -231,7 +231,7 @@ class Connection:
                 self._fruitless += 1
                 self._become(verifier, None)
                 await self._until_lost()
-                if self.line_may_break and isinstance(self.error, BROKE):
+                if isinstance(verifier, Verifier) and self.line_may_break and isinstance(self.error, BROKE):
                     await self._clock.sleep(FIRST_WORDS_SECONDS)
                 if self._fruitless:  # It greets, and then fails each round.
                     await self._pause()

@@ -170,7 +170,7 @@ def serve(
             server = Server(
                 config, lambda: print(f"outrider server ready at {url}", flush=True), admission, drain_seconds
             )
-            gc.freeze()  # A full collection would walk through all modules, and hold every answer up for 35 ms or more.
+            gc.freeze()  # Else a full collection walks through all modules, and holds every answer up meanwhile.
             server.run(sockets=[listener])
 
 
