@@ -11,7 +11,7 @@ import msgspec
 from drafter.learning.distributions import Distributions
 from drafter.tree import DraftTree
 from remote.errors import UPDATE, Broken, Incompatible, quoted
-from remote.protocol import CutOff, Frame, Likeliest, Memory, Progress, ProtocolError, Verdict
+from remote.protocol import Alive, CutOff, Frame, Likeliest, Memory, Progress, ProtocolError, Verdict
 from remote.reply_limits import LikeliestBudget, MemoryBudget
 from remote.shared_tokens import SharedTokens
 from remote.wire import Metered, Response, Traffic, Wire
@@ -103,7 +103,8 @@ class HostedStream(Metered):
 
     `rtt_seconds`: from the first byte of the (last) request to the first `Progress`, without the verifier's own time;
     None before. `exchanges`: requests that it took to begin. `silence`: seconds without a byte after which the stream
-    counts as broken; it may be changed while the stream is read.
+    counts as broken; it may be changed while the stream is read. `alive`: the verifier says between its rounds that
+    it is there.
     """
 
     def __init__(
@@ -119,12 +120,14 @@ class HostedStream(Metered):
         silence: float,
         memory: MemoryBudget,
         likeliest: LikeliestBudget,
+        alive: bool = False,
     ) -> None:
         """`most`: new tokens after which the stream ends."""
         super().__init__(traffic)
         self.rtt_seconds: float | None = None
         self.exchanges = exchanges
         self.silence = silence
+        self._alive = alive
         self._tokens, self._frames, self._response, self._wire = tokens, frames, response, wire
         self._left = most
         self._memory, self._likeliest = memory, likeliest
@@ -132,6 +135,10 @@ class HostedStream(Metered):
         """Seconds that the verifier says it took so far."""
         self._text_at = wire.clock.now()
         """When the last text came."""
+
+    def bear_silence(self, seconds: float) -> None:
+        """Count the stream as broken after so many seconds without a byte, even if a frame is on its way."""
+        self._response.silence = seconds
 
     def __aiter__(self) -> HostedStream:
         return self
@@ -143,10 +150,7 @@ class HostedStream(Metered):
         this stream cannot have.
         """
         try:
-            clock = self._wire.clock
-            patience = self.silence + self._memory.seconds(len(self._tokens)) - (clock.now() - self._text_at)
-            async with self._wire.within(max(0.0, min(self.silence, patience))):
-                frame = await next_frame(self._frames, self._wire.host)
+            frame = await self._frame()
             if frame is None:
                 if self._left:
                     raise Broken(f"the answer of {self._wire.host} ended early; check the network")
@@ -160,6 +164,17 @@ class HostedStream(Metered):
         except BaseException:
             await self.aclose()
             raise
+
+    async def _frame(self) -> Frame | None:
+        """The next frame that says more than that the verifier is there."""
+        clock, begun = self._wire.clock, self._wire.clock.now()
+        while True:
+            now = clock.now()
+            patience = self.silence + self._memory.seconds(len(self._tokens)) - (now - self._text_at)
+            async with self._wire.within(max(0.0, min(begun + self.silence - now, patience))):
+                frame = await next_frame(self._frames, self._wire.host)
+            if not (self._alive and isinstance(frame, Alive)):
+                return frame
 
     def _take(self, frame: Frame) -> Progress:
         if not isinstance(frame, Progress) or len(frame.tokens) > 4 * self._left:

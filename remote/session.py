@@ -89,16 +89,18 @@ class RemoteSession:
         silence: float,
         draft: bool = True,
         likeliest: int = 0,
+        alive: bool = False,
     ) -> HostedStream:
         """Have the verifier continue after `tokens` by itself, for at most `most` tokens.
 
         `deadline`: seconds until it begins to answer, over all exchanges that this takes. `silence`: seconds without a
-        byte after which it counts as broken. `draft` False: one token at a time. The rest is as for `round`.
+        byte after which it counts as broken. `draft` False: one token at a time. `alive`: have the verifier say between
+        its rounds that it is there; an older one does not. The rest is as for `round`.
         """
 
         def request(base: int) -> Stream:
             asked = {**self._since(base), "memory_from": memory_from, "likeliest": likeliest}
-            return Stream(**asked, most=most, draft=draft, sampling=sampling)
+            return Stream(**asked, most=most, draft=draft, sampling=sampling, alive=alive)
 
         async def read(response: Response, traffic: Traffic, exchanges: int) -> HostedStream:
             return HostedStream(
@@ -112,6 +114,7 @@ class RemoteSession:
                 silence=silence,
                 memory=self._budget(memory_from),
                 likeliest=LikeliestBudget(self._limits, likeliest, len(self._tokens), self._wire.host),
+                alive=alive,
             )
 
         patience = max(deadline, silence)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
@@ -70,13 +70,22 @@ class Response:
     """
 
     def __init__(
-        self, response: httpx.Response, host: str, sent: float, traffic: Traffic, options: TransportOptions
+        self,
+        response: httpx.Response,
+        host: str,
+        sent: float,
+        traffic: Traffic,
+        options: TransportOptions,
+        within: Callable[[float], AbstractAsyncContextManager[None]],
     ) -> None:
+        self._within = within
         self._response = response
         self._host = host
         self._options = options
         self._traffic = traffic
         self.status = response.status_code
+        self.silence: float | None = None
+        """Seconds without a byte of the body after which the line counts as lost; None: as for the request."""
         self.sent = sent
         self.arrived = time.perf_counter()
         """When its head had arrived."""
@@ -106,7 +115,8 @@ class Response:
         """The body as it arrives. Raises `LinkDown`."""
         traffic, first = self._traffic, 0.0
         with translate_errors(self._host, self._options):
-            async for chunk in self._response.aiter_raw():
+            raw = self._response.aiter_raw()
+            while (chunk := await self._next(raw)) is not None:
                 traffic.down += len(chunk)
                 if not first:
                     first, traffic.streamed = time.perf_counter(), 0
@@ -114,6 +124,12 @@ class Response:
                     traffic.streamed += len(chunk)
                     traffic.streaming_seconds = time.perf_counter() - first
                 yield chunk
+
+    async def _next(self, raw: AsyncIterator[bytes]) -> bytes | None:
+        if self.silence is None:
+            return await anext(raw, None)
+        async with self._within(self.silence):
+            return await anext(raw, None)
 
     async def read(self, most: int = MAX_BODY_BYTES) -> bytes:
         """The whole body. Raises `LinkDown`, and `Incompatible` if it is longer than `most` bytes."""
@@ -273,7 +289,7 @@ class Wire:
         self.handshake = watch.handshake(response) or self.handshake
         self.ahead_seconds = ahead_seconds(response.headers.get("date"), time.time())
         traffic.down += _size(f"HTTP/1.1 {response.status_code} {response.reason_phrase}", response.headers)
-        return Response(response, self.host, watch.sent, traffic, self._options)
+        return Response(response, self.host, watch.sent, traffic, self._options, self.within)
 
     async def refusal(self, answer: Response) -> RemoteError:
         """The error to raise for an answer that is not usable. Raises `LinkDown` if it breaks off."""

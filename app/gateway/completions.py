@@ -17,6 +17,7 @@ from app.gateway.refusals import GatewayRefused, refused
 from app.gateway.seats import Seats
 from app.gateway.sent_text import By, Piece, Span
 from app.reply.request import CONTEXT_TOKENS
+from remote.kept_alive import kept_alive
 from remote.openai.schema import (
     DONE,
     EVENTS,
@@ -32,7 +33,7 @@ from remote.openai.schema import (
     Models,
     Usage,
 )
-from remote.openai.sse import QUIET_SECONDS, event, kept_alive
+from remote.openai.sse import COMMENT, QUIET_SECONDS, event
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 
 SOURCE = "x-outrider-source"
@@ -137,7 +138,7 @@ class Completions:
     def _stream(self, exchange: Exchange, events: AsyncGenerator[bytes, None], source: By | None) -> Response:
         """The answer as a stream. `source`: of its first text, as far as it is known."""
         headers = {**STREAM_HEADERS, ANSWER: exchange.answer.place, **({SOURCE: source} if source else {})}
-        alive = kept_alive(events, self._quiet_seconds)
+        alive = kept_alive(events, self._quiet_seconds, COMMENT)
         return Streamed(alive, exchange.close, headers=headers, media_type=EVENTS)
 
     async def _whole(self, exchange: Exchange, first: Piece | None, gone: Gone) -> Response:

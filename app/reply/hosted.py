@@ -68,6 +68,7 @@ class Hosted:
             deadline=generation.deadline(connection, committed),
             silence=connection.link.deadline(FIRST_SERVER_SECONDS),
             draft=generation.given.draft,
+            alive=(alive := self._verifier.card.alive_seconds) is not None,
         )
         self._opening, self._warm = not generation.answer.tokens, connection.server_seconds is not None
         self._asked, stream = generation.clock.now(), None
@@ -88,6 +89,9 @@ class Hosted:
             generation.end("stopped")
             return
         generation.begin_stream(stream)
+        if alive is not None:
+            # A line that is silent now is dead, however long the verifier takes.
+            stream.bear_silence(connection.link.deadline(0.0) + alive)
         try:
             while generation.reason is None:
                 frame = await generation.unless_stopped(_next(stream))

@@ -8,12 +8,9 @@ answer as `error: {…}`, which is read as an event with that error.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-
 MAX_EVENT_BYTES = 1 << 20
 COMMENT = b": still here\n\n"
+"""Clients pass over it. It keeps them, and the proxies on the way, from giving up a line that says nothing for long."""
 QUIET_SECONDS = 10.0
 """Clients and proxies that give up a quiet line do so after 15 s or more, most after 60."""
 BOM = b"\xef\xbb\xbf"
@@ -78,24 +75,3 @@ class EventReader:
 def event(data: bytes) -> bytes:
     """Encode one event whose data is one line."""
     return b"data: " + data + b"\n\n"
-
-
-async def kept_alive(events: AsyncGenerator[bytes, None], seconds: float) -> AsyncGenerator[bytes, None]:
-    """The events, and a comment whenever none has come for so many seconds.
-
-    Clients pass over comments, but they and the proxies on the way give up a line that says nothing for long.
-    """
-    async with aclosing(events):
-        while True:
-            coming = asyncio.ensure_future(anext(events, None))
-            try:
-                while not (await asyncio.wait([coming], timeout=seconds))[0]:
-                    yield COMMENT
-                found = coming.result()
-            finally:
-                if not coming.done():
-                    coming.cancel()
-                    await asyncio.gather(coming, return_exceptions=True)
-            if found is None:
-                return
-            yield found

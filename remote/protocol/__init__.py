@@ -3,7 +3,8 @@
 Bodies are msgpack of the structs here. Numbers in bulk travel as little-endian raw bytes. A reply is a stream of
 frames. Each frame is a 4-byte little-endian length, one byte for the kind, and msgpack. The reply to a round is one
 `Verdict`, then `Memory`, newest tokens first, then `Likeliest` if it was asked for. A stream has a `Progress` for each
-of the verifier's own rounds, each followed by the same of what it verified. Nothing is ever pickled, and every size is
+of the verifier's own rounds, each followed by the same of what it verified, and an `Alive` in between if it was asked
+for and nothing else comes. Nothing is ever pickled, and every size is
 checked before it is used.
 """
 
@@ -31,6 +32,7 @@ from remote.protocol.fields import (
 from remote.protocol.likeliest import MOST_REJECTED, Likeliest
 from remote.protocol.messages import (
     KINDS,
+    Alive,
     Conflict,
     Error,
     ErrorCode,
@@ -45,6 +47,7 @@ from remote.protocol.messages import (
 from remote.protocol.tree import Tree
 
 __all__ = [
+    "Alive",
     "CONTENT_TYPE",
     "Card",
     "DrafterOffer",

@@ -108,6 +108,8 @@ class Stream(Struct, frozen=True):
     sampling: Sampling = Sampling()
     memory_from: Count | None = None
     likeliest: TopTokens = 0
+    alive: bool = False
+    """Send an `Alive` whenever nothing has been sent for as long as the card says."""
 
 
 class Progress(Struct, frozen=True):
@@ -126,6 +128,10 @@ class Progress(Struct, frozen=True):
     server_seconds: Annotated[float, Meta(ge=0, le=86_400)]
     """Time of drafting and verifying, without waiting for other sessions. In the first frame, from the request's last
     byte on, waiting included."""
+
+
+class Alive(Struct, frozen=True):
+    """A frame of a stream between others: the verifier is there, and has nothing to send yet."""
 
 
 class Conflict(Struct, frozen=True):
@@ -160,7 +166,7 @@ class Error(Struct, frozen=True):
     """The same request may succeed later."""
 
 
-Frame = Verdict | Memory | Progress | Likeliest
+Frame = Verdict | Memory | Progress | Likeliest | Alive
 
-KINDS: tuple[type[Frame], ...] = (Verdict, Memory, Progress, Likeliest)
+KINDS: tuple[type[Frame], ...] = (Verdict, Memory, Progress, Likeliest, Alive)
 """The kinds of frames, by the byte in front of one."""

@@ -20,8 +20,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from drafter.text import ChatText
+from remote.kept_alive import kept_alive
 from remote.openai.schema import DONE, EVENTS, JSON, OWNER, Model, Models, error_body
-from remote.openai.sse import QUIET_SECONDS, event, kept_alive
+from remote.openai.sse import COMMENT, QUIET_SECONDS, event
 from remote.protocol import Card, Error, ErrorCode, Progress, Stream, digest_of, pack_tokens, unpack_tokens
 from remote.verifier.completion_requests import ChoiceState, CompletionCall, RequestReader
 from remote.verifier.completion_shapes import ChatShape, Piece, Shape, TextShape
@@ -115,7 +116,7 @@ class Completions:
         except BaseException:
             await close()
             raise
-        events = kept_alive(self._events(call, shape, first, pieces), self._quiet_seconds)
+        events = kept_alive(self._events(call, shape, first, pieces), self._quiet_seconds, COMMENT)
         return Streamed(events, close, headers=STREAM_HEADERS, media_type=EVENTS)
 
     async def _events(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 
 import msgspec
 from starlette.applications import Starlette
@@ -21,10 +21,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from drafter.text import ChatText
+from remote.kept_alive import kept_alive
 from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.openai.sse import QUIET_SECONDS
 from remote.protocol import (
     CONTENT_TYPE,
+    Alive,
     Card,
     Error,
     ErrorCode,
@@ -80,6 +82,7 @@ MAX_CACHED_BYTES = 2 << 30
 MAX_WAITING = 256
 TOKEN_BYTES = 4
 """Bytes of a packed token id."""
+ALIVE = encode_frame(Alive())
 
 
 class TooLarge(Exception):
@@ -227,24 +230,29 @@ class Service:
         message, holder = decode(body, Stream), holder_of(request)
         message = msgspec.structs.replace(message, session=_name(holder, message.session))
         self._admit(request, message, holder)
-        return await self._answer(request, message.session, self.sessions.stream(message, holder), arrived)
+        alive = self._card.alive_seconds if message.alive else None
+        return await self._answer(request, message.session, self.sessions.stream(message, holder), arrived, alive)
 
     def _admit(self, request: Request, message: Round | Stream, holder: str) -> None:
         length, most = message.base + len(message.append) // TOKEN_BYTES, self._card.limits.max_tokens
         self._admission.go_on(record_of(request.scope), holder, message.session, length, most)
 
-    async def _answer(self, request: Request, name: str, frames: Answer, arrived: float) -> Response:
+    async def _answer(
+        self, request: Request, name: str, frames: Answer, arrived: float, alive: float | None = None
+    ) -> Response:
+        """`alive`: seconds without a frame after which a sign of life is sent; None: never."""
         first = await self.turns.first(name, frames, request.is_disconnected)
         first = _timed(first, time.monotonic() - arrived)
 
-        async def body() -> AsyncIterator[bytes]:
+        async def body() -> AsyncGenerator[bytes, None]:
             try:
                 async for frame in self.turns.rest(name, first, frames):
                     yield encode_frame(frame)
             except (RoundRefused, EngineError) as error:
                 raise Cut(str(error)) from None
 
-        return Streamed(body(), lambda: self.turns.close(name, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
+        signed = body() if alive is None else kept_alive(body(), alive, ALIVE)
+        return Streamed(signed, lambda: self.turns.close(name, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
     async def drop(self, request: Request) -> Response:
         name = _name(holder_of(request), request.path_params["name"])

@@ -1,0 +1,120 @@
+"""A stream tells a slow server from a dead line: it says that the server is there, if the device asks for that."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
+from remote import HostedStream, LinkDown, VerifierClient
+from remote.protocol import Alive, Card, Memory, Progress, Sampling, encode, read_frames
+from remote.verifier.engine import Engine
+from remote.verifier.engines.torch_engine import TorchEngine
+from remote.verifier.http import create_app
+from remote.verifier.serve import ALIVE_SECONDS, card
+from remote.verifier.target import Target, load_target
+from tests.remote.verifier.test_hosted import ask
+from tests.remote.verifier.test_http import PATIENT, gate, running
+from tests.support.fault_proxy import FaultProxy
+from tests.support.serving import VerifierProcess
+
+BEAT, BEARS = 0.05, 0.5
+"""Seconds between two signs of life, and of silence that a device bears."""
+
+
+@pytest.fixture(scope="module")
+def target(tiny_pair: Path) -> Target:
+    return load_target(str(tiny_pair / "target"), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def engine(target: Target, tiny_pair: Path) -> Engine:
+    return TorchEngine(target.model, MemoryEncoder.load(tiny_pair / "drafter"))
+
+
+@pytest.fixture(scope="module")
+def prompt(tiny_pair: Path) -> list[int]:
+    return Drafter.load(tiny_pair / "drafter").text.render([("user", "unpack a tar archive")])
+
+
+def beating(target: Target, engine: Engine) -> Card:
+    return msgspec.structs.replace(card(target, engine), alive_seconds=BEAT)
+
+
+async def stream_of(client: VerifierClient, prompt: list[int], *, alive: bool) -> HostedStream:
+    return await client.session().stream(
+        prompt, Sampling(), most=20, memory_from=0, deadline=PATIENT, silence=PATIENT, alive=alive
+    )
+
+
+def test_a_server_says_how_often_it_does_so(target: Target, engine: Engine) -> None:
+    assert card(target, engine).alive_seconds == ALIVE_SECONDS
+
+
+@pytest.mark.parametrize("alive", [True, False])
+async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
+    target: Target, engine: Engine, prompt: list[int], alive: bool
+) -> None:
+    with running(create_app(engine, beating(target, engine))) as url, gate(engine.encoder) as held:
+        async with VerifierClient(url) as client:
+            stream = await stream_of(client, prompt, alive=alive)
+            stream.bear_silence(BEARS)
+            assert isinstance(await anext(stream), Progress)
+            coming = asyncio.ensure_future(anext(stream))
+            await asyncio.wait([coming], timeout=4 * BEARS)
+            if not alive:
+                with pytest.raises(LinkDown, match=f"within {BEARS} s"):
+                    await coming
+                return
+            assert not coming.done()
+            held.open.set()
+            assert isinstance(await coming, Memory)
+            await stream.aclose()
+
+
+async def test_a_server_that_says_nothing_else_is_given_up(target: Target, engine: Engine, prompt: list[int]) -> None:
+    with running(create_app(engine, beating(target, engine))) as url, gate(engine.encoder):
+        async with VerifierClient(url) as client:
+            stream = await stream_of(client, prompt, alive=True)
+            assert isinstance(await anext(stream), Progress)
+            stream.silence = BEARS
+            begun = time.monotonic()
+            with pytest.raises(LinkDown):
+                await anext(stream)
+    assert BEARS / 2 < time.monotonic() - begun < PATIENT / 2
+
+
+async def test_who_does_not_ask_is_told_nothing(target: Target, engine: Engine, prompt: list[int]) -> None:
+    async def kinds(alive: bool) -> list[type]:
+        body = encode(ask([], prompt, most=3, memory_from=0, alive=alive, session=f"s{alive}"))
+        with gate(engine.encoder) as held:
+            async with (
+                httpx.AsyncClient(timeout=PATIENT, trust_env=False) as client,
+                client.stream("POST", f"{url}/v1/streams", content=body) as response,
+            ):
+                asyncio.get_running_loop().call_later(4 * BEAT, held.open.set)
+                return [type(frame) async for frame in read_frames(response.aiter_raw())]
+
+    with running(create_app(engine, beating(target, engine))) as url:
+        asked, silent = await kinds(True), await kinds(False)
+    assert Alive in asked and [kind for kind in asked if kind is not Alive] == silent
+    assert Alive not in silent and Memory in silent
+
+
+async def test_a_dead_line_is_noticed_by_its_silence(verifier: VerifierProcess, prompt: list[int]) -> None:
+    async with FaultProxy([verifier.port]) as proxy, VerifierClient(proxy.url) as client:
+        stream = await stream_of(client, prompt, alive=True)
+        stream.bear_silence(BEARS)
+        await anext(stream)
+        proxy.hush()
+        begun = time.monotonic()
+        with pytest.raises(LinkDown, match=f"within {BEARS} s"):
+            async for _ in stream:
+                pass
+    assert BEARS / 2 < time.monotonic() - begun < PATIENT / 2
