@@ -23,6 +23,8 @@ from remote.protocol import Memory, Progress
 
 MEMORY_BYTES = 64 * 1024
 """More than a frame of memory has, which may come before the next words of a stream."""
+LEAST_SILENCE_SECONDS = 1.0
+"""Silence that is borne on any line besides the time between two signs of life: a busy machine may stall so long."""
 GHOST_SECONDS = 0.03
 """Least round trip that leaves time to read guesses before the first words of a stream."""
 
@@ -91,7 +93,7 @@ class Hosted:
         generation.begin_stream(stream)
         if alive is not None:
             # A line that is silent now is dead, however long the verifier takes.
-            stream.bear_silence(connection.link.deadline(0.0) + alive)
+            stream.bear_silence(max(connection.link.deadline(0.0), LEAST_SILENCE_SECONDS) + alive)
         try:
             while generation.reason is None:
                 frame = await generation.unless_stopped(_next(stream))

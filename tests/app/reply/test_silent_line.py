@@ -1,0 +1,38 @@
+"""A line that falls silent in the midst of a hosted answer is given up soon, however slow the server may be."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from app.config import Settings
+from app.events import ModeChanged
+from app.reply.hosted import LEAST_SILENCE_SECONDS
+from drafter.runtime import Drafter
+from remote.verifier.serve import ALIVE_SECONDS
+from tests.support.conversing import ask, assistant
+from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import after, hushed
+from tests.support.serving import VerifierProcess
+
+QUESTION = "how do I unpack a tar archive?"
+FRAMES_SECONDS = 1.8
+"""How long a device waits for a frame on a fast line where it cannot tell what it is for: rounds, and their memory."""
+
+
+async def test_it_is_given_up_before_a_frame_is_overdue(
+    verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
+) -> None:
+    database, settings = tmp_path / "a.db", Settings(max_tokens=60)
+    async with (
+        FaultProxy([verifier.port]) as proxy,
+        assistant(drafter, database, proxy.url, settings=settings, modes=("hosted",), patient=False) as opened,
+    ):
+        await opened.settled()
+        await ask(opened, QUESTION)  # From here on, the line's deadlines follow its measured round trips.
+        proxy.at(0, after(2000, hushed))
+        heard = await ask(opened, QUESTION)
+    why = next(change.why for change in heard.events if isinstance(change, ModeChanged) and change.mode == "offline")
+    borne = re.search(r"did not answer within ([\d.]+) s", why)
+    assert borne is not None and heard.done is not None and len(heard.done.token_ids) == 60
+    assert LEAST_SILENCE_SECONDS + ALIVE_SECONDS <= float(borne[1]) < FRAMES_SECONDS
