@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -116,7 +116,8 @@ def fit(
             seconds = before + time.monotonic() - started
             if not together.is_main_process:
                 continue
-            recent = [*recent[1 - LOGGED :], result]
+            # Without its graph, which holds memory even after the backward pass.
+            recent = [*recent[1 - LOGGED :], replace(result, total=result.total.detach())]
             last = step == schedule.steps - 1
             unseen = {}
             if check is not None and ((step + 1) % SAVED == 0 or last):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import weakref
 
 import torch
 from hypothesis import given
@@ -66,3 +67,17 @@ def test_a_killed_run_goes_on(tmp_path):
     assert [line["step"] for line in log] == [0, 2, 6]
     assert [line["seconds"] for line in log] == sorted(line["seconds"] for line in log)
     assert log[-1]["chain_tau"] == 1.625 and log[-1]["divergence"] == 0.5
+
+
+def test_a_step_leaves_nothing_of_its_graph_in_memory(tmp_path):
+    model, totals = Tiny(), []
+
+    def losses(step: int) -> Losses:
+        found = Losses(model.head(model.embedding.weight).float().pow(2).mean(), 0.5, [0.5])
+        # The step before is still in the loop's hands.
+        assert all(total() is None for total in totals[:-1])
+        totals.append(weakref.ref(found.total))
+        return found
+
+    fit(model, itertools.count, losses, tmp_path, Schedule(steps=4, warmup=1, decay=0.0))
+    assert len(totals) == 4
