@@ -16,7 +16,8 @@ fail. Afterwards, when all clients have gone, nothing may run any more, and ther
 The kernel's figures are read every ten seconds. The slope of the memory is the median of the slopes between all pairs
 of samples after `--warm-up` minutes (Theil and Sen). In it is what was freed in the minute before and not given back
 yet. So memory is also read at rest, before the first visit and after the last one, each time when nobody has asked for
-longer than a minute.
+longer than a minute. Memory counts as flat if its last minute is at most a tenth above its first one after `--warm-up`;
+shorter runs than ten minutes more do not tell.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ REST_SECONDS = 10.0 + freed_memory.SECONDS
 """Time in which a server at rest has given back what it has freed."""
 GROWN = 4
 """Threads or open files, from the first quarter of the samples to the last, that are a leak and no chance."""
+MOST_MEMORY = 1.1
+"""Of the memory after the warm-up, what the last minute may have."""
+TELLING_SECONDS = 600.0
+"""Least time after the warm-up for memory to tell something."""
 GAUGES = ("sessions", "running_sessions", "running_answers", "waiting_rounds", "cached_bytes")
 
 
@@ -261,6 +266,8 @@ def summary(samples: Sequence[Sample], before: Sample, after: Sample, met: Met, 
     """The figures of all minutes, and `wrong`: what must not be so, in words."""
     warm = [sample for sample in samples if sample.at >= warm_up] or list(samples[-1:])
     per_second = slope([(sample.at, sample.rss_mb) for sample in warm])
+    first = statistics.median(sample.rss_mb for sample in warm[:6])
+    last = statistics.median(sample.rss_mb for sample in samples if sample.at > samples[-1].at - 60)
     checks = {
         "a text differs": bool(met.different),
         "an answer failed": bool(met.failures),
@@ -269,8 +276,8 @@ def summary(samples: Sequence[Sample], before: Sample, after: Sample, met: Met, 
         "files stay open": after.files > before.files,
         "open files grow": grown([sample.files for sample in warm]),
         "threads grow": grown([sample.threads for sample in warm]),
+        "memory grows": samples[-1].at - warm[0].at >= TELLING_SECONDS and last > MOST_MEMORY * first,
     }
-    last = [sample.rss_mb for sample in samples if sample.at > samples[-1].at - 60]
     return {
         "wrong": [words for words, so in checks.items() if so],
         "answers": dict(sorted(met.answers.items())),
@@ -280,8 +287,8 @@ def summary(samples: Sequence[Sample], before: Sample, after: Sample, met: Met, 
         "failures": len(met.failures),
         "different": len(met.different),
         "rss_mb_before": round(before.rss_mb, 1),
-        "rss_mb_warm": round(statistics.median(sample.rss_mb for sample in warm[:6]), 1),
-        "rss_mb_end": round(statistics.median(last), 1),
+        "rss_mb_warm": round(first, 1),
+        "rss_mb_end": round(last, 1),
         "rss_mb_after": round(after.rss_mb, 1),
         "rss_mb_per_hour": round(per_second * 3600, 2),
         "cores": round((samples[-1].cpu_seconds - before.cpu_seconds) / samples[-1].at, 2),

@@ -18,6 +18,11 @@ SAMPLE = Sample(
 IDLE = replace(SAMPLE, files=8, connections=2, running_sessions=0)
 
 
+def growing(every: float, by: float = 1.0) -> list[Sample]:
+    """Forty samples, `every` so many seconds, with `by` so many MB more each time."""
+    return [replace(SAMPLE, at=every * at, rss_mb=250.0 + by * at) for at in range(40)]
+
+
 @pytest.mark.parametrize("gateway", [False, True])
 def test_clients_come_and_go(gateway: bool) -> None:
     found = asyncio.run(churned(0.2, 0.05, 6.0, 3, gateway=gateway, asked=2, rest=0.0))
@@ -50,6 +55,9 @@ def test_only_what_goes_on_growing_has_grown() -> None:
         ({"samples": [replace(SAMPLE, sessions=SESSIONS + 1)]}, ["there are more sessions than allowed"]),
         ({"samples": [replace(SAMPLE, at=float(at), files=20 + at) for at in range(40)]}, ["open files grow"]),
         ({"samples": [replace(SAMPLE, at=float(at), threads=10 + at) for at in range(40)]}, ["threads grow"]),
+        ({"samples": growing(every=16.0)}, ["memory grows"]),
+        ({"samples": growing(every=14.0)}, []),  # Too short to tell.
+        ({"samples": growing(every=60.0, by=0.5)}, []),
     ],
 )
 def test_what_must_not_be_is_named(change: dict[str, Any], said: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import Broken, LinkDown, RemoteError, Stranger, Unsent
 from remote.clock import Clock
+from tests.support.chat_server import ChatServer, Script
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -36,8 +38,14 @@ def clock() -> Noted:
 
 @pytest.fixture
 async def connection(tiny_pair: Path, verifier: VerifierProcess, clock: Noted) -> AsyncIterator[Connection]:
+    async with started(verifier.url, tiny_pair, clock) as one:
+        yield one
+
+
+@asynccontextmanager
+async def started(url: str, tiny_pair: Path, clock: Clock) -> AsyncIterator[Connection]:
     drafters = Drafters(Drafter.load(tiny_pair / "drafter"))
-    one = Connection(AddressSource(verifier.url), drafters=drafters, clock=clock, patience=PATIENCE_SECONDS)
+    one = Connection(AddressSource(url), drafters=drafters, clock=clock, patience=PATIENCE_SECONDS)
     one.start()
     try:
         yield one
@@ -71,4 +79,14 @@ async def test_a_line_that_broke_is_not_probed_at_once(
 
 async def test_a_line_that_was_silent_may_be_back(connection: Connection, clock: Noted) -> None:
     await lost(connection, LinkDown("it said nothing for 2 s"))
+    assert clock.slept == []
+
+
+async def test_a_server_that_checks_nothing_is_looked_for_at_once(tiny_pair: Path, clock: Noted) -> None:
+    """Nobody drafts in its place."""
+    async with (
+        ChatServer([Script(["tar -xf"])]).listening() as port,
+        started(f"http://127.0.0.1:{port}", tiny_pair, clock) as one,
+    ):
+        await lost(one, Broken("it broke"))
     assert clock.slept == []
