@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+from textual.app import App
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, Started, Stats, Verified
@@ -208,6 +211,11 @@ def store_turns(store: Store, title: str, turns: Iterable[tuple[str, str]]) -> s
 
 def open_store(folder: Path) -> Store:
     return Store.open(folder / "outrider.db")
+
+
+def shows(app: App[Any], kind: type[Screen[Any]]) -> bool:
+    """A screen of this kind is on top, with all that it begins with."""
+    return isinstance(app.screen, kind) and app.screen.is_mounted
 
 
 async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds: float = 15.0) -> None:

@@ -17,7 +17,7 @@ from app.tui.screens.queue import QueueScreen
 from app.tui.theme import DARK, LIGHT
 from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, shows, store_turns, wait_until
 from tests.app.tui.window import Window
 from tests.support.commands import runner
 
@@ -103,7 +103,7 @@ async def test_help_lists_the_keys_as_they_are_mapped(store: Store) -> None:
     app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.press("question_mark")
-        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await wait_until(pilot, lambda: shows(app, HelpScreen))
         before = [rows(app)[at - 1] for at, row in enumerate(rows(app)) if row == "New conversation"]
         assert before == ["/new", "f11"]
         await pilot.press("escape")
@@ -116,14 +116,14 @@ async def test_help_begins_with_what_has_the_focus(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.press("f1")
-        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await wait_until(pilot, lambda: shows(app, HelpScreen))
         assert rows(app).index("Prompt") < rows(app).index("Conversation")
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.screen is app.chat)
         await app.chat.open_conversation(conversation)
         app.screen.query_one(Transcript).focus()
         await pilot.press("f1")
-        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await wait_until(pilot, lambda: shows(app, HelpScreen))
         assert rows(app).index("Conversation") < rows(app).index("Prompt")
 
 
@@ -131,9 +131,9 @@ async def test_help_over_a_screen_tells_its_keys_and_no_others(store: Store) -> 
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.press("f7")
-        await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
+        await wait_until(pilot, lambda: shows(app, QueueScreen))
         await pilot.press("f1")
-        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await wait_until(pilot, lambda: shows(app, HelpScreen))
         titles = [str(title.content) for title in app.screen.query(".title").results(Static)]
         assert titles == ["Queue", "Everywhere", "Words"]
         await pilot.press("escape", "escape")

@@ -20,7 +20,7 @@ from app.tui.widgets.panel import Panel
 from app.tui.widgets.system_line import SystemLine
 from drafter.runtime import Drafter
 from storage import Choices, Store
-from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import assistant
@@ -57,7 +57,7 @@ def chosen(store: Store) -> Choices:
 
 async def opened(app: Window, pilot: Pilot[None], key: str, screen: type[object]) -> None:
     await pilot.press(key)
-    await wait_until(pilot, lambda: isinstance(app.screen, screen))
+    await wait_until(pilot, lambda: shows(app, screen))
 
 
 async def closed(app: Window, pilot: Pilot[None]) -> None:
@@ -134,7 +134,7 @@ async def test_one_is_written_for_this_conversation_alone(store: Store, prompts:
         await wait_until(pilot, lambda: "there is a system prompt tutor already" in app.text("#problem"))
         app.screen.query_one(Input).value = "brief"
         await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: isinstance(app.screen, SystemScreen))
+        await wait_until(pilot, lambda: shows(app, SystemScreen))
         assert prompts.get("brief") == "Be brief."
 
 
@@ -148,7 +148,7 @@ async def test_the_library_is_changed_on_the_screen(store: Store, prompts: Syste
         assert listed(app)[1] == "● tutor  Explain step by step."
         await opened(app, pilot, "e", SystemForm)
         await pilot.press(*" Slowly.", "ctrl+s")
-        await wait_until(pilot, lambda: isinstance(app.screen, SystemScreen))
+        await wait_until(pilot, lambda: shows(app, SystemScreen))
         assert prompts.get("tutor") == "Explain step by step. Slowly."
         assert listed(app)[1] == "● tutor, an older text  Explain step by step."
         await opened(app, pilot, "d", Confirm)

@@ -10,7 +10,7 @@ from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.sidebar import SearchBox, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, shows, store_turns, wait_until
 from tests.app.tui.window import Window
 
 
@@ -40,7 +40,7 @@ async def test_escape_ends_one_thing_at_a_time(store: Store) -> None:
         await wait_until(pilot, lambda: search.value == "" and conversations.has_focus)
 
         await pilot.press("f1")
-        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await wait_until(pilot, lambda: shows(app, HelpScreen))
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.screen is app.chat)
         assert conversations.has_focus

@@ -20,7 +20,7 @@ from app.tui.widgets.prompt_files import PromptFiles
 from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
-from tests.app.tui.scripted import ScriptedCore, finished, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, shows, verified, wait_until
 from tests.app.tui.window import Window
 
 NOTES = Attachment("notes.txt", "text/plain", b"first\nsecond\n")
@@ -263,7 +263,7 @@ async def test_the_queue_says_which_prompts_have_files(store: Store) -> None:
     app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no line")))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("f7")
-        await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
+        await wait_until(pilot, lambda: shows(app, QueueScreen))
         options = [str(option.prompt).splitlines()[1].strip() for option in app.screen.query_one(OptionList).options]
         assert options == ["with 2 files, in later", "in later"]
 

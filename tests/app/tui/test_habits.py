@@ -8,7 +8,7 @@ from textual.widgets import OptionList
 from app.tui.screens.chat import screen as chat_screen
 from app.tui.screens.recall import RecallScreen
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, wait_until
+from tests.app.tui.scripted import ScriptedCore, shows, wait_until
 from tests.app.tui.window import Window
 
 
@@ -65,7 +65,7 @@ async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: 
     async with app.run_test() as pilot:
         await wait_until(pilot, lambda: len(app.prompt.earlier) == 3)
         await pilot.press(*"typed", "ctrl+r")
-        await wait_until(pilot, lambda: isinstance(app.screen, RecallScreen))
+        await wait_until(pilot, lambda: shows(app, RecallScreen))
         prompts = app.screen.query_one(OptionList)
 
         def shown() -> list[str]:
@@ -80,7 +80,7 @@ async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: 
         await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
         assert app.prompt.text == "typed", "nothing was chosen"
         await pilot.press("ctrl+r")
-        await wait_until(pilot, lambda: isinstance(app.screen, RecallScreen))
+        await wait_until(pilot, lambda: shows(app, RecallScreen))
         await pilot.press("ctrl+r", "down", "up", "enter")
         await wait_until(pilot, lambda: app.prompt.text == "show the disk")
         await pilot.press("up")

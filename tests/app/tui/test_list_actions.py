@@ -19,7 +19,7 @@ from app.tui.widgets.part_keys import PartKeys, in_lines
 from app.tui.widgets.sidebar import SearchBox, Sidebar, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Conversation, Store
-from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window
 
 NOW = datetime(2026, 11, 22, 0, 30, tzinfo=timezone(timedelta(hours=2)))  # A Sunday.
@@ -312,7 +312,7 @@ async def test_conversations_are_exported(
     async with app.run_test(size=(120, 30)) as pilot:
         await highlight(app, pilot, "one")
         await pilot.press("x")
-        await wait_until(pilot, lambda: isinstance(app.screen, ExportScreen))
+        await wait_until(pilot, lambda: shows(app, ExportScreen))
         await pilot.press("home", *["down"] * downs, "enter")
         await wait_until(pilot, lambda: any(toast.title == "Exported" for toast in app._notifications))
         (path,) = (tmp_path / "home" / "exports").iterdir()
@@ -334,11 +334,11 @@ async def test_an_export_that_cannot_be_written_is_told(
         await pilot.press(*"hi", "enter")
         await wait_until(pilot, lambda: app.answers == ["yes"])
         await pilot.press("f6")
-        await wait_until(pilot, lambda: isinstance(app.screen, ExportScreen))
+        await wait_until(pilot, lambda: shows(app, ExportScreen))
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
         await pilot.press("f6")
-        await wait_until(pilot, lambda: isinstance(app.screen, ExportScreen))
+        await wait_until(pilot, lambda: shows(app, ExportScreen))
         await pilot.press("enter")
         await wait_until(pilot, lambda: any(toast.title == "Export" for toast in app._notifications))
         assert "exports" in next(toast.message for toast in app._notifications if toast.title == "Export")

@@ -8,7 +8,7 @@ from textual.app import App
 from textual.widgets import Log, Static
 
 from app.tui.screens.log import LogScreen
-from tests.app.tui.scripted import wait_until
+from tests.app.tui.scripted import shows, wait_until
 
 
 class Host(App[None]):
@@ -71,7 +71,7 @@ async def test_one_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 async def test_keys(tmp_path: Path) -> None:
     app = Host(tmp_path / "outrider.log")
     async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: isinstance(app.screen, LogScreen))
+        await wait_until(pilot, lambda: shows(app, LogScreen))
         await pilot.press("y")
         await wait_until(pilot, lambda: app.copied == str(app.path))
         await pilot.press("escape")

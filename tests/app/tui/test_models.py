@@ -16,7 +16,7 @@ from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.models import ModelsScreen
 from app.tui.widgets.message import AnswerView
 from storage import Choices, Store
-from tests.app.tui.scripted import ScriptedCore, wait_until
+from tests.app.tui.scripted import ScriptedCore, shows, wait_until
 from tests.app.tui.window import Window
 from tests.support.chat_server import ChatServer, Script
 from tests.support.keyring import NoKeyring, use_keyring
@@ -53,7 +53,7 @@ async def test_a_model_is_picked_for_this_conversation(store: Store, folders: Fo
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
         await pilot.press("f5")
-        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen))
+        await wait_until(pilot, lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: any("nothing listens" in row for row in rows(app)))
         await wait_until(pilot, lambda: any("talker  streams only" in row for row in rows(app)))
         assert any(row.startswith("●") and "checks drafts" in row for row in rows(app)), "the bundled one answers now"
@@ -66,7 +66,7 @@ async def test_a_model_is_picked_for_this_conversation(store: Store, folders: Fo
         assert app.chat.conversation.core.followed[-1] == kept
         assert Remotes(folders).used is None
         await pilot.press("f5")
-        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen))
+        await wait_until(pilot, lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: "● other  streams only" in rows(app))
         await pilot.press("escape")
         await app.chat.open_conversation(None)
@@ -77,7 +77,7 @@ async def test_a_model_is_picked_for_new_conversations_too(store: Store, folders
     app = window(store, folders)
     async with app.run_test(size=(100, 30)) as pilot:
         await app.run_action("app.models('talker streams')")
-        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen))
+        await wait_until(pilot, lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: rows(app) == ["mine", "  talker  streams only"])
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: app.screen is app.chat)

@@ -22,7 +22,7 @@ from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.first_look import FirstLook
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, shows, verified, wait_until
 from tests.app.tui.window import Window
 from tests.remote.toy_verifier import ToyVerifier, raw_peer, serving
 from tests.support import model_servers as dialects
@@ -133,7 +133,7 @@ async def test_the_words_can_be_clicked(store: Store, folders: Folders) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: app.offered)
         await pilot.click("#look")
-        await wait_until(pilot, lambda: isinstance(app.screen, NearbyScreen))
+        await wait_until(pilot, lambda: shows(app, NearbyScreen))
         await pilot.press("escape")
         await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
 
@@ -161,12 +161,12 @@ async def test_a_server_that_is_added_by_hand_ends_the_question(store: Store, fo
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: app.offered)
         await pilot.press("f4")
-        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        await wait_until(pilot, lambda: shows(app, RemotesScreen))
         await pilot.press("escape")
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
         assert app.offered
         await pilot.press("f4")
-        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        await wait_until(pilot, lambda: shows(app, RemotesScreen))
         Remotes(folders).put("mine", Remote(url="http://127.0.0.1:9"))
         await pilot.press("escape")
         await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
@@ -192,7 +192,7 @@ async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, fol
             await pilot.press("enter")
             await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
             await pilot.press("down", "enter")
-            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+            await wait_until(pilot, lambda: shows(app, ChatScreen))
             assert app.told == ["qwen3:8b at Ollama answers now. This server is called ollama."]
             source = app.scripted.sources[-1]
             assert isinstance(source, RemoteSource) and source.name == "ollama" and not app.offered
@@ -209,14 +209,14 @@ async def test_a_server_that_is_known_is_used_and_another_model_gets_a_name_of_i
         Remotes(folders).put("ollama", Remote(url=address, kind="openai", model="llama3.2:latest"))
         app = First(store, folders, [port])
         async with app.run_test(size=(80, 24)) as pilot:
-            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+            await wait_until(pilot, lambda: shows(app, ChatScreen))
             for model, name in ((0, "ollama"), (1, "ollama-2")):
                 await app.choose(pilot, "look for model servers")
                 await app.looked(pilot, 2)
                 await app.choose_row(pilot, 1)
                 await wait_until(pilot, lambda: app.rows[0] == "llama3.2:latest")
                 await app.choose_row(pilot, model)
-                await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+                await wait_until(pilot, lambda: shows(app, ChatScreen))
                 assert Remotes(folders).used == name
     assert [name for name, _ in Remotes(folders)] == ["ollama", "ollama-2"]
 
@@ -230,12 +230,12 @@ async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: S
             await app.looked(pilot, 2)
             assert app.rows[1].endswith("toy, checks drafts")
             await pilot.press("enter")
-            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+            await wait_until(pilot, lambda: shows(app, ChatScreen))
             assert dict(Remotes(folders)) == {"outrider": Remote(url=f"http://127.0.0.1:{port}", kind="verifier")}
             await pilot.press("f12")
             await app.looked(pilot, 2)
             await app.choose_row(pilot, 0)
-            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+            await wait_until(pilot, lambda: shows(app, ChatScreen))
             assert isinstance(app.scripted.sources[-1], Loopback) and Remotes(folders).used is None
             assert app.told[-1] == "The bundled model answers now."
 
@@ -245,10 +245,10 @@ async def test_the_bundled_model_may_stay(store: Store, folders: Folders) -> Non
     async with app.run_test(size=(80, 24)) as pilot:
         await wait_until(pilot, lambda: app.offered)
         await pilot.press("f12")
-        await wait_until(pilot, lambda: isinstance(app.screen, NearbyScreen))
+        await wait_until(pilot, lambda: shows(app, NearbyScreen))
         await pilot.press("f12")  # It is open already.
         await app.choose_row(pilot, 0)
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
         assert app.scripted.sources == [] and not folders.config.exists()
 
 
@@ -261,14 +261,14 @@ async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Fo
             await app.looked(pilot, 2)
             assert app.rows[1].endswith("wants a token")
             await pilot.press("enter")
-            await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm))
+            await wait_until(pilot, lambda: shows(app, RemoteForm))
             await wait_until(pilot, lambda: app.screen.query_one("#token").has_focus)
             fields = {name: app.screen.query_one(f"#{name}", Input).value for name in ("name", "url")}
             assert fields == {"name": "vllm", "url": f"http://127.0.0.1:{port}/v1"}
             await pilot.press("escape")
-            await wait_until(pilot, lambda: isinstance(app.screen, NearbyScreen))
+            await wait_until(pilot, lambda: shows(app, NearbyScreen))
             await pilot.press("enter")
-            await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm))
+            await wait_until(pilot, lambda: shows(app, RemoteForm))
             app.screen.query_one("#token", Input).value = TOKEN
             await pilot.press("ctrl+s")
             await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
@@ -287,7 +287,7 @@ async def test_a_server_that_lists_nothing_and_loads_anything_is_asked_for_a_mod
             await pilot.press("f12")
             await app.looked(pilot, 2)
             await pilot.press("enter")
-            await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm))
+            await wait_until(pilot, lambda: shows(app, RemoteForm))
             await wait_until(pilot, lambda: app.screen.query_one("#model").has_focus)
             app.screen.query_one("#model", Input).value = "Qwen/Qwen3-0.6B"
             await pilot.press("ctrl+s")
@@ -311,10 +311,10 @@ async def test_it_looks_again(store: Store, folders: Folders) -> None:
             await pilot.press("r")
             await wait_until(pilot, lambda: app.rows[-1].endswith("llama3.2:latest, qwen3:8b"), PATIENCE_SECONDS)
             await pilot.press("q")
-            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+            await wait_until(pilot, lambda: shows(app, ChatScreen))
     app = First(store, folders, [port])
     async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
         await pilot.press("f12")
         await app.looked(pilot, 1)
         assert app.said == "No model server answers here. Start one, and r looks again."
@@ -339,11 +339,11 @@ async def test_the_screen_of_remotes_looks_too(store: Store, folders: Folders) -
         async with app.run_test(size=(100, 30)) as pilot:
             await wait_until(pilot, lambda: app.offered)
             await pilot.press("f4")
-            await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+            await wait_until(pilot, lambda: shows(app, RemotesScreen))
             await pilot.press("l")
             await app.looked(pilot, 2)
             await pilot.press("enter")
-            await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+            await wait_until(pilot, lambda: shows(app, RemotesScreen))
             options = app.screen.query_one(OptionList)
             await wait_until(pilot, lambda: "● llamacpp" in str(options.options[-1].prompt))
             assert options.highlighted == 1

@@ -17,7 +17,7 @@ from app.tui.textual_private import shown_notifications
 from remote.errors import NotDelivered
 from remote.protocol import Card, DrafterOffer, Limits
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, wait_until
+from tests.app.tui.scripted import ScriptedCore, shows, wait_until
 
 CARD = Card(
     version=1,
@@ -75,7 +75,7 @@ async def test_a_failure_says_how_to_go_on(store: Store, tmp_path: Path) -> None
     async with app.run_test(size=(100, 30)) as pilot:
         core.offer = OFFER
         core.modes.put_nowait(ONLINE)
-        await wait_until(pilot, lambda: isinstance(app.screen, Confirm))
+        await wait_until(pilot, lambda: shows(app, Confirm))
         await pilot.press("y")
         await wait_until(pilot, lambda: "the disk has no room for it" in toasts(app))
         assert "To go on: outrider drafter fetch office" in toasts(app)

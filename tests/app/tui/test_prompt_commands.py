@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.command import CommandPalette
 from textual.pilot import Pilot
-from textual.screen import Screen
 
 from app.tui.core import Core
 from app.tui.palette import ActionCommands
@@ -24,7 +22,7 @@ from app.tui.widgets.panel import Panel
 from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.sidebar import SearchBox, TitleBox
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window
 
 ANSWER = "Use `tar`.\n\n```sh\ntar xf a.tar\n```"
@@ -49,10 +47,6 @@ class WithModels(Window):
 
 def toasts(app: Window) -> list[str]:
     return [notification.message for notification in app._notifications]
-
-
-def shows(app: Window, screen: type[Screen[Any]]) -> bool:
-    return isinstance(app.screen, screen)
 
 
 def words(app: Window) -> list[str]:
@@ -103,7 +97,7 @@ async def test_the_help_lists_the_commands(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test() as pilot:
         await send(app, pilot, "/help")
-        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await wait_until(pilot, lambda: shows(app, HelpScreen))
         left = [str(one.render()) for one in app.screen.query(".left")]
         assert "/export [md|html|json] [FILE]" in left and "/servers" not in left, "no remotes can be managed here"
 
@@ -204,7 +198,7 @@ async def test_export_writes_where_it_is_told(store: Store, tmp_path: Path, monk
         await send(app, pilot, "/export md ~/none/there/a.md")
         await wait_until(pilot, lambda: any("cannot be written" in one for one in toasts(app)))
         await send(app, pilot, "/export")
-        await wait_until(pilot, lambda: isinstance(app.screen, ExportScreen))
+        await wait_until(pilot, lambda: shows(app, ExportScreen))
 
 
 async def test_a_theme_is_named_or_chosen(store: Store) -> None:
@@ -216,7 +210,7 @@ async def test_a_theme_is_named_or_chosen(store: Store) -> None:
         await send(app, pilot, "/theme pink")
         await wait_until(pilot, lambda: any("no theme 'pink'" in one for one in toasts(app)))
         await send(app, pilot, "/theme")
-        await wait_until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        await wait_until(pilot, lambda: shows(app, CommandPalette))
 
 
 async def test_quit_quits(store: Store) -> None:

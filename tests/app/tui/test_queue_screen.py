@@ -14,7 +14,7 @@ from app.tui.screens.queue import QueueScreen, Rewording
 from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, shows, store_turns, wait_until
 from tests.app.tui.window import Window
 
 OFFLINE = ModeChanged("offline", "no route")
@@ -26,7 +26,7 @@ def listed(app: Window) -> list[str]:
 
 async def open_queue(app: Window, pilot: Pilot[None]) -> None:
     await pilot.press("f7")
-    await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
+    await wait_until(pilot, lambda: shows(app, QueueScreen))
 
 
 async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
@@ -114,7 +114,7 @@ async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(
         await pilot.press(*"later", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["later"])
         await pilot.click(QueuedPrompts)
-        await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
+        await wait_until(pilot, lambda: shows(app, QueueScreen))
         await pilot.press("d", "escape")
         await wait_until(pilot, lambda: app.screen is app.chat and app.chat.conversation.id is None)
         assert store.conversations.all() == [] and store.queue.all() == []
@@ -128,7 +128,7 @@ async def test_keys_open_screens_once(
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(key)
-        await wait_until(pilot, lambda: isinstance(app.screen, kind))
+        await wait_until(pilot, lambda: shows(app, kind))
         await pilot.press(key)
         await pilot.pause()
         assert len(app.screen_stack) == 3

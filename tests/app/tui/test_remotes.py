@@ -23,7 +23,7 @@ from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import RemotesScreen
 from app.tui.theme import DARK
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, wait_until
+from tests.app.tui.scripted import ScriptedCore, shows, wait_until
 from tests.remote.toy_verifier import ToyVerifier, serving
 from tests.support.keyring import MemoryKeyring, NoKeyring, use_keyring
 
@@ -263,7 +263,7 @@ async def test_what_is_wrong_is_told_in_place(folders: Folders, remotes: Remotes
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: app.text("#problem") == "there is a server office already")
         await pilot.press("escape")
-        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        await wait_until(pilot, lambda: shows(app, RemotesScreen))
     assert len(Remotes(folders)) == 2
 
 
@@ -293,7 +293,7 @@ async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remo
     async with app.run_test(size=(100, 34)) as pilot:
         await highlight(pilot, app, "office")
         await pilot.press("e")
-        await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm))
+        await wait_until(pilot, lambda: shows(app, RemoteForm))
         shown = {field.id: field.value for field in app.screen.query(Input)}
         assert (shown["name"], shown["url"], shown["connect_timeout"]) == ("office", "https://office.example:8443", "5")
         assert shown["token"] == shown["token_variable"] == "" and app.screen.query_one(Select).value == "verifier"
@@ -319,7 +319,7 @@ async def test_a_token_is_asked_for_again_where_the_server_is_another(
         placeholder = app.screen.query_one("#token", Input)
         await wait_until(pilot, lambda: placeholder.placeholder == "give it again: it is for another server")
         await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        await wait_until(pilot, lambda: shows(app, RemotesScreen))
         await wait_until(pilot, lambda: app.told == ["office: its token: none"])
     assert ring.kept == {}
 
@@ -350,11 +350,11 @@ async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: Mem
     async with app.run_test(size=(60, 30)) as pilot:
         await highlight(pilot, app, "office")
         await pilot.press("d")
-        await wait_until(pilot, lambda: isinstance(app.screen, Confirm))
+        await wait_until(pilot, lambda: shows(app, Confirm))
         question = str(app.screen.query(Static).first().content)
         assert question == "Remove office and its token? You use this server now; afterwards the bundled model answers."
         await pilot.press(answer)
-        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        await wait_until(pilot, lambda: shows(app, RemotesScreen))
         await wait_until(pilot, lambda: len(app.rows) == (2 if answer == "y" else 3))
     gone = answer == "y"
     assert ("office" not in Remotes(folders)) == gone == (ring.kept == {})
@@ -386,16 +386,16 @@ async def test_a_key_opens_it_over_the_conversation(folders: Folders, remotes: R
     switch, core = Switch(), ScriptedCore(store)
     app = OutriderApp(core, Settings(), RemoteSwitcher(Settings(), folders, switch))
     async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
         await pilot.press("f4")
-        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        await wait_until(pilot, lambda: shows(app, RemotesScreen))
         await pilot.press("f4", "down", "enter")
         await wait_until(pilot, lambda: bool(switch.sources))
         await pilot.press("escape")
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
     app = OutriderApp(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
         await pilot.press("f4")
         await pilot.pause()
         assert isinstance(app.screen, ChatScreen)

@@ -19,7 +19,7 @@ from drafter.config import DrafterCorrupt
 from drafter.guide.pages import FILE
 from recipes.shell_guide.index import write
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, shows, wait_until
 from tests.app.tui.window import Window
 
 ANSWER = "Use:\n\n```sh\nzap -x file.zap\n```\n"
@@ -131,7 +131,7 @@ async def test_a_stored_answer_names_its_page_and_a_click_shows_it(store: Store,
         prose = await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
         assert rows(prose)[-1] == LINE
         await pilot.click(prose, offset=(8, len(rows(prose)) - 1))
-        await wait_until(pilot, lambda: isinstance(app.screen, SourceScreen))
+        await wait_until(pilot, lambda: shows(app, SourceScreen))
         page = app.screen.query_one(MarkdownView)
         await wait_until(pilot, lambda: page.size.height > 0)
         shown = rows(page)
@@ -149,7 +149,7 @@ async def test_a_key_and_a_word_in_the_prompt_show_it(store: Store, drafter: Pat
     async with app.run_test(size=(100, 40)) as pilot:
         await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
         await pilot.press(*keys)
-        await wait_until(pilot, lambda: isinstance(app.screen, SourceScreen))
+        await wait_until(pilot, lambda: shows(app, SourceScreen))
         await pilot.press("escape")
         await wait_until(pilot, lambda: not isinstance(app.screen, SourceScreen))
         assert core.prompts == [] and app.prompt.text == "", "nothing was asked"
