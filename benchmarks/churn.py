@@ -68,7 +68,7 @@ REST_SECONDS = 10.0 + freed_memory.SECONDS
 GROWN = 4
 """Threads or open files, from the first quarter of the samples to the last, that are a leak and no chance."""
 MOST_MEMORY = 1.1
-"""Of the memory after the warm-up, what the last minute may have."""
+"""Most memory in the last minute, as a multiple of that after the warm-up."""
 TELLING_SECONDS = 600.0
 """Least time after the warm-up for memory to tell something."""
 GAUGES = ("sessions", "running_sessions", "running_answers", "waiting_rounds", "cached_bytes")
