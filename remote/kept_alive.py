@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from remote.tasks import end
+
 
 async def kept_alive(pieces: AsyncGenerator[bytes, None], seconds: float, sign: bytes) -> AsyncGenerator[bytes, None]:
     """The pieces, and a sign whenever none has come for so many seconds."""
@@ -18,8 +20,7 @@ async def kept_alive(pieces: AsyncGenerator[bytes, None], seconds: float, sign: 
                 found = coming.result()
             finally:
                 if not coming.done():
-                    coming.cancel()
-                    await asyncio.gather(coming, return_exceptions=True)
+                    await end(coming)
             if found is None:
                 return
             yield found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
@@ -24,6 +25,10 @@ MAX_DEADLINE_SECONDS = 60.0
 """Longest deadline for the line's part, as in RFC 6298."""
 MAX_SERVER_SECONDS = 300.0
 """Longest deadline for the verifier's part: a slow one that reads a very long prompt."""
+STALL_SECONDS = 1.0
+"""Silence that is borne on any line: a busy machine at either end may stall for as long."""
+BUSY_SECONDS = 10.0
+"""Time that a verifier may take beyond its deadline while it says that it is there."""
 SERVER_SLACK = 2.0
 """A verifier may take this many times its estimate, because other sessions share it."""
 PROBE_SECONDS = (0.25, 15.0)
@@ -35,6 +40,17 @@ RATES = 8
 """Transfers from which a bandwidth is estimated."""
 FIRST_BYTES_PER_SECOND = 48_000.0
 """Assumed uplink before one was measured, for deadlines only: half of the slowest uplink of 3G."""
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What a device bears of a stream whose verifier gives signs of life, in seconds.
+
+    `line`: without a byte, beside the time between two signs. `busy`: without any other frame, while signs come.
+    """
+
+    line: float
+    busy: float
 
 
 class Link:
@@ -147,6 +163,13 @@ class Link:
             line = self._mean + max(4 * self._deviation, MARGIN_SECONDS)
         backed_off = (line + sending) * 2.0 ** min(self._failures, 10)
         return min(backed_off, MAX_DEADLINE_SECONDS) + min(SERVER_SLACK * server_estimate, MAX_SERVER_SECONDS)
+
+    def signs(self, server_estimate: float, size: int = 0) -> Signs:
+        """What to bear of a stream that gives signs of life. For the arguments, see `deadline`."""
+        line, busy = self.deadline(0.0), self.deadline(server_estimate, size)
+        if self._read_seconds is not None:
+            return Signs(line, busy)
+        return Signs(max(line, STALL_SECONDS), busy + BUSY_SECONDS)
 
     def probe_deadline(self) -> float:
         """Seconds that a probe may take: connecting, and a little more than one exchange over the line as it was.

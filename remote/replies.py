@@ -11,6 +11,7 @@ import msgspec
 from drafter.learning.distributions import Distributions
 from drafter.tree import DraftTree
 from remote.errors import UPDATE, Broken, Incompatible, quoted
+from remote.link import Signs
 from remote.protocol import Alive, CutOff, Frame, Likeliest, Memory, Progress, ProtocolError, Verdict
 from remote.reply_limits import LikeliestBudget, MemoryBudget
 from remote.shared_tokens import SharedTokens
@@ -102,9 +103,9 @@ class HostedStream(Metered):
     session continues from what was read.
 
     `rtt_seconds`: from the first byte of the (last) request to the first `Progress`, without the verifier's own time;
-    None before. `exchanges`: requests that it took to begin. `silence`: seconds without a byte after which the stream
-    counts as broken; it may be changed while the stream is read. `alive`: the verifier says between its rounds that
-    it is there.
+    None before. `exchanges`: requests that it took to begin. `silence`: seconds without a frame after which the stream
+    counts as broken. `signs`: what counts in its place where the verifier gives signs of life; None: they were not
+    asked for. Both may be changed while the stream is read.
     """
 
     def __init__(
@@ -120,14 +121,16 @@ class HostedStream(Metered):
         silence: float,
         memory: MemoryBudget,
         likeliest: LikeliestBudget,
-        alive: bool = False,
+        signs: Signs | None = None,
     ) -> None:
         """`most`: new tokens after which the stream ends."""
         super().__init__(traffic)
         self.rtt_seconds: float | None = None
         self.exchanges = exchanges
         self.silence = silence
-        self._alive = alive
+        self.signs = signs
+        self._every: float | None = None
+        """Seconds between two signs of life; None: there was none."""
         self._tokens, self._frames, self._response, self._wire = tokens, frames, response, wire
         self._left = most
         self._memory, self._likeliest = memory, likeliest
@@ -136,15 +139,11 @@ class HostedStream(Metered):
         self._text_at = wire.clock.now()
         """When the last text came."""
 
-    def bear_silence(self, seconds: float) -> None:
-        """Count the stream as broken after so many seconds without a byte, even if a frame is on its way."""
-        self._response.silence = seconds
-
     def __aiter__(self) -> HostedStream:
         return self
 
     async def __anext__(self) -> Progress | Memory | Distributions:
-        """Raises `LinkDown` if the stream breaks, ends before the answer does, or brings nothing for `silence` seconds.
+        """Raises `LinkDown` if the stream breaks, ends before the answer does, or is silent for longer than is borne.
 
         The same if no text comes for as long as the memory in between may take. Raises `Incompatible` for frames that
         this stream cannot have.
@@ -169,12 +168,15 @@ class HostedStream(Metered):
         """The next frame that says more than that the verifier is there."""
         clock, begun = self._wire.clock, self._wire.clock.now()
         while True:
-            now = clock.now()
-            patience = self.silence + self._memory.seconds(len(self._tokens)) - (now - self._text_at)
-            async with self._wire.within(max(0.0, min(begun + self.silence - now, patience))):
+            borne, waited = self.silence, clock.now() - begun
+            if self.signs is not None and self._every is not None:
+                borne, self._response.silence = self.signs.busy, self.signs.line + self._every
+            patience = min(borne, borne + self._memory.seconds(len(self._tokens)) - (begun - self._text_at))
+            async with self._wire.within(patience - waited, waited):
                 frame = await next_frame(self._frames, self._wire.host)
-            if not (self._alive and isinstance(frame, Alive)):
+            if self.signs is None or not isinstance(frame, Alive):
                 return frame
+            self._every = frame.seconds
 
     def _take(self, frame: Frame) -> Progress:
         if not isinstance(frame, Progress) or len(frame.tokens) > 4 * self._left:

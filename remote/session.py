@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from drafter.tree import DraftTree
 from remote.errors import UPDATE, Broken, Incompatible, Refused, quoted
+from remote.link import Signs
 from remote.protocol import (
     Conflict,
     Frame,
@@ -89,18 +90,18 @@ class RemoteSession:
         silence: float,
         draft: bool = True,
         likeliest: int = 0,
-        alive: bool = False,
+        signs: Signs | None = None,
     ) -> HostedStream:
         """Have the verifier continue after `tokens` by itself, for at most `most` tokens.
 
         `deadline`: seconds until it begins to answer, over all exchanges that this takes. `silence`: seconds without a
-        byte after which it counts as broken. `draft` False: one token at a time. `alive`: have the verifier say between
-        its rounds that it is there; an older one does not. The rest is as for `round`.
+        byte after which it counts as broken. `draft` False: one token at a time. `signs`: ask for signs of life, and
+        what to bear where they come; an older verifier sends none. The rest is as for `round`.
         """
 
         def request(base: int) -> Stream:
             asked = {**self._since(base), "memory_from": memory_from, "likeliest": likeliest}
-            return Stream(**asked, most=most, draft=draft, sampling=sampling, alive=alive)
+            return Stream(**asked, most=most, draft=draft, sampling=sampling, alive=signs is not None)
 
         async def read(response: Response, traffic: Traffic, exchanges: int) -> HostedStream:
             return HostedStream(
@@ -114,7 +115,7 @@ class RemoteSession:
                 silence=silence,
                 memory=self._budget(memory_from),
                 likeliest=LikeliestBudget(self._limits, likeliest, len(self._tokens), self._wire.host),
-                alive=alive,
+                signs=signs,
             )
 
         patience = max(deadline, silence)

@@ -7,6 +7,7 @@ somebody else: `LinkDown`. No rounds, no trees.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +21,7 @@ from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
 from remote.handshake import Handshake, RequestTrace, ahead_seconds
 from remote.protocol import CONTENT_TYPE, SESSION_HEADER, VERSION, Error, ProtocolError, decode
+from remote.tasks import end
 from remote.transport import DEFAULT, TransportOptions, system_trust
 from remote.transport_errors import translate_errors
 
@@ -28,6 +30,8 @@ MAX_BODY_BYTES = 1 << 20
 KEEP_ALIVE_SECONDS = 60.0
 """How long an idle connection is kept. It saves a TCP and TLS handshake, two to three round trips, after a person has
 thought for a while."""
+STEPS_TO_READ = 10
+"""Steps of the event loop after which what waited in a socket has come through all layers."""
 LOST_BEHIND_PROXY = (500, 502, 503, 504)
 """What a proxy answers, in words of its own, if a server behind it dies under a request. Another one may be there."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -128,8 +132,20 @@ class Response:
     async def _next(self, raw: AsyncIterator[bytes]) -> bytes | None:
         if self.silence is None:
             return await anext(raw, None)
-        async with self._within(self.silence):
-            return await anext(raw, None)
+        coming = asyncio.ensure_future(anext(raw, None))
+        try:
+            async with self._within(self.silence):
+                return await asyncio.shield(coming)
+        except LinkDown:
+            # If this process stood still, what came meanwhile has not been read yet.
+            for _ in range(STEPS_TO_READ):
+                await asyncio.sleep(0)
+            if not coming.done():
+                raise
+            return coming.result()
+        finally:
+            if not coming.done():
+                await end(coming)
 
     async def read(self, most: int = MAX_BODY_BYTES) -> bytes:
         """The whole body. Raises `LinkDown`, and `Incompatible` if it is longer than `most` bytes."""
@@ -202,13 +218,17 @@ class Wire:
             ) from None
 
     @asynccontextmanager
-    async def within(self, seconds: float) -> AsyncIterator[None]:
-        """Raise `LinkDown` if the block takes longer, however its time is spread over requests and retries."""
+    async def within(self, seconds: float, waited: float = 0.0) -> AsyncIterator[None]:
+        """Raise `LinkDown` if the block takes longer, however its time is spread over requests and retries.
+
+        `waited`: seconds that were waited before, for the message.
+        """
         try:
-            async with self.clock.within(seconds):
+            async with self.clock.within(max(0.0, seconds)):
                 yield
         except TimeoutError:
-            raise LinkDown(f"{self.host} did not answer within {seconds:.3g} s; check the network") from None
+            told = f"{self.host} did not answer within {waited + seconds:.3g} s; check the network"
+            raise LinkDown(told) from None
 
     async def send(
         self,

@@ -23,8 +23,6 @@ from remote.protocol import Memory, Progress
 
 MEMORY_BYTES = 64 * 1024
 """More than a frame of memory has, which may come before the next words of a stream."""
-LEAST_SILENCE_SECONDS = 1.0
-"""Silence that is borne on any line besides the time between two signs of life: a busy machine may stall so long."""
 GHOST_SECONDS = 0.03
 """Least round trip that leaves time to read guesses before the first words of a stream."""
 
@@ -70,7 +68,7 @@ class Hosted:
             deadline=generation.deadline(connection, committed),
             silence=connection.link.deadline(FIRST_SERVER_SECONDS),
             draft=generation.given.draft,
-            alive=(alive := self._verifier.card.alive_seconds) is not None,
+            signs=connection.link.signs(connection.server_seconds or FIRST_SERVER_SECONDS, MEMORY_BYTES),
         )
         self._opening, self._warm = not generation.answer.tokens, connection.server_seconds is not None
         self._asked, stream = generation.clock.now(), None
@@ -91,9 +89,6 @@ class Hosted:
             generation.end("stopped")
             return
         generation.begin_stream(stream)
-        if alive is not None:
-            # A line that is silent now is dead, however long the verifier takes.
-            stream.bear_silence(max(connection.link.deadline(0.0), LEAST_SILENCE_SECONDS) + alive)
         try:
             while generation.reason is None:
                 frame = await generation.unless_stopped(_next(stream))
@@ -109,7 +104,8 @@ class Hosted:
                     for step in generation.take_progress(frame):
                         yield step
                     yield RoundEnded(generation.stats(connection), _report(frame, seconds))
-                    stream.silence = connection.link.deadline(connection.server_seconds or 0.0, MEMORY_BYTES)
+                    known = connection.server_seconds or 0.0, MEMORY_BYTES
+                    stream.silence, stream.signs = connection.link.deadline(*known), connection.link.signs(*known)
                     if generation.reason is None and generation.mode(connection) != "hosted":
                         return
         finally:

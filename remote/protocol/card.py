@@ -65,5 +65,3 @@ class Card(Struct, frozen=True):
     """None: devices have to get one elsewhere."""
     drafts: bool = False
     """The verifier drafts by itself in streams. If not, each round of a stream yields one token."""
-    alive_seconds: Annotated[float, Meta(ge=0.05, le=60)] | None = None
-    """A stream that asks for it gets an `Alive` whenever nothing has been sent for so long. None: it does not."""

@@ -109,7 +109,7 @@ class Stream(Struct, frozen=True):
     memory_from: Count | None = None
     likeliest: TopTokens = 0
     alive: bool = False
-    """Send an `Alive` whenever nothing has been sent for as long as the card says."""
+    """Send signs of life."""
 
 
 class Progress(Struct, frozen=True):
@@ -131,7 +131,10 @@ class Progress(Struct, frozen=True):
 
 
 class Alive(Struct, frozen=True):
-    """A frame of a stream between others: the verifier is there, and has nothing to send yet."""
+    """A sign of life of a stream's verifier, the first one behind the first `Progress`."""
+
+    seconds: Annotated[float, Meta(ge=0.01, le=60)]
+    """The longest time until the next frame of any kind leaves."""
 
 
 class Conflict(Struct, frozen=True):

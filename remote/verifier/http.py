@@ -82,7 +82,8 @@ MAX_CACHED_BYTES = 2 << 30
 MAX_WAITING = 256
 TOKEN_BYTES = 4
 """Bytes of a packed token id."""
-ALIVE = encode_frame(Alive())
+ALIVE_SECONDS = 0.25
+"""Silence on a device's stream after which it is told that the server is there: a fraction of what a line may take."""
 
 
 class TooLarge(Exception):
@@ -113,6 +114,7 @@ def create_app(
     admission: Admission | None = None,
     metrics: Metrics | None = None,
     quiet_seconds: float = QUIET_SECONDS,
+    alive_seconds: float = ALIVE_SECONDS,
 ) -> VerifierApp:
     """The service as an ASGI app.
 
@@ -121,7 +123,8 @@ def create_app(
     frame; others get `busy`. `own` drafts in streams; without it each round of a stream yields one token. `text` serves
     chat completions to other clients. `deliveries`: the drafters that devices may fetch. `learning`: from the answers.
     `admission`: which answers may begin; None: all. `metrics`: the times and counts of requests. `quiet_seconds`: a
-    stream of OpenAI's API that has no words for so long says that it is still there.
+    stream of OpenAI's API that has no words for so long says that it is still there. `alive_seconds`: the same for a
+    stream of a device that asks for it.
     """
     admission, metrics = admission or Admission(), metrics or Metrics()
     card = msgspec.structs.replace(card, drafts=own is not None)
@@ -134,7 +137,7 @@ def create_app(
         own=own,
         learning=learning,
     )
-    service = Service(sessions, card, max_waiting, admission, metrics, deliveries)
+    service = Service(sessions, card, max_waiting, admission, metrics, deliveries, alive_seconds)
     completions = None if text is None else Completions(sessions, card, text, service.turns, quiet_seconds)
     spoken = [] if completions is None else _completion_routes(completions)
     readiness = Readiness(service.turns, admission, None if completions is None else completions.line)
@@ -200,12 +203,14 @@ class Service:
         max_waiting: int,
         admission: Admission,
         metrics: Metrics,
-        deliveries: Deliveries | None = None,
+        deliveries: Deliveries | None,
+        alive_seconds: float,
     ) -> None:
         self.sessions, self._card, self._deliveries = sessions, card, deliveries
         self._admission, self._metrics = admission, metrics
         quiet = None if sessions.learning is None else sessions.learning.quiet
         self.turns = Turns(max_waiting, sessions.engine, quiet)
+        self._alive_seconds, self._sign = alive_seconds, encode_frame(Alive(seconds=alive_seconds))
         self.refused = 0
         """Number of 503 answers."""
 
@@ -230,28 +235,30 @@ class Service:
         message, holder = decode(body, Stream), holder_of(request)
         message = msgspec.structs.replace(message, session=_name(holder, message.session))
         self._admit(request, message, holder)
-        alive = self._card.alive_seconds if message.alive else None
-        return await self._answer(request, message.session, self.sessions.stream(message, holder), arrived, alive)
+        frames = self.sessions.stream(message, holder)
+        return await self._answer(request, message.session, frames, arrived, alive=message.alive)
 
     def _admit(self, request: Request, message: Round | Stream, holder: str) -> None:
         length, most = message.base + len(message.append) // TOKEN_BYTES, self._card.limits.max_tokens
         self._admission.go_on(record_of(request.scope), holder, message.session, length, most)
 
     async def _answer(
-        self, request: Request, name: str, frames: Answer, arrived: float, alive: float | None = None
+        self, request: Request, name: str, frames: Answer, arrived: float, *, alive: bool = False
     ) -> Response:
-        """`alive`: seconds without a frame after which a sign of life is sent; None: never."""
+        """`alive`: send signs of life."""
         first = await self.turns.first(name, frames, request.is_disconnected)
         first = _timed(first, time.monotonic() - arrived)
 
         async def body() -> AsyncGenerator[bytes, None]:
+            sign = self._sign if alive else b""
             try:
                 async for frame in self.turns.rest(name, first, frames):
-                    yield encode_frame(frame)
+                    yield encode_frame(frame) + sign
+                    sign = b""
             except (RoundRefused, EngineError) as error:
                 raise Cut(str(error)) from None
 
-        signed = body() if alive is None else kept_alive(body(), alive, ALIVE)
+        signed = kept_alive(body(), self._alive_seconds, self._sign) if alive else body()
         return Streamed(signed, lambda: self.turns.close(name, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
     async def drop(self, request: Request) -> Response:

@@ -64,9 +64,6 @@ MAX_TOKENS = 32_768
 
 BODY_SLACK = 64 << 10
 
-ALIVE_SECONDS = 0.25
-"""Silence on a device's stream after which it is told that the server is there: a fraction of what a line may take."""
-
 SPARE_FILES = 64
 """Open files for everything except connections."""
 
@@ -86,7 +83,6 @@ def card(target: TextSide, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> C
         stop_tokens=target.stop_tokens,
         limits=Limits(max_nodes=nodes, max_depth=nodes, max_tokens=tokens, max_body_bytes=body),
         memory=None if encoder is None else MemoryFormat(digest=encoder.digest, layers=encoder.layers),
-        alive_seconds=ALIVE_SECONDS,
     )
 
 

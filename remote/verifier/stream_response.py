@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 import anyio
 from starlette.responses import StreamingResponse
@@ -21,18 +21,19 @@ class Streamed(StreamingResponse):
 
     def __init__(
         self,
-        body: AsyncIterator[bytes],
+        body: AsyncGenerator[bytes, None],
         close: Callable[[], Awaitable[None]],
         *,
         headers: Mapping[str, str],
         media_type: str,
     ) -> None:
         super().__init__(body, headers=headers, media_type=media_type)
-        self._close = close
+        self._body, self._close = body, close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
             with anyio.CancelScope(shield=True):
+                await self._body.aclose()  # It may be held up in the midst of a piece, and still read from its source.
                 await self._close()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote.link import (
+    BUSY_SECONDS,
     EAGER_SECONDS,
     FIRST_BYTES_PER_SECOND,
     FIRST_DEADLINE_SECONDS,
@@ -19,7 +20,9 @@ from remote.link import (
     RECENT,
     SERVER_SLACK,
     SLOW_SECONDS,
+    STALL_SECONDS,
     Link,
+    Signs,
 )
 
 
@@ -73,6 +76,18 @@ def test_a_steady_line_has_a_tight_deadline_and_a_jittery_one_a_wide_one() -> No
     steady, jittery = observed(*[0.1] * 50), observed(*[0.02, 0.6] * 25)
     assert steady.deadline(0.0) == pytest.approx(0.1 + MARGIN_SECONDS, abs=0.01)
     assert jittery.deadline(0.0) > 1.0
+
+
+def test_signs_of_life_are_borne_for_the_line_alone_and_a_busy_verifier_for_longer() -> None:
+    steady, jittery = observed(*[0.1] * 50), observed(*[0.02, 0.9] * 25)
+    assert steady.signs(0.3, 48_000) == Signs(STALL_SECONDS, steady.deadline(0.3, 48_000) + BUSY_SECONDS)
+    assert jittery.signs(0.3).line == jittery.deadline(0.0) > STALL_SECONDS
+    steady.failed()
+    assert steady.signs(0.0).line == steady.deadline(0.0) > STALL_SECONDS
+
+
+def test_signs_of_life_are_borne_for_as_long_as_a_person_says() -> None:
+    assert Link(read_seconds=0.4).signs(5.0) == Signs(0.4, 0.4)
 
 
 def test_failures_double_the_deadline_up_to_a_limit_and_success_resets_it() -> None:

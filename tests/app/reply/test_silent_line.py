@@ -7,9 +7,9 @@ from pathlib import Path
 
 from app.config import Settings
 from app.events import ModeChanged
-from app.reply.hosted import LEAST_SILENCE_SECONDS
 from drafter.runtime import Drafter
-from remote.verifier.serve import ALIVE_SECONDS
+from remote.link import STALL_SECONDS
+from remote.verifier.http import ALIVE_SECONDS
 from tests.support.conversing import ask, assistant
 from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import after, hushed
@@ -35,4 +35,4 @@ async def test_it_is_given_up_before_a_frame_is_overdue(
     why = next(change.why for change in heard.events if isinstance(change, ModeChanged) and change.mode == "offline")
     borne = re.search(r"did not answer within ([\d.]+) s", why)
     assert borne is not None and heard.done is not None and len(heard.done.token_ids) == 60
-    assert LEAST_SILENCE_SECONDS + ALIVE_SECONDS <= float(borne[1]) < FRAMES_SECONDS
+    assert STALL_SECONDS + ALIVE_SECONDS <= float(borne[1]) < FRAMES_SECONDS

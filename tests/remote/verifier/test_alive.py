@@ -7,17 +7,17 @@ import time
 from pathlib import Path
 
 import httpx
-import msgspec
 import pytest
 
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from remote import HostedStream, LinkDown, VerifierClient
-from remote.protocol import Alive, Card, Memory, Progress, Sampling, encode, read_frames
+from remote.link import Signs
+from remote.protocol import Alive, Memory, Progress, Sampling, encode, read_frames
 from remote.verifier.engine import Engine
 from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.http import create_app
-from remote.verifier.serve import ALIVE_SECONDS, card
+from remote.verifier.http import VerifierApp, create_app
+from remote.verifier.serve import card
 from remote.verifier.target import Target, load_target
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, gate, running
@@ -25,7 +25,8 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.serving import VerifierProcess
 
 BEAT, BEARS = 0.05, 0.5
-"""Seconds between two signs of life, and of silence that a device bears."""
+"""Seconds between two signs of life, and of silence that a device bears beside it."""
+SIGNS = Signs(line=BEARS, busy=PATIENT)
 
 
 @pytest.fixture(scope="module")
@@ -43,32 +44,29 @@ def prompt(tiny_pair: Path) -> list[int]:
     return Drafter.load(tiny_pair / "drafter").text.render([("user", "unpack a tar archive")])
 
 
-def beating(target: Target, engine: Engine) -> Card:
-    return msgspec.structs.replace(card(target, engine), alive_seconds=BEAT)
+def beating(target: Target, engine: Engine, every: float = BEAT) -> VerifierApp:
+    return create_app(engine, card(target, engine), alive_seconds=every)
 
 
-async def stream_of(client: VerifierClient, prompt: list[int], *, alive: bool) -> HostedStream:
+async def stream_of(
+    client: VerifierClient, prompt: list[int], signs: Signs | None = SIGNS, silence: float = BEARS
+) -> HostedStream:
     return await client.session().stream(
-        prompt, Sampling(), most=20, memory_from=0, deadline=PATIENT, silence=PATIENT, alive=alive
+        prompt, Sampling(), most=20, memory_from=0, deadline=PATIENT, silence=silence, signs=signs
     )
 
 
-def test_a_server_says_how_often_it_does_so(target: Target, engine: Engine) -> None:
-    assert card(target, engine).alive_seconds == ALIVE_SECONDS
-
-
-@pytest.mark.parametrize("alive", [True, False])
+@pytest.mark.parametrize("signs", [SIGNS, None])
 async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
-    target: Target, engine: Engine, prompt: list[int], alive: bool
+    target: Target, engine: Engine, prompt: list[int], signs: Signs | None
 ) -> None:
-    with running(create_app(engine, beating(target, engine))) as url, gate(engine.encoder) as held:
+    with running(beating(target, engine)) as url, gate(engine.encoder) as held:
         async with VerifierClient(url) as client:
-            stream = await stream_of(client, prompt, alive=alive)
-            stream.bear_silence(BEARS)
+            stream = await stream_of(client, prompt, signs)
             assert isinstance(await anext(stream), Progress)
             coming = asyncio.ensure_future(anext(stream))
             await asyncio.wait([coming], timeout=4 * BEARS)
-            if not alive:
+            if signs is None:
                 with pytest.raises(LinkDown, match=f"within {BEARS} s"):
                     await coming
                 return
@@ -79,15 +77,28 @@ async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
 
 
 async def test_a_server_that_says_nothing_else_is_given_up(target: Target, engine: Engine, prompt: list[int]) -> None:
-    with running(create_app(engine, beating(target, engine))) as url, gate(engine.encoder):
+    with running(beating(target, engine)) as url, gate(engine.encoder):
         async with VerifierClient(url) as client:
-            stream = await stream_of(client, prompt, alive=True)
+            stream = await stream_of(client, prompt, Signs(line=PATIENT, busy=BEARS), silence=PATIENT)
             assert isinstance(await anext(stream), Progress)
-            stream.silence = BEARS
             begun = time.monotonic()
-            with pytest.raises(LinkDown):
+            with pytest.raises(LinkDown, match=f"within {BEARS} s"):
                 await anext(stream)
     assert BEARS / 2 < time.monotonic() - begun < PATIENT / 2
+
+
+async def test_signs_count_once_there_is_one(target: Target, engine: Engine, prompt: list[int]) -> None:
+    """An older server gives none. It is borne as before, for as long as a frame may take."""
+    with running(beating(target, engine)) as url, gate(engine.encoder) as held:
+        async with VerifierClient(url) as client:
+            stream = await stream_of(client, prompt, None, silence=PATIENT)
+            stream.signs = Signs(line=BEAT, busy=BEAT)
+            assert isinstance(await anext(stream), Progress)
+            coming = asyncio.ensure_future(anext(stream))
+            await asyncio.wait([coming], timeout=BEARS)
+            held.open.set()
+            assert isinstance(await coming, Memory)
+            await stream.aclose()
 
 
 async def test_who_does_not_ask_is_told_nothing(target: Target, engine: Engine, prompt: list[int]) -> None:
@@ -101,20 +112,37 @@ async def test_who_does_not_ask_is_told_nothing(target: Target, engine: Engine, 
                 asyncio.get_running_loop().call_later(4 * BEAT, held.open.set)
                 return [type(frame) async for frame in read_frames(response.aiter_raw())]
 
-    with running(create_app(engine, beating(target, engine))) as url:
+    with running(beating(target, engine)) as url:
         asked, silent = await kinds(True), await kinds(False)
-    assert Alive in asked and [kind for kind in asked if kind is not Alive] == silent
-    assert Alive not in silent and Memory in silent
+    assert asked[:2] == [Progress, Alive] and [kind for kind in asked if kind is not Alive] == silent
+    assert asked.count(Alive) > 1 and Alive not in silent and Memory in silent
 
 
 async def test_a_dead_line_is_noticed_by_its_silence(verifier: VerifierProcess, prompt: list[int]) -> None:
     async with FaultProxy([verifier.port]) as proxy, VerifierClient(proxy.url) as client:
-        stream = await stream_of(client, prompt, alive=True)
-        stream.bear_silence(BEARS)
+        stream = await stream_of(client, prompt, silence=PATIENT)
         await anext(stream)
         proxy.hush()
         begun = time.monotonic()
-        with pytest.raises(LinkDown, match=f"within {BEARS} s"):
+        with pytest.raises(LinkDown, match=r"within 0\.75 s"):
             async for _ in stream:
                 pass
     assert BEARS / 2 < time.monotonic() - begun < PATIENT / 2
+
+
+async def test_a_device_that_stood_still_reads_what_came_meanwhile(
+    target: Target, engine: Engine, prompt: list[int]
+) -> None:
+    with running(beating(target, engine)) as url, gate(engine.encoder) as held:
+        async with VerifierClient(url) as client:
+            stream = await stream_of(client, prompt)
+            assert isinstance(await anext(stream), Progress)
+            coming = asyncio.ensure_future(anext(stream))
+            for _ in range(3):
+                await asyncio.wait([coming], timeout=2 * BEAT)
+                time.sleep(BEARS + 3 * BEAT)
+            await asyncio.wait([coming], timeout=2 * BEAT)
+            assert not coming.done()
+            held.open.set()
+            assert isinstance(await coming, Memory)
+            await stream.aclose()
