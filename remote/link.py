@@ -26,7 +26,7 @@ MAX_DEADLINE_SECONDS = 60.0
 MAX_SERVER_SECONDS = 300.0
 """Longest deadline for the verifier's part: a slow one that reads a very long prompt."""
 STALL_SECONDS = 1.0
-"""Silence that is borne on any line: a busy machine at either end may stall for as long."""
+"""Shortest deadline after the first round trip: a busy machine at either end may stall for as long."""
 BUSY_SECONDS = 10.0
 """Time that a verifier may take beyond its deadline while it says that it is there."""
 SERVER_SLACK = 2.0
@@ -160,16 +160,14 @@ class Link:
             return self._read_seconds + sending
         line = FIRST_DEADLINE_SECONDS
         if self._mean is not None:
-            line = self._mean + max(4 * self._deviation, MARGIN_SECONDS)
+            line = max(STALL_SECONDS, self._mean + max(4 * self._deviation, MARGIN_SECONDS))
         backed_off = (line + sending) * 2.0 ** min(self._failures, 10)
         return min(backed_off, MAX_DEADLINE_SECONDS) + min(SERVER_SLACK * server_estimate, MAX_SERVER_SECONDS)
 
     def signs(self, server_estimate: float, size: int = 0) -> Signs:
         """What to bear of a stream that gives signs of life. For the arguments, see `deadline`."""
         line, busy = self.deadline(0.0), self.deadline(server_estimate, size)
-        if self._read_seconds is not None:
-            return Signs(line, busy)
-        return Signs(max(line, STALL_SECONDS), busy + BUSY_SECONDS)
+        return Signs(line, busy + BUSY_SECONDS if self._read_seconds is None else busy)
 
     def probe_deadline(self) -> float:
         """Seconds that a probe may take: connecting, and a little more than one exchange over the line as it was.

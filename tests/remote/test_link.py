@@ -74,8 +74,10 @@ def test_a_clock_that_disagrees_never_makes_a_round_trip_negative() -> None:
 
 def test_a_steady_line_has_a_tight_deadline_and_a_jittery_one_a_wide_one() -> None:
     steady, jittery = observed(*[0.1] * 50), observed(*[0.02, 0.6] * 25)
-    assert steady.deadline(0.0) == pytest.approx(0.1 + MARGIN_SECONDS, abs=0.01)
-    assert jittery.deadline(0.0) > 1.0
+    far = observed(*[0.9] * 50)
+    assert steady.deadline(0.0) == STALL_SECONDS
+    assert far.deadline(0.0) == pytest.approx(0.9 + MARGIN_SECONDS, abs=0.01)
+    assert jittery.deadline(0.0) > 1.2
 
 
 def test_signs_of_life_are_borne_for_the_line_alone_and_a_busy_verifier_for_longer() -> None:

@@ -431,6 +431,13 @@ async def test_a_verifier_behind_a_login_page_that_just_went_is_no_plain_server(
             await found(f"http://127.0.0.1:{port}")
 
 
+async def test_a_gateway_has_models_of_ours_and_no_card() -> None:
+    listed = b'{"object":"list","data":[{"id":"target","owned_by":"%s"}]}' % OWNER.encode()
+    async with by_path({b"/v1/models": http(listed, content_type="application/json")}, NOT_FOUND) as port:
+        [model] = await found(f"http://127.0.0.1:{port}")
+        assert isinstance(model, Model) and model.id == "target"
+
+
 async def test_who_is_neither_is_told_in_a_sentence() -> None:
     for page in (NOT_FOUND, http(PAGE, content_type="text/html")):
         async with by_path({}, page) as port:
