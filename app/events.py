@@ -283,6 +283,8 @@ class Failed:
     code: FailureCode
     queued: bool = False
     """The question, or the rest of its answer, waits in the queue until the server is back."""
+    wants_token: bool = False
+    """The server wants a token, and none or a wrong one was sent."""
 
 
 Event = (

@@ -9,7 +9,7 @@ numbers of another vocabulary; its text, which the person has seen, is encoded i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,6 +23,10 @@ from drafter.text import ChatText, Rendered
 from remote.openai.schema import Content
 from storage import Message, Store
 
+SLICE = 4096
+"""Characters that are counted at once: the tokenizer lets no other thread work meanwhile."""
+SURE = 2
+"""A text that is counted in slices has surely more than one in so many of those tokens."""
 UNFINISHED = ("pending", "streaming")
 """Status of an answer that is being written."""
 
@@ -44,7 +48,12 @@ class Context(NamedTuple):
 
 
 def conversation_tokens(
-    text: ChatText, thread: Sequence[Message], prompt: Prompt | None = None, system: str | None = None
+    text: ChatText,
+    thread: Sequence[Message],
+    prompt: Prompt | None = None,
+    system: str | None = None,
+    *,
+    examples: int | None = None,
 ) -> list[int]:
     """The prompt for the answer to the last question of `thread`; it ends where that answer begins.
 
@@ -52,6 +61,7 @@ def conversation_tokens(
     far, so the tokens of earlier turns stay as they were. It has system messages of its own, and takes no other.
     `system`: the system prompt, as for `system_apart`. A template without system messages gets it as the beginning of
     the first question.
+    `examples`: only so many questions, the last ones, get examples by the recipe; None: all.
     Answers without tokens that say their text are encoded. Questions without an answer are left out, except the last
     one, because chat templates want the roles to alternate. Raises `TemplateFailed`, `DrafterCorrupt`.
     """
@@ -63,6 +73,7 @@ def conversation_tokens(
     # Where the last answer begins in the template's own rendering, that answer, and how it was said.
     before, answer, spelling = 0, None, ""
     said, messages = system_apart(_answered(thread), system)
+    first_shown = 0 if examples is None else sum(message.role == "user" for message in messages) - examples
     for role, part in _begun(text, said) if prompt is None else ():
         spoken.append((role, part))
     for message in messages:
@@ -72,7 +83,8 @@ def conversation_tokens(
             said = as_read(replace(message, text=marks.read(message.text))).text
             if prompt is not None:
                 questions.append(message.text)
-                spoken.append(("system", prompt.system(questions, marks)))
+                shown = len(questions) > first_shown
+                spoken.append(("system", prompt.system(questions, marks) if shown else marks.said(prompt.task)))
         else:
             said = spelling = marks.said(message.text)
         if message.role == "user" and spoken and spoken[-1][0] == "user":
@@ -244,6 +256,36 @@ def conversation_length(
         length += len(text.encode(instructions))
         length += len(text.render([*merged, ("user", "a")])) - one - letter if merged else len(text.encode("\n\n"))
     return length if prompt is None else length + _read_besides(text, thread, prompt, one, letter)
+
+
+def least_length(text: ChatText, turns: Sequence[tuple[str, str]], prompt: Prompt | None, limit: int) -> int:
+    """Tokens that a conversation, (role, text), takes at least, counted until that is surely more than `limit`.
+
+    Nothing is rendered but a few short conversations, and no page is searched. `prompt`: the recipe, if it is used.
+    Raises `TemplateFailed`.
+    """
+    one = len(text.render([("user", "a")]))
+    two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))
+    answers = sum(role == "assistant" and bool(said) for role, said in turns)
+    questions = min(sum(role == "user" for role, _ in turns), answers + 1)
+    least = answers * (two - one - 2 * len(text.encode("a")))
+    if prompt is not None:
+        least += questions * len(text.encode(prompt.task))
+    counted = 0
+    for said in _texts_read(turns, system=prompt is None):
+        for at in range(0, len(said), SLICE):
+            counted += len(text.encode(said[at : at + SLICE]))
+            if least + counted // SURE > limit:
+                return least + counted // SURE
+    return least + counted // SURE
+
+
+def _texts_read(turns: Sequence[tuple[str, str]], *, system: bool) -> Iterator[str]:
+    """The texts that are read: those of questions with an answer, of answers, and of the `system` if that is read."""
+    spoken = [(role, said) for role, said in turns if (said or role != "assistant") and (system or role != "system")]
+    for at, (role, said) in enumerate(spoken):
+        if role != "user" or at + 1 == len(spoken) or spoken[at + 1][0] != "user":
+            yield said
 
 
 def _read_besides(text: ChatText, thread: Sequence[Message], prompt: Prompt, one: int, letter: int) -> int:

@@ -106,6 +106,7 @@ class Answer:
         self.checked_text = self.sent.cut(text)
         self.sent.checked = len(commonprefix((self.checked_text, self.sent.text)))
         self.state = "checked" if self.checked_text == self.sent.text else "replaced"
+        self.sent.end_drafted = self.state == "replaced"
         self.model, self.why = model or self.model, ""
 
     def give_up(self, why: str) -> None:

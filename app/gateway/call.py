@@ -39,8 +39,6 @@ NOT_HERE: Neutral = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
     "response_format": ({"type": "text"},),
-    "reasoning_effort": (),
-    "verbosity": (),
     "continue_final_message": (False,),
     "add_generation_prompt": (True,),
 }

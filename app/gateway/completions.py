@@ -76,6 +76,8 @@ class Completions:
         self._since = int(time.time())
         self._target = ""
         """Name of the model that was there last; empty: none has been."""
+        self._most = CONTEXT_TOKENS
+        """Most tokens that the server's model reads, as far as known."""
 
     # ---- models ------------------------------------------------------------------------------------------------------
 
@@ -83,8 +85,10 @@ class Completions:
         """The names that a request may give: the gateway's own, which always fits, and that of the model."""
         await self._seats.first.settled()
         names = dict.fromkeys(filter(None, (OWNER, self._model_name())))
+        self._most = self._seats.first.most_read or self._most
         return tuple(
-            Model(id=name, created=self._since, owned_by=OWNER, max_model_len=CONTEXT_TOKENS) for name in names
+            Model(id=name, created=self._since, owned_by=OWNER, max_model_len=min(CONTEXT_TOKENS, self._most))
+            for name in names
         )
 
     async def model_list(self) -> Response:
@@ -122,6 +126,9 @@ class Completions:
         """
         call = await asyncio.to_thread(read_call, body)
         self._check_model(call.model)
+        # In a thread, and before anything is kept: what is stored and rendered may take seconds.
+        if (failed := await asyncio.to_thread(self._seats.first.too_long, call.turns)) is not None:
+            raise refused(failed)
         answer = self._answers.begin(call, self._model_name() or call.model or OWNER)
         exchange = Exchange(self._seats, self._checks, answer)
         try:

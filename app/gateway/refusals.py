@@ -9,7 +9,18 @@ from app.events import Failed, FailureCode
 from remote.openai.schema import JSON
 
 INVALID, SERVER = "invalid_request_error", "server_error"
-LIMIT = "rate_limit_error"
+LIMIT, PERMISSION = "rate_limit_error", "permission_error"
+OWN_TOKEN = (
+    "The gateway has no token for the server behind it, or a wrong one. It is not the key that you sent. On the "
+    "gateway's device, give it with `outrider remote token NAME`, or, for a server without a name, with `outrider "
+    "remote add NAME ADDRESS`; then start the gateway again."
+)
+"""The server behind the gateway refuses it, and would again: a person must repair that."""
+PAGES = (
+    "Leave the oldest messages out. The bundled model also reads an instruction with each question, and examples from "
+    "its pages with the last one, and they count."
+)
+"""What to do where a conversation is too long."""
 STATUS: dict[FailureCode, tuple[int, str]] = {
     "unavailable": (503, "server_unavailable"),
     "incompatible": (502, "server_incompatible"),
@@ -62,12 +73,15 @@ class GatewayRefused(Exception):
 
 def refused(failed: Failed) -> GatewayRefused:
     """The error for an answer that failed."""
+    if failed.wants_token:
+        return GatewayRefused(f"{OWN_TOKEN} {failed.message}", status=403, code="server_token_refused", kind=PERMISSION)
     status, code = STATUS[failed.code]
     kind = INVALID if status == 400 else SERVER
-    parameter = "messages" if failed.code == "too_long" else None
+    too_long = failed.code == "too_long"
+    parameter, more = ("messages", f" {PAGES}") if too_long else (None, "")
     # Official clients send again by themselves after a 5xx. Where the server may have begun, that would be paid twice.
     retries = False if failed.code in ("broken", "incompatible") else None
     seconds = 1 if status == 503 else None
     return GatewayRefused(
-        failed.message, parameter, status=status, code=code, kind=kind, seconds=seconds, retries=retries
+        failed.message + more, parameter, status=status, code=code, kind=kind, seconds=seconds, retries=retries
     )

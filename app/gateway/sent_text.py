@@ -50,6 +50,10 @@ class SentText:
         """A server that checks no drafts wrote it."""
         self.stopped = False
         """A stop string has come, so nothing follows."""
+        self.read = 0
+        """Characters of the answer up to the end of the first stop string; 0: none has come."""
+        self.end_drafted = False
+        """Only the drafter says that the answer ends here: it wrote the end, or some of the stop string."""
         self.parted = False
         """The model says something else than what was sent."""
 
@@ -73,19 +77,23 @@ class SentText:
 
     @property
     def source(self) -> By:
-        """Who stands behind the whole: `drafted` if any of it is only that."""
-        if any(span.source == "drafted" for span in self.spans):
+        """Who stands behind the whole: `drafted` if any of it, or its end, is only that."""
+        if self.end_drafted or any(span.source == "drafted" for span in self.spans):
             return "drafted"
         return "hosted" if self.hosted else "verified"
 
-    def take(self, solid: str, alone: str = "", *, hosted: bool = False, complete: bool = False) -> list[Piece]:
+    def take(
+        self, solid: str, alone: str = "", *, hosted: bool = False, complete: bool = False, end_drafted: bool = False
+    ) -> list[Piece]:
         """What is to be sent when the model's text is `solid`, and the drafter goes on after it with `alone`.
 
         `hosted`: a server that checks no drafts wrote `solid`. `complete`: nothing follows, so nothing is held back.
+        `end_drafted`: the drafter wrote the end.
         Nothing is sent any more where the model has `parted` from what was sent.
         """
         self.hosted = self.hosted or (hosted and bool(solid))
         whole = self._before_stop(solid + alone, complete=complete)
+        self.end_drafted = self.read > len(solid) if self.stopped else end_drafted
         self._check(solid)
         agrees = whole.startswith(self.text) or (self.text.startswith(whole) and not complete)
         if not agrees:
@@ -134,9 +142,10 @@ class SentText:
     def _before_stop(self, whole: str, *, complete: bool) -> str:
         """The text up to a stop string, without what may be the beginning of one."""
         begin = max(0, len(self.text) - self._longest_stop)
-        if found := [at for stop in self._stops if (at := whole.find(stop, begin)) >= 0]:
+        if found := [(at, at + len(stop)) for stop in self._stops if (at := whole.find(stop, begin)) >= 0]:
             self.stopped = True
-            return whole[: min(found)]
+            first, self.read = min(found)
+            return whole[:first]
         if complete:
             return whole
         held = max((overlap(whole, stop) for stop in self._stops), default=0)

@@ -75,7 +75,7 @@ class Writer:
                     yield piece
         if answer.message:
             stored = seat.store.messages.get(answer.message)
-            self.tokens = len(stored.tokens) or self.stats.streamed or 0
+            self.tokens = await asyncio.to_thread(self._count, stored) or self.stats.streamed or 0
             seat.conversations.remember(answer.call, answer.sent.text, stored)
         if self.done is not None and self.done.model:
             answer.model = self.done.model
@@ -107,7 +107,8 @@ class Writer:
         elif isinstance(event, Done | Failed):
             self.done = event if isinstance(event, Done) else None
             self.failed = event if isinstance(event, Failed) else None
-            return sent.take(text.solid, text.ghost, hosted=self._hosted, complete=True)
+            end_drafted = self.done is not None and not all(self.done.provenance)
+            return sent.take(text.solid, text.ghost, hosted=self._hosted, complete=True, end_drafted=end_drafted)
         # A guess may stay on the screen when the drafter takes over: what it really wrote is known with its next word.
         # An answer that is sent as a whole can wait: if the server comes back before its end, the model may change it.
         final = self._alone and isinstance(event, Drafted | RoundEnded) and self._answer.call.stream
@@ -119,6 +120,11 @@ class Writer:
         if self._alone and event.mode != "offline" and self._answer.sent.drafted:
             self._drafted = self._seat.store.messages.get(self._answer.message)
         self._alone, self._hosted = event.mode == "offline", event.mode == "hosted" and not event.checks
+
+    def _count(self, stored: Message) -> int:
+        """Tokens of the answer. What came together with a stop string, after it, does not count."""
+        sent = self._answer.sent
+        return self._seat.assistant.tokens_within(stored, sent.read) if sent.stopped else len(stored.tokens)
 
     def _rest(self) -> AsyncGenerator[Event, None] | None:
         """The drafter's end of an answer that the model has parted from; None: it may write no more of it."""

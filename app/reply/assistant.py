@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from app.config import Settings
 from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
 from app.drafting.pool import DraftingPool
-from app.drafting.prompt import Context, context_of, context_told, marks_said
+from app.drafting.prompt import Context, context_of, context_told, least_length, marks_said
 from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started, SystemUnread
 from app.remotes.choice import Server
 from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection, memory_seen
@@ -29,6 +30,7 @@ from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint, Verifier
 from app.remotes.source import Source
 from app.reply import question
+from app.reply.answer import INCOMPLETE
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
 from app.reply.judgement import nothing_to_verify, unverified
@@ -56,7 +58,8 @@ class Assistant:
     of a server that was chosen for one conversation; None: `source` answers all conversations. `prompts`: the library
     of the default system prompts; None: conversations begin without one. `fixed`: settings that no conversation
     replaces. `drafters`: where the drafters of other models are; None: `drafter` drafts for all. `learnt`: the folder
-    of what drafters learnt here; None: nobody learns.
+    of what drafters learnt here; None: nobody learns. `forgets_examples`: where a conversation would else be too long,
+    only its last question gets examples from pages.
     """
 
     def __init__(
@@ -76,9 +79,13 @@ class Assistant:
         fixed: Collection[str] = (),
         drafters: Drafters | None = None,
         learnt: Path | None = None,
+        forgets_examples: bool = False,
     ) -> None:
         self.store = store
         self._prompts, self._fixed = prompts, frozenset(fixed)
+        self._forgets_examples = forgets_examples
+        self._last_read = CONTEXT_TOKENS
+        """Most tokens that the server's model read when it was last there."""
         self._unread: set[str] = set()
         """Conversations of which it was said that their system prompt is not read."""
         self._drafters = drafters or Drafters(drafter)
@@ -303,6 +310,46 @@ class Assistant:
         spelt = lambda tokens: marks.shown(tokenizer.decode(tokens))  # noqa: E731
         return drafted_spans(text, message.tokens, message.provenance, spelt)
 
+    @property
+    def most_read(self) -> int | None:
+        """Most tokens of a conversation that the model at the server reads; None: no server is there, or says it."""
+        verifier = None if self._connection is None else self._connection.verifier
+        if isinstance(verifier, Endpoint):
+            return verifier.model.max_model_len
+        return None if verifier is None else verifier.card.limits.max_tokens
+
+    def too_long(self, turns: Sequence[tuple[str, str]]) -> Failed | None:
+        """Why a conversation that is not stored, (role, text), is surely too long; None: it may be short enough.
+
+        Takes little time, however long it is. Any thread may ask.
+        """
+        connection, limit = self._connection, CONTEXT_TOKENS
+        if connection is not None and (connection.warming or not connection.checks):
+            return None  # A server that reads no tokens of ours says so itself.
+        verifier = None if connection is None else connection.verifier
+        if isinstance(verifier, Verifier):
+            limit = min(limit, verifier.card.limits.max_tokens)
+        memory = None if connection is None else connection.memory
+        drafter = self._drafters.of_memory(memory) or self._drafters.first
+        prompt = drafter.prompt if self.fits else None
+        try:
+            if least_length(drafter.text, turns, prompt, limit) <= limit:
+                return None
+        except DrafterError:
+            return None  # The answer will say what is wrong with the template.
+        said = f"The conversation is longer than {limit} tokens, and no more can be read."
+        return Failed(f"{said} Ask less at once, or start a new conversation.", "too_long")
+
+    def tokens_within(self, message: Message, length: int) -> int:
+        """How many tokens of an answer its first `length` characters take."""
+        tokenizer = self._drafter_of(message.conversation_id).text
+        marks = marks_said(tokenizer, message)
+
+        def characters(count: int) -> int:
+            return len(sanitise(marks.shown(tokenizer.decode(message.tokens[:count])).rstrip(INCOMPLETE)))
+
+        return bisect_left(range(len(message.tokens)), length, key=characters)
+
     async def settled(self, conversation_id: str | None = None) -> ModeChanged:
         """The mode as soon as the first connection to a conversation's server is made or has failed.
 
@@ -444,7 +491,7 @@ class Assistant:
                 self._pool.recalibrate(drafter)
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
             given = await asyncio.to_thread(
-                request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt
+                request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt, room=self._room()
             )
             if (left := self._pool.left(message.conversation_id, drafter, connection)) is not None:
                 await left.quiet()
@@ -479,6 +526,13 @@ class Assistant:
             yield outcome.judged
         if last := unsaved or outcome.last:
             yield last
+
+    def _room(self) -> int | None:
+        """Tokens of a conversation beyond which earlier questions get no examples; None: they keep them."""
+        if not self._forgets_examples:
+            return None
+        self._last_read = self.most_read or self._last_read
+        return min(CONTEXT_TOKENS, self._last_read) * 7 // 8  # The rest is for the answer.
 
     def _checkpoint(self, message_id: str, reply: Reply) -> None:
         """Store the answer so far."""

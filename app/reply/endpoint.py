@@ -217,7 +217,7 @@ class EndpointText:
             advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
             if images := self._generation.given.images:
                 advice += f" {IMAGES.format(model=short_model(self._endpoint.model.id), names=', '.join(images))}"
-            return NoAnswer(f"{said}.{advice}", "refused")
+            return NoAnswer(f"{said}.{advice}", "refused", cause=error)
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout
         advice = f"If the model is slow to begin, set first_words_timeout above {first:.3g} s. "

@@ -83,16 +83,27 @@ class Request:
         return Answer(text, self.begun.tokens, 0 if self.anew else verified_length(self.begun), self.sent, marks)
 
     def read(
-        self, store: Store, settings: Settings, text: ChatText, *, draft: bool, prompt: Prompt | None = None
+        self,
+        store: Store,
+        settings: Settings,
+        text: ChatText,
+        *,
+        draft: bool,
+        prompt: Prompt | None = None,
+        room: int | None = None,
     ) -> GenerationInput:
         """What the answer is written from: the messages before it.
 
-        `prompt`: the recipe of the drafter's own target. Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
+        `prompt`: the recipe of the drafter's own target. `room`: if its prompt has more tokens, the last question alone
+        gets examples; None: all get them, however long that is.
+        Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
         """
         thread = store.branches.path(self.message.id)[:-1]
         chosen = store.conversations.get(self.message.conversation_id).choices.system
         tokens = conversation_tokens(text, thread, system=chosen)
         guided = None if prompt is None else conversation_tokens(text, thread, prompt)
+        if room is not None and guided is not None and len(guided) > room:
+            guided = conversation_tokens(text, thread, prompt, examples=1)
         questions = questions_of(thread)
         hits = prompt.hits(questions) if prompt is not None and questions else []
         asked = len(guided or tokens)

@@ -36,12 +36,28 @@ FOREIGN: Neutral = {
     "guided_grammar": (),
     "structured_outputs": (),
     "grammar": ("",),
-    "regex": (),
+    "ebnf": ("",),
+    "regex": ("",),
+    "json_schema": (),
+    "bad_words": ([],),
+    "suffix": ("",),
     "modalities": (["text"],),
     "audio": (),
     "web_search_options": (),
 }
 """Fields of other servers and other models."""
+CHAT_ALONE: Neutral = {
+    "messages": ([],),
+    "max_completion_tokens": (),
+    "response_format": ({"type": "text"},),
+    "prediction": (),
+    "top_logprobs": (0,),
+    "continue_final_message": (False,),
+    "add_generation_prompt": (False,),
+}
+"""Fields of chat that plain text does not have, beside its tools."""
+TEXT_ALONE: Neutral = {"prompt": ("", []), "best_of": (1,), "echo": (False,)}
+"""Fields of plain text that chat does not have."""
 TOOLS = {"tools": "tool_choice", "functions": "function_call"}
 """Lists of tools -> the field that says whether they may be called."""
 
@@ -57,9 +73,9 @@ class FieldRefused(Exception):
         self.param, self.reason = param, reason
 
 
-def unsupported(param: str, why: str) -> FieldRefused:
-    """The error for a field that cannot be fulfilled here."""
-    return FieldRefused(f"{param} cannot be used: {why}.", param, UNSUPPORTED)
+def unsupported(param: str, why: str, advice: str = "Leave it out.") -> FieldRefused:
+    """The error for a field that cannot be fulfilled here. `advice`: a sentence that says what to do."""
+    return FieldRefused(f"{param} cannot be used: {why}. {advice}", param, UNSUPPORTED)
 
 
 def prepared(kind: type[Request]) -> type[Request]:
@@ -84,10 +100,15 @@ def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[di
         field = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"missing required field `(\w+)`", str(error))
         told = f"The request cannot be read: {error}."
         raise FieldRefused(told, None if field is None else field[1]) from None
+    refuse_fields(given, neutral, "this server does not know how to do that")
+    return given, request
+
+
+def refuse_fields(given: Mapping[str, Any], neutral: Neutral, why: str) -> None:
+    """Raise `FieldRefused` for a field that is not as in `neutral`."""
     for name, values in neutral.items():
         if given.get(name) is not None and given[name] not in values:
-            raise unsupported(name, "this server does not know how to do that")
-    return given, request
+            raise unsupported(name, why)
 
 
 def _converted(given: Mapping[str, Any], kind: type[Request]) -> Request:
@@ -112,7 +133,7 @@ def _with_whole_numbers(value: Any) -> Any:
 
 def refuse_tools(given: Mapping[str, Any]) -> None:
     """Raise `FieldRefused` where the model is offered tools that it might call, or a message calls one."""
-    for message in given.get("messages", ()):
+    for message in given.get("messages") or ():
         if message.get("tool_calls") or message.get("function_call"):
             raise FieldRefused("A message calls a tool, and models call no tools here.", "messages", UNSUPPORTED)
     for tools, choice in TOOLS.items():
@@ -120,7 +141,8 @@ def refuse_tools(given: Mapping[str, Any]) -> None:
             continue
         for name in (tools, choice):
             if given.get(name) not in (None, [], "auto"):
-                raise unsupported(name, "models call no tools here; send tool_choice: none, or leave the tools out")
+                advice = "Send tool_choice: none, or leave the tools out."
+                raise unsupported(name, "models call no tools here", advice)
 
 
 def role_of(message: ChatMessage) -> Role:

@@ -13,10 +13,8 @@ from msgspec import Meta
 
 from remote.protocol import Error, ErrorCode, Positive
 
-PATHS = "/v1/"
-"""Beginning of the paths whose answers have this shape, errors included."""
 OUR_PATHS = ("/v1/card", "/v1/rounds", "/v1/streams", "/v1/sessions", "/v1/drafters")
-"""The paths among them that speak Outrider's own protocol."""
+"""The paths that speak Outrider's own protocol. The errors of all others have this shape."""
 EVENTS = "text/event-stream"
 JSON = "application/json"
 DONE = "[DONE]"
@@ -260,11 +258,12 @@ _CODES: dict[ErrorCode, str] = {
 
 
 def speaks_openai(path: str) -> bool:
-    """Whether the answers at a path have this API's shape, errors included.
+    """Whether the errors at a path have this API's shape.
 
-    A device may have been given an address that ends in `/v1`; then it asks for `/v1/v1/card` first.
+    That is also so where nothing is served: a program may have left `/v1` out of its address. A device may have been
+    given an address that ends in `/v1`; then it asks for `/v1/v1/card` first.
     """
-    return path.startswith(PATHS) and not any(f"{own}/" in f"{path}/" for own in OUR_PATHS)
+    return not any(f"{own}/" in f"{path}/" for own in OUR_PATHS)
 
 
 def error_body(error: Error, *, param: str | None = None, code: str | None = None) -> bytes:

@@ -14,10 +14,13 @@ from typing import Any, TypeVar
 from drafter.template import TemplateFailed
 from drafter.text import ChatText
 from remote.openai.request_fields import (
+    CHAT_ALONE,
     FOREIGN,
+    TEXT_ALONE,
     FieldRefused,
     prepared,
     read_request,
+    refuse_fields,
     refuse_tools,
     role_of,
     text_of,
@@ -46,7 +49,7 @@ CHAT, TEXT = prepared(ChatRequest), prepared(TextRequest)
 
 
 class CompletionRefused(RoundRefused):
-    """A request that this verifier cannot answer as asked. `param`: the field that it is about.
+    """A request that this verifier cannot answer as asked.
 
     `reason`: the error's code in OpenAI's API, where it is another than ours.
     """
@@ -105,6 +108,7 @@ class RequestReader:
 
     def _chat(self, body: bytes) -> CompletionCall:
         given, request = self._read(body, CHAT)
+        refuse_fields(given, TEXT_ALONE, "it is a field of plain text, and not of chat")
         refuse_tools(given)
         if not self._card.chat_template:
             raise FieldRefused(f"{self._card.target} has no chat template, so it takes no messages.")
@@ -134,8 +138,8 @@ class RequestReader:
 
     def _text_call(self, body: bytes) -> CompletionCall:
         given, request = self._read(body, TEXT)
-        if given.get("suffix"):
-            raise unsupported("suffix", "this server continues a text, and fills no gaps")
+        refuse_fields(given, CHAT_ALONE, "it is a field of chat, and not of plain text")
+        refuse_tools(given)
         if given.get("best_of") not in (None, 1) and given["best_of"] != request.n:
             raise unsupported("best_of", "this server does not choose among answers")
         if request.echo and request.logprobs is not None:

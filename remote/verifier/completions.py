@@ -29,6 +29,7 @@ from remote.verifier.completion_shapes import ChatShape, Piece, Shape, TextShape
 from remote.verifier.engine import EngineError
 from remote.verifier.holders import EVERYONE
 from remote.verifier.line import Line
+from remote.verifier.observer import HUNG_UP
 from remote.verifier.refusals import RoundRefused
 from remote.verifier.sessions import Sessions
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
@@ -39,8 +40,6 @@ BODY_BYTES_PER_TOKEN = 16
 """Bytes of the longest conversation, per token. JSON may spell a character in six bytes."""
 KEPT = 16
 """Answers whose session is kept after their end."""
-HUNG_UP = 499
-"""Nobody reads it. Proxies log this status for a client that left."""
 
 
 class Completions:
@@ -136,7 +135,8 @@ class Completions:
         except (RoundRefused, EngineError) as error:
             code: ErrorCode = error.code if isinstance(error, RoundRefused) else "internal"
             retry = isinstance(error, RoundRefused) and error.retry
-            yield event(error_body(Error(code=code, message=str(error), retry=retry)))
+            param = error.param if isinstance(error, RoundRefused) else None
+            yield event(error_body(Error(code=code, message=str(error), retry=retry), param=param))
             return
         except ClientDisconnect:  # It hung up while it waited for its first words.
             return

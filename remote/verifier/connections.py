@@ -20,13 +20,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import h11
 import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.admission import Admission
 from remote.verifier.start_errors import CannotBind
@@ -55,29 +56,38 @@ CUT_SECONDS = 1
 Phase = Literal["head", "body", "answer", "idle"]
 
 
-def _refusal(status: str, error: Error) -> bytes:
+class Refusal(NamedTuple):
     """An answer that closes its connection."""
-    body = encode(error)
-    again = "Retry-After: 1\r\n" if error.retry else ""
-    head = f"HTTP/1.1 {status}\r\n{again}Connection: close\r\nContent-Type: {CONTENT_TYPE}\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+    status: str
+    error: Error
+
+    def sent(self, openai: bool) -> bytes:
+        """Its bytes, with the error in the shape of OpenAI's API or of our own protocol."""
+        body, kind = (error_body(self.error), JSON) if openai else (encode(self.error), CONTENT_TYPE)
+        again = "Retry-After: 1\r\n" if self.error.retry else ""
+        head = f"HTTP/1.1 {self.status}\r\n{again}Connection: close\r\nContent-Type: {kind}\r\n"
+        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-FULL = _refusal(
+FULL = Refusal(
     "503 Service Unavailable",
     Error(code="busy", message="Too many connections are open. Try again in a moment.", retry=True),
 )
-CROWDED = _refusal(
+CROWDED = Refusal(
     "429 Too Many Requests",
     Error(code="busy", message="Too many connections from this address are open. Close some of them.", retry=True),
 )
-LONG_HEAD = _refusal(
+LONG_HEAD = Refusal(
     "431 Request Header Fields Too Large",
     Error(
         code="too_large",
         message=f"The head of the request has more than {MAX_HEAD_BYTES} bytes, which this server does not read.",
         retry=False,
     ),
+)
+MALFORMED = Refusal(
+    "400 Bad Request", Error(code="bad_request", message="This is no HTTP request that can be read.", retry=False)
 )
 
 
@@ -88,6 +98,8 @@ class ClientConnection(H11Protocol):
     most_per_address = MAX_PER_ADDRESS
     refused: Callable[[str], None] | None = None
     """Is told why a connection is refused or given up, in one word."""
+    devices = False
+    """Devices ask here too. They are told in their own protocol what is about one of its paths, or about none."""
     head_seconds, body_seconds, stall_seconds = HEAD_SECONDS, BODY_SECONDS, STALL_SECONDS
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -151,7 +163,7 @@ class ClientConnection(H11Protocol):
         if asking and len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
             self._refuse(LONG_HEAD, "head")
         elif self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
+            self._close_with(MALFORMED, openai=True)  # Devices send nothing of the kind.
         else:
             self.transport.close()
 
@@ -179,11 +191,22 @@ class ClientConnection(H11Protocol):
         if self.refused is not None:
             self.refused(reason)
 
-    def _refuse(self, answer: bytes, reason: str) -> None:
+    def _refuse(self, answer: Refusal, reason: str) -> None:
         if not self.transport.is_closing():
             self._told(reason)
-            self.transport.write(answer)
-            self.transport.close()
+            path = self._path()
+            self._close_with(answer, openai=not self.devices or (path != "" and speaks_openai(path)))
+
+    def _close_with(self, answer: Refusal, *, openai: bool) -> None:
+        self.transport.write(answer.sent(openai))
+        self.transport.close()
+
+    def _path(self) -> str:
+        """The path that is asked for, also of a head that is not whole; empty: none is known yet."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            return str(self.scope["path"])
+        words = self.conn.trailing_data[0].partition(b"\r\n")[0].split(b" ")
+        return words[1].partition(b"?")[0].decode("latin-1") if len(words) > 1 else ""
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         if _head_bytes(scope) > MAX_HEAD_BYTES:
@@ -331,13 +354,19 @@ def config(
     most: int = MAX_CONNECTIONS,
     most_per_address: int = MAX_PER_ADDRESS,
     refused: Callable[[str], None] | None = None,
+    devices: bool = False,
     **options: Any,
 ) -> uvicorn.Config:
     """uvicorn's settings for a service with limits on connections. `refused`: is told why one is refused or given up.
 
-    `options`: uvicorn's own.
+    `devices`: they ask here too, beside programs that speak OpenAI's API. `options`: uvicorn's own.
     """
-    limits = {"most": most, "most_per_address": most_per_address, "refused": refused and staticmethod(refused)}
+    limits = {
+        "most": most,
+        "most_per_address": most_per_address,
+        "refused": refused and staticmethod(refused),
+        "devices": devices,
+    }
     return uvicorn.Config(
         app,
         http=type("Connection", (ClientConnection,), limits),

@@ -23,11 +23,25 @@ if TYPE_CHECKING:
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 SPACE = " "
 """What may stand between the parts of JSON. Where more is allowed, a small model writes white space for ever."""
+TOO_DEEP = (
+    "The JSON schema cannot be followed: it is nested too deeply. Make it flatter, or move parts of it to $defs and "
+    "name them by $ref."
+)
+NO_TEXT = (
+    "The JSON schema cannot be followed: no text fits it. A $ref that leads back to itself does that, for example. "
+    "Change the schema."
+)
 NEEDED = f"response_format needs llguidance on the server: {how_to_install('server')}"
 
 
 class NoGrammar(Exception):
     """A grammar that cannot be followed here. The message says why."""
+
+
+class GrammarBroken(BadRound):
+    """A grammar that cannot be followed, as an answer shows."""
+
+    param = "response_format"
 
 
 class Grammars:
@@ -48,14 +62,15 @@ class Grammars:
             if self._tokenizer is None:
                 tokenizer = self._text.tokenizer_json()
                 self._tokenizer = llguidance.LLTokenizer(tokenizer, n_vocab=self._size, eos_token=self._stops)
-        told = json.dumps(schema)
-        matcher = llguidance.LLMatcher(
-            self._tokenizer,
-            llguidance.LLMatcher.grammar_from_json_schema(told, {"whitespace_pattern": SPACE}),
-            log_level=0,
-        )
+        try:
+            grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), {"whitespace_pattern": SPACE})
+        except RecursionError:
+            raise NoGrammar(TOO_DEEP) from None
+        except ValueError as error:
+            raise NoGrammar(_told(str(error))) from None
+        matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
         if matcher.is_error():
-            raise NoGrammar(f"The JSON schema cannot be followed: {_first_line(matcher.get_error())}")
+            raise NoGrammar(_told(matcher.get_error()))
         return Grammar(matcher, self._size)
 
 
@@ -88,8 +103,16 @@ class Grammar:
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            raise BadRound(f"The answer's grammar cannot be followed: {_first_line(self._matcher.get_error())}")
+            raise GrammarBroken(_told(self._matcher.get_error()))
 
 
-def _first_line(said: str) -> str:
-    return said.strip().partition("\n")[0][:300]
+def _told(said: str) -> str:
+    """What llguidance says of a schema, for whoever wrote it."""
+    lines = said.partition("\n<state>")[0].strip().splitlines() or [""]
+    if lines[0].startswith("recursion limit exceeded"):
+        return TOO_DEEP
+    if lines[0].startswith("NoExtension"):
+        return NO_TEXT
+    # Of a pattern that it cannot read it says so first, then shows the place, and gives the reason at last.
+    reason = f" {lines[-1].removeprefix('error: ')}" if len(lines) > 1 else ""
+    return f"The JSON schema cannot be followed: {lines[0][:300]}{reason[:300]}"

@@ -51,7 +51,7 @@ from remote.verifier.exposition import page
 from remote.verifier.holders import EVERYONE, Tokens, holder_of
 from remote.verifier.learning.learning import Learning
 from remote.verifier.metrics import Metrics, service_metrics
-from remote.verifier.observer import Observer
+from remote.verifier.observer import HUNG_UP, Observer
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.rate_limits import NotAdmitted
 from remote.verifier.readiness import Readiness
@@ -82,6 +82,7 @@ MAX_CACHED_BYTES = 2 << 30
 MAX_WAITING = 256
 TOKEN_BYTES = 4
 """Bytes of a packed token id."""
+ELSEWHERE = "there is no such path. OpenAI's API is below /v1: /v1/chat/completions, /v1/completions and /v1/models."
 ALIVE_SECONDS = 0.25
 """Silence on a device's stream after which it is told that the server is there: a fraction of what a line may take."""
 
@@ -171,13 +172,17 @@ def create_app(
 
 
 def _completion_routes(completions: Completions) -> list[Route]:
+    async def read(request: Request) -> bytes:
+        encoding = request.headers.get("content-encoding", "identity")
+        if encoding.strip().lower() not in ("", "identity"):
+            raise HTTPException(415, f"bodies are not to be compressed ({encoding}); send them as they are.")
+        return await _read(request, completions.max_body_bytes)
+
     async def chat(request: Request) -> Response:
-        body = await _read(request, completions.max_body_bytes)
-        return await completions.chat(body, request.is_disconnected, holder_of(request))
+        return await completions.chat(await read(request), request.is_disconnected, holder_of(request))
 
     async def text(request: Request) -> Response:
-        body = await _read(request, completions.max_body_bytes)
-        return await completions.text(body, request.is_disconnected, holder_of(request))
+        return await completions.text(await read(request), request.is_disconnected, holder_of(request))
 
     async def models(request: Request) -> Response:
         return completions.models()
@@ -282,7 +287,7 @@ class Service:
             return _message(error.conflict, 409)
         if isinstance(error, NotAdmitted):
             self._metrics.not_admitted(error.reason)
-            return refusal(request.url.path, error)
+            return refusal(request.scope["path"], error)
         self.refused += STATUS[error.code] == 503
         seconds = error.seconds if isinstance(error, Overloaded) else 1
         return _error(request, error.code, str(error), retry=error.retry, seconds=seconds, refused=error)
@@ -336,8 +341,9 @@ def _error(
     `refused`: what it comes from, which may know the field that it is about.
     """
     error = Error(code=code, message=message, retry=retry)
-    if speaks_openai(request.url.path):
-        param, reason = (refused.param, refused.reason) if isinstance(refused, CompletionRefused) else (None, None)
+    if speaks_openai(request.scope["path"]):
+        param = None if refused is None else refused.param
+        reason = refused.reason if isinstance(refused, CompletionRefused) else None
         body = error_body(error, param=param, code=reason)
         response = Response(body, status or OPENAI_STATUS.get(code, STATUS[code]), media_type=JSON)
     else:
@@ -364,13 +370,15 @@ async def _broken(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    return _error(request, "bad_request", "The request ended before its body did.")
+    return Response(status_code=HUNG_UP)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code: ErrorCode = "not_found" if error.status_code == 404 else "bad_request"
-    told = f"{request.method} {request.url.path}: {error.detail}"
+    path = request.scope["path"]
+    lost = error.status_code == 404 and speaks_openai(path)
+    told = f"{request.method} {path}: {ELSEWHERE if lost else error.detail}"
     response = _error(request, code, told, status=error.status_code)
     response.headers.update(error.headers or {})
     return response

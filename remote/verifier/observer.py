@@ -50,7 +50,7 @@ class Observer:
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), (HEADER.encode(), record.id.encode())]
             elif message["type"] == "http.response.body":
-                whole = not message.get("more_body", False)
+                whole = status != HUNG_UP and not message.get("more_body", False)
             await send(message)
 
         scope[SCOPE] = record

@@ -21,6 +21,8 @@ class RoundRefused(Exception):
     code: ErrorCode = "bad_request"
     retry = False
     """The same request may succeed later."""
+    param: str | None = None
+    """The field that it is about, in OpenAI's API."""
 
 
 class BadRound(RoundRefused):

@@ -158,6 +158,7 @@ def serve(
             connections,
             max_per_address,
             metrics.connection_refused,
+            devices=True,
             log_config=None,
             ssl_certfile=tls_cert,
             ssl_keyfile=tls_key,

@@ -107,6 +107,31 @@ async def test_without_a_line_from_the_start_the_whole_answer_is_marked(
         assert report["model"] == "target"
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_stop_string_that_the_small_model_wrote_is_checked_even_if_it_leaves_no_text(
+    behind_a_line: Opened, verifier: VerifierProcess, *, streams: bool
+) -> None:
+    own = await own_text(verifier, QUESTION, 120)
+    async with behind_a_line() as (proxy, _, client):
+        await client.get("/v1/models")
+        await proxy.refuse()
+        told = (await client.post(CHAT, json=BODY)).json()
+        first = told["choices"][0]["message"]["content"][:3]
+        answered = await client.post(CHAT, json={**BODY, "stop": first, "stream": streams})
+        assert answered.headers["x-outrider-source"] == "drafted"
+        place = answered.headers["x-outrider-answer"]
+        report = (await client.get(place)).json()
+        assert (report["text"], report["source"], report["state"]) == ("", "drafted", "waiting")
+        if not streams:
+            assert answered.json()["usage"]["completion_tokens"] < told["usage"]["completion_tokens"]
+        await proxy.heal()
+        report = await settled(client, place)
+        agreed = own.startswith(first)
+        assert report["state"] == ("checked" if agreed else "replaced")
+        assert report["source"] == ("verified" if agreed else "drafted")
+        assert report["checked_text"] == own.partition(first)[0]
+
+
 @pytest.mark.parametrize("offline", ["fail", "queue"])
 async def test_without_leave_the_small_model_stays_silent(behind_a_line: Opened, offline: str) -> None:
     async with behind_a_line(mode="edge", offline=offline) as (proxy, _, client):

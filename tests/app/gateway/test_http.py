@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from app.reply.request import CONTEXT_TOKENS
+from drafter.runtime import Drafter
+from remote.openai.request_fields import Role
 from tests.app.gateway.conftest import own_text, settled
 from tests.support.gateways import CHAT, GatewayProcess, stream_to_end
+from tests.support.guide_pages import guided_drafter
 from tests.support.serving import VerifierProcess
 
 QUESTION = {"role": "user", "content": "how do I unpack a tar archive?"}
@@ -115,6 +121,9 @@ async def test_a_stop_string_ends_the_answer_before_it(client: httpx.AsyncClient
     assert content(told) == own[: own.index(stop)] and told["choices"][0]["finish_reason"] == "stop"
     read = await stream_to_end(client, {**BODY, "stop": stop})
     assert read.text == content(told) and read.finish == "stop"
+    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
+        counted = (await direct.post(CHAT, json={**BODY, "stop": stop})).json()["usage"]["completion_tokens"]
+    assert told["usage"]["completion_tokens"] == counted < 40, "what came after the stop string does not count"
 
 
 async def test_a_seed_fixes_a_sampled_answer(client: httpx.AsyncClient) -> None:
@@ -122,10 +131,15 @@ async def test_a_seed_fixes_a_sampled_answer(client: httpx.AsyncClient) -> None:
     assert answers[0] == answers[1] != answers[2]
 
 
-async def test_the_models_are_the_gateway_itself_and_the_servers(client: httpx.AsyncClient) -> None:
+async def test_the_models_are_the_gateway_itself_and_the_servers(
+    client: httpx.AsyncClient, verifier: VerifierProcess
+) -> None:
     listed = (await client.get("/v1/models")).json()
     assert listed["object"] == "list" and [model["id"] for model in listed["data"]] == ["outrider", "target"]
     assert (await client.get("/v1/models/target")).json() == listed["data"][1]
+    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
+        read = (await direct.get("/v1/models")).json()["data"][0]["max_model_len"]
+    assert {model["max_model_len"] for model in listed["data"]} == {min(read, CONTEXT_TOKENS)}
     for name in ("outrider", "target", None):
         assert content(await ask(client, model=name))
     for answered in (await client.get("/v1/models/gpt"), await client.post(CHAT, json={**BODY, "model": "gpt"})):
@@ -141,7 +155,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"logprobs": True}, "logprobs"),
     ({"logit_bias": {"1": 5}}, "logit_bias"),
     ({"presence_penalty": 0.5}, "presence_penalty"),
-    ({"reasoning_effort": "high"}, "reasoning_effort"),
     ({"temperature": 2.5}, "temperature"),
     ({"temperature": "hot"}, "temperature"),
     ({"top_p": 0}, "top_p"),
@@ -170,6 +183,7 @@ async def test_what_changes_nothing_is_taken(client: httpx.AsyncClient) -> None:
     harmless = {
         "n": 1, "tools": [{}], "tool_choice": "none", "response_format": {"type": "text"}, "logprobs": False,
         "presence_penalty": 0, "user": "me", "store": False, "metadata": {}, "logit_bias": {}, "tomorrow": True,
+        "reasoning_effort": "high", "verbosity": "low",
     }  # fmt: skip
     assert content(await ask(client, **harmless)) == plain
 
@@ -192,6 +206,43 @@ async def test_every_error_has_openai_s_shape(client: httpx.AsyncClient) -> None
     assert (await client.get("/healthz")).text == "ok\n"
 
 
+async def test_what_is_surely_too_long_is_refused_before_it_is_read(client: httpx.AsyncClient) -> None:
+    letters = [{"role": "user" if at % 2 == 0 else "assistant", "content": "a"} for at in range(4001)]
+    words = [{"role": "user", "content": "word " * 780_000}]
+    for messages in (letters, words):
+        asked = asyncio.create_task(client.post(CHAT, json={"messages": messages}))
+        slowest = 0.0
+        while not asked.done():
+            began = time.perf_counter()
+            assert (await client.get("/healthz")).text == "ok\n"
+            slowest = max(slowest, time.perf_counter() - began)
+            await asyncio.sleep(0.01)
+        error = (await asked).json()["error"]
+        assert error["code"] == "context_length_exceeded" and error["param"] == "messages"
+        assert (await asked).elapsed.total_seconds() < 5 and slowest < 2, (
+            "it takes 10 s and more to render and to count"
+        )
+        assert "oldest messages" in error["message"] and "pages" in error["message"]
+
+
+async def test_earlier_questions_lose_their_examples_where_the_conversation_would_not_fit(
+    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
+) -> None:
+    folder = guided_drafter(tiny_pair / "drafter", tmp_path / "drafter")
+    drafter = Drafter.load(folder)
+    assert drafter.prompt is not None
+    said: list[tuple[Role, str]] = [("user", "untar photos.tar.gz"), ("assistant", "tar xf it")]
+    turns = [*said * 5, ("user", "list photos.tar.gz")]
+    process = GatewayProcess(tmp_path / "home", folder, verifier.url)
+    async with process, process.client() as client:
+        most = (await client.get("/v1/models/outrider")).json()["max_model_len"]
+        assert len(drafter.text.render(drafter.prompt.apply(turns))) > most, "with all examples it is too long"
+        messages = [{"role": role, "content": text} for role, text in turns]
+        usage = (await ask(client, messages=messages, max_tokens=5))["usage"]
+    last = len(drafter.text.render(drafter.prompt.apply(turns[-1:])))
+    assert last < usage["prompt_tokens"] < most * 7 // 8
+
+
 async def test_web_pages_and_foreign_names_are_refused(client: httpx.AsyncClient) -> None:
     page = await client.post(CHAT, json=BODY, headers={"Origin": "https://example.org"})
     assert page.status_code == 401 and "web page" in page.json()["error"]["message"]
@@ -212,6 +263,34 @@ async def test_with_a_token_file_only_its_tokens_open(tiny_pair: Path, tmp_path:
         assert right.status_code == 200 and right.headers["x-outrider-source"] == "drafted"
         report = await settled_with_token(client, right.headers["x-outrider-answer"])
         assert report["state"] == "unchecked" and "offline" in report["why"]
+
+
+async def test_who_has_a_token_may_ask_from_anywhere(tiny_pair: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKEN)
+    process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", None, ["--token-file", str(tokens)])
+    async with process, process.client() as client:
+        for header in ({"Origin": "http://localhost:3000"}, {"Host": "foo.example"}):
+            assert (await client.get("/v1/models", headers=header)).status_code == 401
+            header["Authorization"] = f"Bearer {TOKEN}"
+            assert (await client.get("/v1/models", headers=header)).status_code == 200
+
+
+async def test_a_missing_token_of_the_gateways_own_is_told_as_what_it_is(tiny_pair: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKEN)
+    server = VerifierProcess(tiny_pair, token_file=tokens)
+    with server:
+        process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", server.url)
+        async with process, process.client() as client:
+            for stream in (False, True):
+                answered = await client.post(CHAT, json={**BODY, "stream": stream})
+                error = answered.json()["error"]
+                assert answered.status_code == 403 and "retry-after" not in answered.headers
+                assert (error["code"], error["type"]) == ("server_token_refused", "permission_error")
+                assert (
+                    "outrider remote token NAME" in error["message"] and "not the key that you sent" in error["message"]
+                )
 
 
 async def settled_with_token(client: httpx.AsyncClient, place: str) -> dict[str, Any]:

@@ -65,3 +65,15 @@ def test_a_text_that_ends_before_what_was_sent_is_another_one() -> None:
     assert sent.take("one two") == [] and not sent.parted and sent.checked == 7
     assert sent.take("one two", complete=True) == [] and sent.parted
     assert sent.spans == [Span(0, 7, "verified"), Span(7, 13, "drafted")] and sent.source == "drafted"
+
+
+def test_who_wrote_the_stop_string_stands_behind_the_end() -> None:
+    for solid, alone, source in (
+        ("", "END", "drafted"), ("one EN", "D", "drafted"), ("one END", " two", "verified"), ("one", "", "verified"),
+    ):  # fmt: skip
+        sent = SentText(["END"])
+        sent.take(solid, alone, complete=True)
+        assert sent.source == source
+    sent = SentText()
+    sent.take("one", complete=True, end_drafted=True)
+    assert sent.spans == [Span(0, 3, "verified")] and sent.source == "drafted"

@@ -265,6 +265,21 @@ async def test_plain_text_has_log_probabilities_of_the_older_shape(client: Async
     )
 
 
+CHAT_ALONE: dict[str, Any] = {
+    "response_format": {"type": "json_object"},
+    "tools": [{"type": "function", "function": {"name": "look"}}],
+    "tool_choice": "required",
+    "functions": [{"name": "look"}],
+    "function_call": {"name": "look"},
+    "prediction": {"type": "content", "content": "tar"},
+    "top_logprobs": 2,
+    "max_completion_tokens": 5,
+    "messages": ["no message"],
+    "continue_final_message": True,
+    "add_generation_prompt": True,
+}
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -277,6 +292,7 @@ async def test_plain_text_has_log_probabilities_of_the_older_shape(client: Async
         ({"prompt": None}, "prompt"),
         ({"prompt": [1, "tar"]}, "prompt"),
         ({"prompt": [-1]}, "prompt"),
+        *(({"extra_body": {name: value}}, name) for name, value in CHAT_ALONE.items()),
     ],
 )
 async def test_what_plain_text_cannot_be_asked_is_refused(
@@ -285,6 +301,20 @@ async def test_what_plain_text_cannot_be_asked_is_refused(
     with pytest.raises(openai.BadRequestError) as refused:
         await client.completions.create(**{"model": "target", "prompt": "list", **fields})
     assert refused.value.param == param
+
+
+async def test_fields_of_chat_that_change_no_text_are_taken(client: AsyncOpenAI) -> None:
+    asked: dict[str, Any] = {"model": "target", "prompt": "list all", "temperature": 0}
+    neutral = dict.fromkeys(CHAT_ALONE) | {
+        "tool_choice": "none",
+        "tools": CHAT_ALONE["tools"],
+        "response_format": {"type": "text"},
+        "top_logprobs": 0,
+        "messages": [],
+    }
+    plain = await client.completions.create(**asked)
+    for extra in (dict.fromkeys(CHAT_ALONE), neutral):
+        assert (await client.completions.create(**asked, extra_body=extra)).choices == plain.choices
 
 
 async def test_tokens_after_a_stop_string_are_not_counted(client: AsyncOpenAI, target: Target) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import logging
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +19,15 @@ from starlette.applications import Starlette
 
 from drafter.runtime import Drafter
 from remote import VerifierClient
-from remote.protocol import CONTENT_TYPE, Progress, Sampling, unpack_tokens
+from remote.protocol import CONTENT_TYPE, Error, Progress, Sampling, decode, unpack_tokens
 from remote.verifier.completions import KEPT
+from remote.verifier.connections import MAX_HEAD_BYTES
 from remote.verifier.engine import Engine
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter
+from remote.verifier.request_log import REQUESTS
 from remote.verifier.serve import card
 from remote.verifier.target import Target, load_target
 from tests.remote.verifier.test_http import PATIENT, TOKEN, connected, gate, running
@@ -200,6 +205,21 @@ async def test_the_model_is_listed_and_checked(client: httpx.AsyncClient) -> Non
 
 LONG = {"role": "user", "content": "tar " * 2000}
 PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+
+
+def nested(levels: int, kind: str = "array") -> dict[str, Any]:
+    """A format whose schema is so many levels deep."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        inside = {"items": schema} if kind == "array" else {"properties": {"a": schema}}
+        schema = {"type": kind, **inside}
+    return formed(schema)
+
+
+def formed(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+
+
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 ERRORS: dict[str, tuple[bytes | dict[str, Any], int, str, str | None, str]] = {
     "no JSON": (b"{", 400, "bad_request", None, "cannot be read"),
@@ -231,6 +251,28 @@ ERRORS: dict[str, tuple[bytes | dict[str, Any], int, str, str | None, str]] = {
         body(response_format={"type": "json_schema", "json_schema": {"schema": {"type": "thing"}}}),
         400, "bad_request", "response_format", "thing",
     ),
+    "a schema too deep": (body(response_format=nested(130)), 400, "bad_request", "response_format", "Make it flatter"),
+    "a schema a little too deep": (
+        body(response_format=nested(126)), 400, "bad_request", "response_format", "Make it flatter",
+    ),
+    "objects too deep": (
+        body(response_format=nested(70, "object")), 400, "bad_request", "response_format", "Make it flatter",
+    ),
+    "a schema far too deep": (body(response_format=nested(400)), 400, "bad_request", "response_format", "Make it"),
+    "a schema that is itself": (
+        body(response_format=formed({"$ref": "#"})), 400, "bad_request", "response_format", "no text fits it",
+    ),
+    "a pattern that cannot be read": (
+        body(response_format=formed({"type": "string", "pattern": "^(?=a)b"})),
+        400, "bad_request", "response_format", "regex parse error: look-around, including look-ahead",
+    ),
+    "a grammar of SGLang": (body(ebnf="root ::= x"), 400, "unsupported_parameter", "ebnf", "Leave it out."),
+    "a schema on its own": (body(json_schema={"type": "object"}), 400, "unsupported_parameter", "json_schema", "Leave"),
+    "words that are bad": (body(bad_words=["tar"]), 400, "unsupported_parameter", "bad_words", "Leave it out."),
+    "an end": (body(suffix="end"), 400, "unsupported_parameter", "suffix", "Leave it out."),
+    "the best of several": (body(best_of=2), 400, "unsupported_parameter", "best_of", "plain text"),
+    "an echo": (body(echo=True), 400, "unsupported_parameter", "echo", "plain text"),
+    "a prompt": (body(prompt="tar"), 400, "unsupported_parameter", "prompt", "plain text"),
     "a format for an answer that has begun": (
         body(
             messages=[QUESTION, {"role": "assistant", "content": "{"}],
@@ -265,6 +307,57 @@ async def test_errors_have_openais_shape(client: httpx.AsyncClient, name: str) -
     assert (response.status_code, error["code"], error["param"]) == (status, code, param)
     assert words in error["message"] and error["type"] == "invalid_request_error"
     assert await counter(client, "sessions") <= before, "fewer, where those of others had to make room"
+
+
+CHANGES_NOTHING = {
+    "suffix": "",
+    "best_of": 1,
+    "echo": False,
+    "prompt": "",
+    "ebnf": "",
+    "json_schema": None,
+    "bad_words": [],
+    "min_p": 0,
+    "tool_choice": "none",
+    "tools": [TOOL],
+}
+
+
+async def test_what_changes_nothing_is_taken(client: httpx.AsyncClient) -> None:
+    plain = await whole(client, temperature=0)
+    assert (await whole(client, temperature=0, **CHANGES_NOTHING))["choices"] == plain["choices"]
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+async def test_a_compressed_body_is_refused_by_its_name(client: httpx.AsyncClient, path: str) -> None:
+    sent = gzip.compress(json.dumps(body(prompt="ls")).encode())
+    refused = await client.post(path, content=sent, headers={"content-encoding": "gzip"})
+    assert refused.status_code == 415
+    assert "not to be compressed (gzip)" in refused.json()["error"]["message"]
+    named = await client.post(CHAT, json=body(max_tokens=1), headers={"content-encoding": "identity"})
+    assert named.status_code == 200
+
+
+SLIPS = ["/chat/completions", "//v1/chat/completions", "/v1", "/v1/", "/", "/completions", "/models", "/v1/v1/models"]
+
+
+@pytest.mark.parametrize("path", SLIPS)
+async def test_a_slip_in_the_address_is_told_the_right_path(client: httpx.AsyncClient, path: str) -> None:
+    for method in ("GET", "POST"):
+        refused = await client.request(method, f"{client.base_url}".rstrip("/") + path)
+        assert (refused.status_code, refused.headers["content-type"]) == (404, "application/json")
+        error = refused.json()["error"]
+        assert error["code"] == "not_found" and "below /v1: /v1/chat/completions" in error["message"]
+    for own in ("/v1/card/x", "/v1/v1/card", "/v1/sessions"):
+        assert (await client.get(own)).headers["content-type"] == CONTENT_TYPE
+
+
+async def test_a_long_head_is_told_in_the_shape_of_its_path(client: httpx.AsyncClient) -> None:
+    long = {"x-long": "a" * MAX_HEAD_BYTES}
+    refused = await client.post(CHAT, json=body(), headers=long)
+    assert refused.status_code == 431 and refused.json()["error"]["code"] == "too_large"
+    own = await client.post("/v1/rounds", content=b"", headers=long)
+    assert own.status_code == 431 and decode(own.content, Error).code == "too_large"
 
 
 async def test_paths_methods_and_tokens_too(target: Target, engine: Engine) -> None:
@@ -408,6 +501,35 @@ async def test_a_client_that_hangs_up_stops_its_answer(target: Target, engine: E
                 while await counter(client, "sessions"):
                     await asyncio.sleep(0.01)
             assert await counter(client, "new_tokens_total") < 100
+
+
+@pytest.mark.parametrize(
+    ("stream", "tokens"),
+    [(False, 8), (False, 500), (True, 500)],
+    ids=["at its first words", "while its prompt is read", "before its stream"],
+)
+async def test_a_client_that_hangs_up_is_logged_as_such(
+    target: Target, caplog: pytest.LogCaptureFixture, stream: bool, tokens: int
+) -> None:
+    content = json.dumps(body(messages=[{"role": "user", "content": "tar " * (tokens // 4)}], stream=stream)).encode()
+    caplog.set_level(logging.INFO, REQUESTS)
+    with running(app(target, TorchEngine(target.model, chunk=16))) as url, gate(target.model) as held:
+        address = httpx.URL(url)
+        with socket.create_connection((address.host, address.port or 0)) as client:
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n\r\n"
+            client.sendall(head.encode() + content)
+            while not held.came:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # The server sees the end of the connection before it goes on.
+        held.open.set()
+        async with asyncio.timeout(PATIENT):
+            while not (logged := [one.fields for one in caplog.records if one.name == REQUESTS]):  # type: ignore[attr-defined]
+                await asyncio.sleep(0.01)
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as other:
+            assert (
+                f'outrider_http_requests_total{{route="{CHAT}",status="499"}} 1' in (await other.get("/metrics")).text
+            )
+    assert [(one["route"], one["status"], one["whole"]) for one in logged] == [(CHAT, 499, False)]
 
 
 async def test_a_client_that_hangs_up_after_some_words_leaves_nothing_behind(target: Target, engine: Engine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -67,9 +68,13 @@ class Service:
 
 
 @contextlib.contextmanager
-def serving(service: Service, most: int = 64, keep_alive: int = 90, **seconds: float) -> Iterator[int]:
+def serving(
+    service: Service, most: int = 64, keep_alive: int = 90, devices: bool = True, **seconds: float
+) -> Iterator[int]:
     """The port of a server with other deadlines."""
-    settings = connections.config(service.app, most, refused=service.refused.append, timeout_keep_alive=keep_alive)
+    settings = connections.config(
+        service.app, most, refused=service.refused.append, devices=devices, timeout_keep_alive=keep_alive
+    )
     for name, value in seconds.items():
         setattr(settings.http, name, value)
     server = Server(settings, lambda: None)
@@ -256,8 +261,43 @@ def test_a_long_head_is_told_why() -> None:
         client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nx-long: " + b"a" * MAX_HEAD_BYTES + b"\r\n\r\n")
         head, _, body = read(client).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 431 ") and b"Connection: close" in head
-        assert decode(body, Error).code == "too_large"
+        assert json.loads(body)["error"]["code"] == "too_large"
     assert service.refused == ["head"]
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "without an end"])
+@pytest.mark.parametrize(
+    ("path", "devices", "openai"),
+    [
+        (b"/v1/chat/completions", True, True),
+        (b"/v1/chat/completions?x=/v1/card", True, True),
+        (b"/completions", True, True),
+        (b"/v1/rounds", True, False),
+        (b"/v1/sessions/a", True, False),
+        (b"/v1/rounds", False, True),
+    ],
+)
+def test_a_long_head_is_told_in_the_shape_of_its_path(path: bytes, devices: bool, openai: bool, whole: bool) -> None:
+    with serving(Service(), devices=devices) as port, connect(port) as client:
+        client.sendall(ASK)  # The path of an earlier request does not count.
+        answer = b""
+        while not answer.endswith(b"ok"):
+            answer += client.recv(1000)
+        end = b"\r\n\r\n" if whole else b""
+        client.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nx-long: " + b"a" * MAX_HEAD_BYTES + end)
+        head, _, body = read(client).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 431 ")
+    if openai:
+        assert b"Content-Type: application/json" in head and json.loads(body)["error"]["code"] == "too_large"
+    else:
+        assert decode(body, Error).code == "too_large"
+
+
+def test_what_is_no_request_is_told_so_as_json() -> None:
+    with serving(Service(), devices=True) as port, connect(port) as client:
+        client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nno header\r\n\r\n")
+        head, _, body = read(client).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ") and json.loads(body)["error"]["code"] == "bad_request"
 
 
 def test_a_head_of_usual_length_is_read() -> None:

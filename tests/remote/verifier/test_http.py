@@ -156,7 +156,7 @@ async def test_order_and_routes_have_typed_errors_too(target: Engine, card: Card
         await client.post("/v1/rounds", content=message(5, [], PROMPT))
         late = await client.post("/v1/rounds", content=message(4, [], PROMPT))
         assert (late.status_code, decode(late.content, Error).code) == (412, "out_of_order")
-        lost = await client.get("/v2/rounds")
+        lost = await client.get("/v1/rounds/1")
         assert (lost.status_code, decode(lost.content, Error).code) == (404, "not_found")
         wrong = await client.get("/v1/rounds")
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
@@ -194,10 +194,11 @@ async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> No
                 ("GET", "/v1/card"),
                 ("POST", "/v1/rounds"),
                 ("DELETE", "/v1/sessions/s"),
-                ("GET", "/metrics"),
             ):
                 response = await client.request(method, path)
                 assert (response.status_code, decode(response.content, Error).code) == (401, "unauthorised")
+            metrics = await client.get("/metrics")
+            assert (metrics.status_code, metrics.json()["error"]["code"]) == (401, "invalid_api_key")
             assert (await client.get("/healthz")).text == "ok\n"
     async with connected(app, Authorization=f"bearer {TOKEN}", Origin="https://app.example") as client:
         assert (await client.get("/v1/card")).status_code == 200
