@@ -78,7 +78,7 @@ def create_app(
 
 
 async def _body(request: Request) -> bytes:
-    """The whole body. Raises `GatewayRefused` for one that is too large.
+    """The whole body. Raises `GatewayRefused` for one that is too large, or compressed.
 
     Most of that is read all the same, and thrown away: a client that is still sending would not see the error.
     """
@@ -94,6 +94,11 @@ async def _body(request: Request) -> bytes:
             f"The body is larger than {MOST_BODY_BYTES >> 20} MB, and no conversation that can be read is so long.",
             status=413,
             code="request_too_large",
+        )
+    encoding = request.headers.get("content-encoding", "").strip()
+    if encoding.lower() not in ("", "identity"):
+        raise GatewayRefused(
+            f"Bodies are not to be compressed ({encoding}); send them as they are.", status=415, code="compressed_body"
         )
     return bytes(body)
 

@@ -198,6 +198,7 @@ async def test_every_error_has_openai_s_shape(client: httpx.AsyncClient) -> None
         (await client.post(CHAT, content="[]"), 400),
         (await client.post(CHAT, content=b"\xff"), 400),
         (await client.post(CHAT, content=too_large), 413),
+        (await client.post(CHAT, content=b"\x1f\x8b", headers={"content-encoding": "gzip"}), 415),
     ):
         assert answered.status_code == status, answered.text
         assert set(answered.json()["error"]) == {"message", "type", "param", "code"}
