@@ -329,6 +329,11 @@ def memory_seen(source: Source | None, seen: LastSeen | None) -> bytes | None:
     return None if seen is None or source is None or source.address is None else seen.memory(source.address)
 
 
+def wants_token(error: Exception | None) -> bool:
+    """Whether the server wants a token, and got none or a wrong one."""
+    return isinstance(error, Refused) and error.code == "unauthorised"
+
+
 def hopeless(error: Exception | None) -> bool:
     """Whether the same request would be refused again: a wrong token, a missing model, a text that is too long."""
     return isinstance(error, Refused) and not error.retry and error.code not in ("out_of_order", "unavailable")

@@ -15,7 +15,7 @@ from app.concurrency import abandon
 from app.events import Cut, RoundEnded
 from app.exits import GO_ON
 from app.model_names import short_model
-from app.remotes.connection import Connection
+from app.remotes.connection import Connection, wants_token
 from app.remotes.peer import Endpoint
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
@@ -217,7 +217,7 @@ class EndpointText:
             advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
             if images := self._generation.given.images:
                 advice += f" {IMAGES.format(model=short_model(self._endpoint.model.id), names=', '.join(images))}"
-            return NoAnswer(f"{said}.{advice}", "refused", cause=error)
+            return NoAnswer(f"{said}.{advice}", "refused", wants_token=wants_token(error))
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout
         advice = f"If the model is slow to begin, set first_words_timeout above {first:.3g} s. "

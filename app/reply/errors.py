@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from app.events import Failed, FailureCode
-from remote import Refused
 
 
 class NoAnswer(Exception):
     """Nobody can write the answer, or the rest of it. `event` tells the person."""
 
-    def __init__(
-        self, message: str, code: FailureCode, *, passing: bool = False, cause: Exception | None = None
-    ) -> None:
-        """`passing`: the server is only away, so the question may wait for it. `cause`: what the server said."""
+    def __init__(self, message: str, code: FailureCode, *, passing: bool = False, wants_token: bool = False) -> None:
+        """`passing`: the server is only away, so the question may wait for it. `wants_token`: as in `Failed`."""
         super().__init__(message)
-        wants_token = isinstance(cause, Refused) and cause.code == "unauthorised"
         self.event = Failed(message, code, wants_token=wants_token)
         self.passing = passing

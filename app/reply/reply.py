@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 
 from app.events import EndReason, FailureCode, Stats, SystemUnread, Verified
-from app.remotes.connection import Connection, hopeless
+from app.remotes.connection import Connection, hopeless, wants_token
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Endpoint, Peer, Verifier
 from app.remotes.source import SourceFailed
@@ -192,7 +192,7 @@ class Reply:
         if isinstance(error, Refused) and error.code == "out_of_order":
             self.generation.session.drop()
         elif hopeless(error):
-            raise NoAnswer(str(error), "unavailable", cause=error) from error
+            raise NoAnswer(str(error), "unavailable", wants_token=wants_token(error)) from error
         connection.lost(peer, error)
         self._failures.append(error)
         if self._offline.possible:
@@ -228,7 +228,7 @@ class Reply:
         if self._offline.allowed and not connection.fits and passing:
             said += " The small model on this device may not match that server's model, so it stays silent."
             said += " To ask it anyway: --mode offline."
-        return NoAnswer(said, code, passing=passing, cause=connection.error)
+        return NoAnswer(said, code, passing=passing, wants_token=wants_token(connection.error))
 
 
 def _sentence(said: object) -> str:
