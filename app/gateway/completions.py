@@ -16,7 +16,6 @@ from app.gateway.exchange import Exchange, Gone
 from app.gateway.refusals import GatewayRefused, refused
 from app.gateway.seats import Seats
 from app.gateway.sent_text import By, Piece, Span
-from app.reply.request import CONTEXT_TOKENS
 from remote.kept_alive import kept_alive
 from remote.openai.schema import (
     DONE,
@@ -76,8 +75,6 @@ class Completions:
         self._since = int(time.time())
         self._target = ""
         """Name of the model that was there last; empty: none has been."""
-        self._most = CONTEXT_TOKENS
-        """Most tokens that the server's model reads, as far as known."""
 
     # ---- models ------------------------------------------------------------------------------------------------------
 
@@ -85,11 +82,8 @@ class Completions:
         """The names that a request may give: the gateway's own, which always fits, and that of the model."""
         await self._seats.first.settled()
         names = dict.fromkeys(filter(None, (OWNER, self._model_name())))
-        self._most = self._seats.first.most_read or self._most
-        return tuple(
-            Model(id=name, created=self._since, owned_by=OWNER, max_model_len=min(CONTEXT_TOKENS, self._most))
-            for name in names
-        )
+        most = self._seats.first.most_read
+        return tuple(Model(id=name, created=self._since, owned_by=OWNER, max_model_len=most) for name in names)
 
     async def model_list(self) -> Response:
         return _json(Models(object="list", data=await self.models()))

@@ -16,10 +16,7 @@ OWN_TOKEN = (
     "remote add NAME ADDRESS`; then start the gateway again."
 )
 """The server behind the gateway refuses it, and would again: a person must repair that."""
-PAGES = (
-    "Leave the oldest messages out. The bundled model also reads an instruction with each question, and examples from "
-    "its pages with the last one, and they count."
-)
+SHORTEN = "Leave the oldest messages out. What the model reads beside them, such as examples from pages, counts too."
 """What to do where a conversation is too long."""
 STATUS: dict[FailureCode, tuple[int, str]] = {
     "unavailable": (503, "server_unavailable"),
@@ -78,7 +75,7 @@ def refused(failed: Failed) -> GatewayRefused:
     status, code = STATUS[failed.code]
     kind = INVALID if status == 400 else SERVER
     too_long = failed.code == "too_long"
-    parameter, more = ("messages", f" {PAGES}") if too_long else (None, "")
+    parameter, more = ("messages", f" {SHORTEN}") if too_long else (None, "")
     # Official clients send again by themselves after a 5xx. Where the server may have begun, that would be paid twice.
     retries = False if failed.code in ("broken", "incompatible") else None
     seconds = 1 if status == 503 else None

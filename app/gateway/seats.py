@@ -82,9 +82,7 @@ class Seat:
     def __init__(self, drafters: Drafters, source: Source | None, settings: Settings, seen: LastSeen) -> None:
         self.store = Store.open(MEMORY)
         self.conversations = Conversations(self.store)
-        self.assistant = Assistant(
-            drafters.first, self.store, source, settings, seen=seen, drafters=drafters, forgets_examples=True
-        )
+        self.assistant = Assistant(drafters.first, self.store, source, settings, seen=seen, drafters=drafters)
         self.taken = False
         """A request has it, or waits until the check in progress has stopped."""
         self.checking = False
@@ -100,13 +98,7 @@ class Seat:
         if self._alone is None:
             offline = msgspec.structs.replace(self.settings, mode="offline")
             self._alone = Assistant(
-                self._drafters.first,
-                self.store,
-                None,
-                offline,
-                seen=self._seen,
-                drafters=self._drafters,
-                forgets_examples=True,
+                self._drafters.first, self.store, None, offline, seen=self._seen, drafters=self._drafters
             )
         return self._alone
 

@@ -93,6 +93,8 @@ class Connection:
         """Whether there has been a server."""
         self.checks = source.kind != "openai"
         """The server checks drafts, as far as is known: it said so when it was last there."""
+        self.most_read: int | None = None
+        """Most tokens of a conversation that its model reads, as far as is known."""
         self.error: RemoteError | SourceFailed | None = None
         """Why there is no server now."""
         self.memory = memory_seen(source, seen)
@@ -227,7 +229,7 @@ class Connection:
             else:
                 self._lost.clear()
                 self.refuses = False
-                self.met, self.checks = True, verifier.checks
+                self.met, self.checks, self.most_read = True, verifier.checks, verifier.most_read
                 self._fruitless += 1
                 self._become(verifier, None)
                 await self._until_lost()

@@ -34,6 +34,11 @@ class Verifier:
         return self.card.target
 
     @property
+    def most_read(self) -> int | None:
+        """Most tokens of a conversation that its model reads."""
+        return self.card.limits.max_tokens
+
+    @property
     def why(self) -> str:
         """Who verifies, for the status bar."""
         return f"checked by {short_model(self.card.target)}" + (f" at {self.name}" if self.name else "")
@@ -55,6 +60,11 @@ class Endpoint:
     def model_name(self) -> str:
         """The server's name for the model that is asked."""
         return self.model.id
+
+    @property
+    def most_read(self) -> int | None:
+        """Most tokens of a conversation that its model reads; None: it does not say."""
+        return self.model.max_model_len
 
     @property
     def why(self) -> str:

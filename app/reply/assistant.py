@@ -48,6 +48,10 @@ from drafter.shelf import Drafters
 from remote.clock import CLOCK, Clock
 from storage import Attachment, Choices, Message, StorageBusy, StorageError, Store
 
+FULL = 7 / 8
+"""Share of what can be read that a conversation may fill before earlier questions lose their examples. The rest is for
+the answer."""
+
 
 class Assistant:
     """Answers questions in the conversations of a store, with the verifier at `source`.
@@ -58,8 +62,7 @@ class Assistant:
     of a server that was chosen for one conversation; None: `source` answers all conversations. `prompts`: the library
     of the default system prompts; None: conversations begin without one. `fixed`: settings that no conversation
     replaces. `drafters`: where the drafters of other models are; None: `drafter` drafts for all. `learnt`: the folder
-    of what drafters learnt here; None: nobody learns. `forgets_examples`: where a conversation would else be too long,
-    only its last question gets examples from pages.
+    of what drafters learnt here; None: nobody learns.
     """
 
     def __init__(
@@ -79,13 +82,9 @@ class Assistant:
         fixed: Collection[str] = (),
         drafters: Drafters | None = None,
         learnt: Path | None = None,
-        forgets_examples: bool = False,
     ) -> None:
         self.store = store
         self._prompts, self._fixed = prompts, frozenset(fixed)
-        self._forgets_examples = forgets_examples
-        self._last_read = CONTEXT_TOKENS
-        """Most tokens that the server's model read when it was last there."""
         self._unread: set[str] = set()
         """Conversations of which it was said that their system prompt is not read."""
         self._drafters = drafters or Drafters(drafter)
@@ -311,24 +310,20 @@ class Assistant:
         return drafted_spans(text, message.tokens, message.provenance, spelt)
 
     @property
-    def most_read(self) -> int | None:
-        """Most tokens of a conversation that the model at the server reads; None: no server is there, or says it."""
-        verifier = None if self._connection is None else self._connection.verifier
-        if isinstance(verifier, Endpoint):
-            return verifier.model.max_model_len
-        return None if verifier is None else verifier.card.limits.max_tokens
+    def most_read(self) -> int:
+        """Most tokens of a conversation that this device and the model at its server read, as far as is known."""
+        return _most_read(self._connection)
 
     def too_long(self, turns: Sequence[tuple[str, str]]) -> Failed | None:
         """Why a conversation that is not stored, (role, text), is surely too long; None: it may be short enough.
 
         Takes little time, however long it is. Any thread may ask.
         """
-        connection, limit = self._connection, CONTEXT_TOKENS
+        connection = self._connection
         if connection is not None and (connection.warming or not connection.checks):
             return None  # A server that reads no tokens of ours says so itself.
-        verifier = None if connection is None else connection.verifier
-        if isinstance(verifier, Verifier):
-            limit = min(limit, verifier.card.limits.max_tokens)
+        away = connection is None or connection.verifier is None
+        limit = CONTEXT_TOKENS if away else _most_read(connection)
         memory = None if connection is None else connection.memory
         drafter = self._drafters.of_memory(memory) or self._drafters.first
         prompt = drafter.prompt if self.fits else None
@@ -489,9 +484,10 @@ class Assistant:
             text = drafter.text
             if await asyncio.to_thread(self._learnt.refresh, drafter):
                 self._pool.recalibrate(drafter)
+            room = int(FULL * _most_read(connection))
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
             given = await asyncio.to_thread(
-                request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt, room=self._room()
+                request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt, room=room
             )
             if (left := self._pool.left(message.conversation_id, drafter, connection)) is not None:
                 await left.quiet()
@@ -527,15 +523,14 @@ class Assistant:
         if last := unsaved or outcome.last:
             yield last
 
-    def _room(self) -> int | None:
-        """Tokens of a conversation beyond which earlier questions get no examples; None: they keep them."""
-        if not self._forgets_examples:
-            return None
-        self._last_read = self.most_read or self._last_read
-        return min(CONTEXT_TOKENS, self._last_read) * 7 // 8  # The rest is for the answer.
-
     def _checkpoint(self, message_id: str, reply: Reply) -> None:
         """Store the answer so far."""
         answer = reply.answer
         with contextlib.suppress(StorageBusy):  # The next checkpoint stores what this one did not.
             self.store.messages.checkpoint(message_id, answer.tokens, answer.provenance, answer.text)
+
+
+def _most_read(connection: Connection | None) -> int:
+    """Most tokens that this device and a server's model read; None: this device alone."""
+    known = None if connection is None else connection.most_read
+    return min(CONTEXT_TOKENS, known or CONTEXT_TOKENS)

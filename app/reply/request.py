@@ -90,19 +90,18 @@ class Request:
         *,
         draft: bool,
         prompt: Prompt | None = None,
-        room: int | None = None,
+        room: int = CONTEXT_TOKENS,
     ) -> GenerationInput:
         """What the answer is written from: the messages before it.
 
         `prompt`: the recipe of the drafter's own target. `room`: if its prompt has more tokens, the last question alone
-        gets examples; None: all get them, however long that is.
-        Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
+        gets examples. Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
         """
         thread = store.branches.path(self.message.id)[:-1]
         chosen = store.conversations.get(self.message.conversation_id).choices.system
         tokens = conversation_tokens(text, thread, system=chosen)
         guided = None if prompt is None else conversation_tokens(text, thread, prompt)
-        if room is not None and guided is not None and len(guided) > room:
+        if guided is not None and len(guided) > room:
             guided = conversation_tokens(text, thread, prompt, examples=1)
         questions = questions_of(thread)
         hits = prompt.hits(questions) if prompt is not None and questions else []

@@ -24,6 +24,7 @@ from remote.kept_alive import kept_alive
 from remote.openai.schema import DONE, EVENTS, JSON, OWNER, Model, Models, error_body
 from remote.openai.sse import COMMENT, QUIET_SECONDS, event
 from remote.protocol import Card, Error, ErrorCode, Progress, Stream, digest_of, pack_tokens, unpack_tokens
+from remote.tasks import end
 from remote.verifier.completion_requests import ChoiceState, CompletionCall, RequestReader
 from remote.verifier.completion_shapes import ChatShape, Piece, Shape, TextShape
 from remote.verifier.engine import EngineError
@@ -104,8 +105,7 @@ class Completions:
         first = asyncio.ensure_future(anext(pieces))
 
         async def close() -> None:
-            first.cancel()
-            await asyncio.gather(first, return_exceptions=True)
+            await end(first)
             await pieces.aclose()
 
         try:

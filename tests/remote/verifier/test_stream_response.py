@@ -12,27 +12,31 @@ from remote.kept_alive import kept_alive
 from remote.verifier.stream_response import Streamed
 
 SIGN = b"still here"
+SCOPE = {"type": "http", "method": "GET", "asgi": {"spec_version": "2.3"}}
 
 
-@pytest.mark.parametrize("held", [b"words", SIGN])
-async def test_its_source_is_closed_where_sending_is_held_up(held: bytes) -> None:
-    closed, sending = list[str](), asyncio.Event()
+@pytest.mark.parametrize(("held", "quiet"), [(b"words", 0.01), (SIGN, 0.01), (None, 10.0)])
+async def test_its_source_has_cleaned_up_before_the_rest_is_closed(held: bytes | None, quiet: float) -> None:
+    """`held`: what is being sent when the client goes; None: the next piece is being waited for."""
+    closed, leaves = list[str](), asyncio.Event()
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         try:
             yield b"words"
+            if held is None:
+                leaves.set()
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0.01)  # What must be cleaned up takes a moment, too.
+            await asyncio.sleep(0.01)  # It takes a moment, in which nobody may cancel it.
             closed.append("source")
 
     async def send(message: Any) -> None:
-        if message.get("body") == held:
-            sending.set()
+        if held is not None and message.get("body") == held:
+            leaves.set()
             await asyncio.Event().wait()
 
     async def receive() -> Any:
-        await sending.wait()
+        await leaves.wait()
         return {"type": "http.disconnect"}
 
     source = pieces()
@@ -41,36 +45,7 @@ async def test_its_source_is_closed_where_sending_is_held_up(held: bytes) -> Non
         await source.aclose()
         closed.append("rest")
 
-    response = Streamed(kept_alive(source, 0.01, SIGN), close, headers={}, media_type="text/plain")
-    scope = {"type": "http", "method": "GET", "asgi": {"spec_version": "2.3"}}
+    response = Streamed(kept_alive(source, quiet, SIGN), close, headers={}, media_type="text/plain")
     async with asyncio.timeout(10):
-        await response(scope, receive, send)
+        await response(SCOPE, receive, send)
     assert closed == ["source", "rest"]
-
-
-async def test_what_its_source_has_to_clean_up_is_not_cancelled_too() -> None:
-    """While its next piece is waited for."""
-    closed, waiting = list[str](), asyncio.Event()
-
-    async def pieces() -> AsyncGenerator[bytes, None]:
-        try:
-            yield b"words"
-            waiting.set()
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0.01)
-            closed.append("source")
-
-    async def send(message: Any) -> None:
-        pass
-
-    async def receive() -> Any:
-        await waiting.wait()
-        return {"type": "http.disconnect"}
-
-    source = pieces()
-    response = Streamed(kept_alive(source, 10.0, SIGN), source.aclose, headers={}, media_type="text/plain")
-    scope = {"type": "http", "method": "GET", "asgi": {"spec_version": "2.3"}}
-    async with asyncio.timeout(10):
-        await response(scope, receive, send)
-    assert closed == ["source"]
