@@ -20,6 +20,7 @@ from remote.kept_alive import kept_alive
 from remote.openai.schema import (
     DONE,
     EVENTS,
+    GATEWAY_OWNER,
     JSON,
     OWNER,
     ChatMessage,
@@ -83,7 +84,7 @@ class Completions:
         await self._seats.first.settled()
         names = dict.fromkeys(filter(None, (OWNER, self._model_name())))
         most = self._seats.first.most_read
-        return tuple(Model(id=name, created=self._since, owned_by=OWNER, max_model_len=most) for name in names)
+        return tuple(Model(id=name, created=self._since, owned_by=GATEWAY_OWNER, max_model_len=most) for name in names)
 
     async def model_list(self) -> Response:
         return _json(Models(object="list", data=await self.models()))

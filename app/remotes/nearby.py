@@ -17,7 +17,7 @@ from app.remotes.registry import Remote, Remotes
 from remote import CompletionsClient, Incompatible, LinkDown, Refused, RemoteError, Stranger, Unsent, VerifierClient
 from remote.openai.lenient_json import parse, text
 from remote.openai.model_list import read_model_list
-from remote.openai.schema import JSON, Model
+from remote.openai.schema import GATEWAY_OWNER, JSON, OWNER, Model
 from remote.wire import Traffic, Wire
 
 HOST = "127.0.0.1"
@@ -51,7 +51,8 @@ OWNERS = {
     "organization_owner": LM_STUDIO,
     "llamacpp": LLAMA_CPP,
     "vllm": VLLM,
-    "outrider": OUTRIDER,
+    OWNER: OUTRIDER,
+    GATEWAY_OWNER: OUTRIDER,
 }
 """Programs by the owner that they name for their models."""
 NAMED_MODELS = 3

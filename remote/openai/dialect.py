@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from remote.openai.schema import ChatRequest
+from remote.openai.schema import GATEWAY_OWNER, OWNER, ChatRequest
 
 PREDICTING = ("api.openai.com", ".openai.azure.com", "api.mistral.ai", "api.fireworks.ai", "api.cerebras.ai")
 """Services that document `prediction`, for some of their models."""
@@ -22,7 +22,7 @@ IGNORING = (
     "generativelanguage.googleapis.com",
 )
 """Services that document the fields that they take, without `prediction`, or say that they ignore it."""
-IGNORING_OWNERS = frozenset({"outrider", "vllm", "sglang", "llamacpp", "library", "organization_owner"})
+IGNORING_OWNERS = frozenset({OWNER, GATEWAY_OWNER, "vllm", "sglang", "llamacpp", "library", "organization_owner"})
 """Servers that have no such field, as they name the owner of their models: our own, vLLM, SGLang, llama.cpp, Ollama
 and LM Studio."""
 

@@ -20,6 +20,8 @@ JSON = "application/json"
 DONE = "[DONE]"
 """The data of a stream's last event."""
 OWNER = "outrider"
+GATEWAY_OWNER = "outrider-gateway"
+"""It continues no answer: what it wrote may have been taken back since."""
 CONTINUING = frozenset({OWNER, "vllm", "sglang"})
 """Servers, as they name the owner of their models, that can continue an answer with `continue_final_message`."""
 
