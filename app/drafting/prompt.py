@@ -9,6 +9,7 @@ numbers of another vocabulary; its text, which the person has seen, is encoded i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -23,10 +24,14 @@ from drafter.text import ChatText, Rendered
 from remote.openai.schema import Content
 from storage import Message, Store
 
-SLICE = 4096
-"""Characters that are counted at once: the tokenizer lets no other thread work meanwhile."""
+SLICE = re.compile(r".{1,4096}(?!\S)|.{1,4096}", re.DOTALL)
+"""What is counted of a text at once, if possible up to the end of a word: the tokenizer lets no other thread work
+meanwhile."""
 SURE = 2
 """A text that is counted in slices has surely more than one in so many of those tokens."""
+FULL = 7 / 8
+"""Share of what can be read that a conversation may fill with the examples of all its questions. The rest is for the
+answer."""
 UNFINISHED = ("pending", "streaming")
 """Status of an answer that is being written."""
 
@@ -44,6 +49,14 @@ class Context(NamedTuple):
         return self.used / self.limit
 
 
+def leaves_examples_out(length: int, most_read: int) -> bool:
+    """Whether a conversation of so many tokens has to do with the examples of its last question.
+
+    `length`: with those of all its questions. `most_read`: tokens that whoever answers reads.
+    """
+    return length > FULL * most_read
+
+
 # ---- a conversation as tokens ----------------------------------------------------------------------------------------
 
 
@@ -58,7 +71,8 @@ def conversation_tokens(
     """The prompt for the answer to the last question of `thread`; it ends where that answer begins.
 
     `prompt`: the recipe of the drafter's own target; no other target may get it. It is a function of the questions so
-    far, so the tokens of earlier turns stay as they were. It has system messages of its own, and takes no other.
+    far, so the tokens of earlier turns stay as they were while `examples` is None. It has system messages of its own,
+    and takes no other.
     `system`: the system prompt, as for `system_apart`. A template without system messages gets it as the beginning of
     the first question.
     `examples`: only so many questions, the last ones, get examples by the recipe; None: all.
@@ -212,7 +226,10 @@ def context_of(store: Store, text: ChatText, conversation_id: str, limit: int, p
     """
     try:
         thread = [one for one in store.branches.thread(conversation_id) if one.status not in UNFINISHED]
-        used = conversation_length(text, thread, prompt, store.conversations.get(conversation_id).choices.system)
+        system = store.conversations.get(conversation_id).choices.system
+        used = conversation_length(text, thread, prompt, system)
+        if leaves_examples_out(used, limit):
+            used = conversation_length(text, thread, prompt, system, examples=1)
     except DrafterError:
         used = 0  # The answer will say what is wrong with the template.
     return Context(used, limit)
@@ -232,12 +249,17 @@ def context_told(store: Store, conversation_id: str, limit: int | None) -> Conte
 
 
 def conversation_length(
-    text: ChatText, thread: Sequence[Message], prompt: Prompt | None = None, system: str | None = None
+    text: ChatText,
+    thread: Sequence[Message],
+    prompt: Prompt | None = None,
+    system: str | None = None,
+    *,
+    examples: int | None = None,
 ) -> int:
     """Tokens of a conversation, within a few tokens of the prompt of its next answer. Raises `TemplateFailed`.
 
     The template is rendered for a few short conversations only: to render it for each question takes quadratic time.
-    `system`: as for `system_apart`.
+    `system`: as for `system_apart`. `examples`: as for `conversation_tokens`.
     """
     instructions, thread = system_apart(thread, system)
     if prompt is not None:
@@ -255,7 +277,7 @@ def conversation_length(
         merged = begun if begun[0][0] == "system" else []
         length += len(text.encode(instructions))
         length += len(text.render([*merged, ("user", "a")])) - one - letter if merged else len(text.encode("\n\n"))
-    return length if prompt is None else length + _read_besides(text, thread, prompt, one, letter)
+    return length if prompt is None else length + _read_besides(text, thread, prompt, one, letter, examples)
 
 
 def least_length(text: ChatText, turns: Sequence[tuple[str, str]], prompt: Prompt | None, limit: int) -> int:
@@ -271,28 +293,37 @@ def least_length(text: ChatText, turns: Sequence[tuple[str, str]], prompt: Promp
     least = answers * (two - one - 2 * len(text.encode("a")))
     if prompt is not None:
         least += questions * len(text.encode(prompt.task))
+    marks: Marks = NoMarks() if prompt is None else prompt.marks()
     counted = 0
-    for said in _texts_read(turns, system=prompt is None):
-        for at in range(0, len(said), SLICE):
-            counted += len(text.encode(said[at : at + SLICE]))
+    for role, said in _read_turns(turns, system=prompt is None):
+        for piece in SLICE.finditer(said):
+            # Of a name in an answer only its mark is read; a question keeps its names.
+            counted += len(text.encode(marks.said(piece[0]) if role == "assistant" else piece[0]))
             if least + counted // SURE > limit:
                 return least + counted // SURE
+        if role == "user":
+            marks.read(said)
     return least + counted // SURE
 
 
-def _texts_read(turns: Sequence[tuple[str, str]], *, system: bool) -> Iterator[str]:
-    """The texts that are read: those of questions with an answer, of answers, and of the `system` if that is read."""
+def _read_turns(turns: Sequence[tuple[str, str]], *, system: bool) -> Iterator[tuple[str, str]]:
+    """The turns that are read: questions with an answer, answers, and the `system` if that is read."""
     spoken = [(role, said) for role, said in turns if (said or role != "assistant") and (system or role != "system")]
     for at, (role, said) in enumerate(spoken):
         if role != "user" or at + 1 == len(spoken) or spoken[at + 1][0] != "user":
-            yield said
+            yield role, said
 
 
-def _read_besides(text: ChatText, thread: Sequence[Message], prompt: Prompt, one: int, letter: int) -> int:
+def _read_besides(
+    text: ChatText, thread: Sequence[Message], prompt: Prompt, one: int, letter: int, examples: int | None
+) -> int:
     """Tokens of the system messages of a recipe; `one`: of a prompt without them, `letter`: of its question."""
     first = len(text.render([("system", "a"), ("user", "a")]))
     two = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("system", "a"), ("user", "a")]))
     plain = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("user", "a")]))
     questions = [message.text for message in thread if message.role == "user"]
-    read = sum(len(text.encode(prompt.system(questions[: at + 1], NoMarks()))) for at in range(len(questions)))
+    without = 0 if examples is None else max(0, len(questions) - examples)
+    read = without * len(text.encode(prompt.task)) + sum(
+        len(text.encode(prompt.system(questions[: at + 1], NoMarks()))) for at in range(without, len(questions))
+    )
     return first - one - letter + read + (two - plain - letter) * (len(questions) - 1)

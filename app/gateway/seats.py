@@ -100,6 +100,7 @@ class Seat:
             self._alone = Assistant(
                 self._drafters.first, self.store, None, offline, seen=self._seen, drafters=self._drafters
             )
+            self._alone.stand_in_for(self.assistant)
         return self._alone
 
     async def close(self) -> None:

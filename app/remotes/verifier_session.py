@@ -15,22 +15,24 @@ class VerifierSession:
     def __init__(self) -> None:
         self._client: VerifierClient | None = None
         self._session: RemoteSession | None = None
-        self._read = 0
+        self._read: list[int] = []
 
     def with_verifier(self, verifier: Verifier) -> RemoteSession:
         """The session with this verifier; a new one if there is none, or if it was with another verifier."""
         if self._session is None or self._client is not verifier.client:
             session = verifier.client.session(ReplyLimits.of(verifier.card))
-            self._client, self._session, self._read = verifier.client, session, 0
+            self._client, self._session, self._read = verifier.client, session, []
         return self._session
 
     def unread(self, tokens: Sequence[int]) -> int:
-        """How many of the conversation's tokens the verifier has not read."""
-        return max(0, len(tokens) - self._read)
+        """How many of the conversation's tokens the verifier has not read: all from the first that has changed."""
+        same = zip(self._read, tokens)
+        known = next((at for at, (read, token) in enumerate(same) if read != token), min(len(self._read), len(tokens)))
+        return len(tokens) - known
 
-    def record(self, length: int) -> None:
-        """Note that the verifier has read so many tokens of the conversation."""
-        self._read = length
+    def record(self, tokens: Sequence[int]) -> None:
+        """Note that the verifier has read these tokens of the conversation, and keeps no others."""
+        self._read = list(tokens)
 
     def drop(self) -> None:
         """Begin a new session with the next request."""

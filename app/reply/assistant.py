@@ -27,7 +27,7 @@ from app.remotes.connections import Connections
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
-from app.remotes.peer import Endpoint, Verifier
+from app.remotes.peer import Endpoint
 from app.remotes.source import Source
 from app.reply import question
 from app.reply.answer import INCOMPLETE
@@ -47,10 +47,6 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote.clock import CLOCK, Clock
 from storage import Attachment, Choices, Message, StorageBusy, StorageError, Store
-
-FULL = 7 / 8
-"""Share of what can be read that a conversation may fill before earlier questions lose their examples. The rest is for
-the answer."""
 
 
 class Assistant:
@@ -109,6 +105,7 @@ class Assistant:
         self._stopped = False
         """The next reply is to end at once."""
         self._replying_over: Connection | None = None
+        self._stands_in_for: Assistant | None = None
         self.outbox = Outbox(self, clock)
 
     async def __aenter__(self) -> Self:
@@ -276,11 +273,10 @@ class Assistant:
         verifier = None if connection is None else connection.verifier
         if isinstance(verifier, Endpoint):
             return context_told(self.store, conversation_id, verifier.model.max_model_len)
-        limit = verifier.card.limits.max_tokens if isinstance(verifier, Verifier) else CONTEXT_TOKENS
         guided = connection is None or connection.fits
         drafter = self._drafter_of(conversation_id)
         prompt = drafter.prompt if guided else None
-        return context_of(self.store, drafter.text, conversation_id, min(limit, CONTEXT_TOKENS), prompt)
+        return context_of(self.store, drafter.text, conversation_id, self._most_read(connection), prompt)
 
     @property
     def offer(self) -> Offer | None:
@@ -310,9 +306,19 @@ class Assistant:
         return drafted_spans(text, message.tokens, message.provenance, spelt)
 
     @property
-    def most_read(self) -> int:
-        """Most tokens of a conversation that this device and the model at its server read, as far as is known."""
-        return _most_read(self._connection)
+    def most_read(self) -> int | None:
+        """Most tokens of a conversation that are read, as far as is known.
+
+        None: that is for a server to say which reads no tokens of ours, and it has not.
+        """
+        connection = self._connection
+        if connection is not None and not connection.checks:
+            return connection.most_read
+        return self._most_read(connection)
+
+    def stand_in_for(self, other: Assistant) -> None:
+        """Write from now on what `other` would have gone on with: what its server reads counts here too."""
+        self._stands_in_for = other
 
     def too_long(self, turns: Sequence[tuple[str, str]]) -> Failed | None:
         """Why a conversation that is not stored, (role, text), is surely too long; None: it may be short enough.
@@ -323,7 +329,7 @@ class Assistant:
         if connection is not None and (connection.warming or not connection.checks):
             return None  # A server that reads no tokens of ours says so itself.
         away = connection is None or connection.verifier is None
-        limit = CONTEXT_TOKENS if away else _most_read(connection)
+        limit = CONTEXT_TOKENS if away else self._most_read(connection)
         memory = None if connection is None else connection.memory
         drafter = self._drafters.of_memory(memory) or self._drafters.first
         prompt = drafter.prompt if self.fits else None
@@ -484,10 +490,9 @@ class Assistant:
             text = drafter.text
             if await asyncio.to_thread(self._learnt.refresh, drafter):
                 self._pool.recalibrate(drafter)
-            room = int(FULL * _most_read(connection))
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
             given = await asyncio.to_thread(
-                request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt, room=room
+                request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt
             )
             if (left := self._pool.left(message.conversation_id, drafter, connection)) is not None:
                 await left.quiet()
@@ -495,7 +500,13 @@ class Assistant:
             drafting.begin(given.coins, learns=self._learnt.learns(drafter))
             begun = request.begin(text, given.marks)
             generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)
-            reply = Reply(generation, connection, alone=request.does != "verifies", early=self._early)
+            reply = Reply(
+                generation,
+                connection,
+                alone=request.does != "verifies",
+                early=self._early,
+                most_read=self._most_read(connection),
+            )
             self._reply = reply
             if self._stopped:
                 reply.stop()
@@ -529,8 +540,9 @@ class Assistant:
         with contextlib.suppress(StorageBusy):  # The next checkpoint stores what this one did not.
             self.store.messages.checkpoint(message_id, answer.tokens, answer.provenance, answer.text)
 
-
-def _most_read(connection: Connection | None) -> int:
-    """Most tokens that this device and a server's model read; None: this device alone."""
-    known = None if connection is None else connection.most_read
-    return min(CONTEXT_TOKENS, known or CONTEXT_TOKENS)
+    def _most_read(self, connection: Connection | None) -> int:
+        """Most tokens that this device and the model at a server read, as far as is known."""
+        known = None if connection is None else connection.most_read
+        if connection is None and self._stands_in_for is not None:
+            known = self._stands_in_for.most_read
+        return min(CONTEXT_TOKENS, known or CONTEXT_TOKENS)

@@ -15,6 +15,7 @@ from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
+from app.drafting.prompt import leaves_examples_out
 from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
@@ -74,6 +75,8 @@ class GenerationInput:
     """Tokens of the conversation, up to where the answer begins."""
     guided: Sequence[int] | None = field(default=None, kw_only=True)
     """Those tokens by the drafter's prompt recipe, for its own target; None: it has none."""
+    brief: Sequence[int] | None = field(default=None, kw_only=True)
+    """Those with examples for the last question alone, for where all do not fit; None: as `guided`."""
     hits: Sequence[Hit] = field(default=(), kw_only=True)
     """What the recipe found for the question."""
     marks: Marks = field(default_factory=NoMarks, kw_only=True)
@@ -133,7 +136,7 @@ class Generation:
         self.clock = clock
         self.ahead = Lookahead(drafting, enabled=given.draft and given.settings.ahead and given.draft_sampling is None)
         self.answer = begun
-        self._guided = True
+        self._guided, self._brief = True, False
         self.reason: EndReason | None = None
         """Why the answer is over; None while it is written."""
         self.cut_by = ""
@@ -169,7 +172,10 @@ class Generation:
     @property
     def prompt(self) -> Sequence[int]:
         """Tokens of the conversation, up to where the answer begins, for whoever writes now."""
-        return self.given.guided if self._guided and self.given.guided is not None else self.given.prompt
+        given = self.given
+        if not self._guided or given.guided is None:
+            return given.prompt
+        return given.brief if self._brief and given.brief is not None else given.guided
 
     @property
     def tokens(self) -> list[int]:
@@ -253,7 +259,7 @@ class Generation:
         verdict = reply.verdict
         accepted = [int(tree.tokens[node]) for node in verdict.accepted]
         shown = self.verify(accepted + ([] if verdict.bonus is None else [verdict.bonus]), len(accepted))
-        self.session.record(verdict.length)
+        self.session.record(self.committed[: verdict.length])
         self._traffic.append(reply)
         self._drafted_nodes += len(tree)
         if full and self.reason is None:
@@ -267,7 +273,7 @@ class Generation:
     def take_progress(self, progress: Progress) -> list[Shown]:
         """Append what a round of a hosted stream brought."""
         shown = self.verify(unpack_tokens(progress.tokens), progress.drafted)
-        self.session.record(progress.length)
+        self.session.record(self.committed[: progress.length])
         if progress.finished and self.reason is None:
             self.end("length")
         return shown
@@ -302,12 +308,15 @@ class Generation:
                 break
         return kept
 
-    def address(self, *, own_target: bool) -> None:
+    def address(self, *, own_target: bool, most_read: int) -> None:
         """Say who writes next: the drafter or the target that it was made for, or another target.
 
-        Only the first two are asked by the drafter's prompt recipe.
+        Only the first two are asked by the drafter's prompt recipe. `most_read`: tokens of a conversation that are
+        read. Examples that were left out once stay out of this answer, so that whoever goes on reads the same.
         """
         self._guided = own_target
+        guided = self.given.guided or ()
+        self._brief = self._brief or leaves_examples_out(len(guided), most_read)
 
     def written_by(self, model: str) -> None:
         """Say which model writes, or checks, from here on."""

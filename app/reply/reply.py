@@ -22,6 +22,7 @@ from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from app.reply.hosted import Hosted
 from app.reply.offline import Offline
+from app.reply.request import CONTEXT_TOKENS
 from remote import Broken, Incompatible, Refused, RemoteError
 from remote.errors import quoted
 
@@ -37,14 +38,22 @@ class Reply:
     """Chooses who writes an answer, from its first token to its last.
 
     `alone`: the drafter may write alone if the settings allow it and it was made for the model that is away.
-    `early`: the drafter writes what it is sure of while the verifier starts.
+    `early`: the drafter writes what it is sure of while the verifier starts. `most_read`: tokens of a conversation that
+    are read at most, also where no server says how many.
     """
 
     def __init__(
-        self, generation: Generation, connection: Connection | None, *, alone: bool = True, early: bool = False
+        self,
+        generation: Generation,
+        connection: Connection | None,
+        *,
+        alone: bool = True,
+        early: bool = False,
+        most_read: int = CONTEXT_TOKENS,
     ) -> None:
         self.generation = generation
         self._connection = connection
+        self._most_read = most_read
         self._offline = Offline(generation, connection, allowed=alone, early=early)
         self._away = connection is None or connection.verifier is None
         """Nobody was there when the question was asked."""
@@ -86,7 +95,7 @@ class Reply:
             with contextlib.nullcontext() if connection is None else connection.wanted():
                 if connection is not None and connection.warming:
                     yield connection.mode("warming")
-                    generation.address(own_target=True)
+                    self._address(own_target=True)
                     async for step in self._offline.early_steps():
                         yield step
                     while connection.warming and not generation.stopping:
@@ -126,14 +135,19 @@ class Reply:
         if self._connection is not None and (peer := self._connection.verifier) is not None:
             if isinstance(peer, Endpoint):
                 return EndpointText(self.generation, self._connection, peer).steps()
-            self.generation.address(own_target=self.generation.drafting.reads(peer.card.memory))
+            self._address(own_target=self.generation.drafting.reads(peer.card.memory))
             self._check_readable()
             return self._with_verifier(self._connection, peer)
         if not self._offline.possible:
             return None
-        self.generation.address(own_target=True)
+        self._address(own_target=True)
         self._check_readable()
         return self._offline.steps()
+
+    def _address(self, *, own_target: bool) -> None:
+        """Say who writes next, as for `Generation.address`."""
+        known = None if self._connection is None else self._connection.most_read
+        self.generation.address(own_target=own_target, most_read=min(self._most_read, known or self._most_read))
 
     def _leaves_system_out(self) -> bool:
         """Whether the writer who comes now does not read the system prompt, for the first time in this answer."""

@@ -22,6 +22,7 @@ from app.drafting.prompt import (
     conversation_messages,
     conversation_tokens,
     is_spelt,
+    leaves_examples_out,
     marks_said,
     questions_of,
     spelt,
@@ -90,22 +91,22 @@ class Request:
         *,
         draft: bool,
         prompt: Prompt | None = None,
-        room: int = CONTEXT_TOKENS,
     ) -> GenerationInput:
         """What the answer is written from: the messages before it.
 
-        `prompt`: the recipe of the drafter's own target. `room`: if its prompt has more tokens, the last question alone
-        gets examples. Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
+        `prompt`: the recipe of the drafter's own target. Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
         """
         thread = store.branches.path(self.message.id)[:-1]
         chosen = store.conversations.get(self.message.conversation_id).choices.system
         tokens = conversation_tokens(text, thread, system=chosen)
         guided = None if prompt is None else conversation_tokens(text, thread, prompt)
-        if guided is not None and len(guided) > room:
-            guided = conversation_tokens(text, thread, prompt, examples=1)
         questions = questions_of(thread)
+        brief = guided
+        if prompt is not None and len(questions) > 1:
+            brief = conversation_tokens(text, thread, prompt, examples=1)
         hits = prompt.hits(questions) if prompt is not None and questions else []
-        asked = len(guided or tokens)
+        whole = guided or tokens
+        asked = len(brief or whole) if leaves_examples_out(len(whole), CONTEXT_TOKENS) else len(whole)
         length = asked + (len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0)
         unreadable = None
         if length > CONTEXT_TOKENS:
@@ -120,6 +121,7 @@ class Request:
         return GenerationInput(
             prompt=tokens,
             guided=guided,
+            brief=brief,
             hits=hits,
             marks=NoMarks() if prompt is None else prompt.marks(questions),
             system=system_apart(thread, chosen)[0],

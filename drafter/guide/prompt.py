@@ -7,8 +7,9 @@
 
 The examples hold what the question names (`drafter/guide/assignment.py`). Each question gets a system message of its
 own, which depends on the questions up to it, the platform and the pages, and on nothing else. So the beginning of a
-conversation never changes, and what was computed of it stays valid. The target learns from prompts of this form
-(`recipes/shell_guide`), and a change of anything here makes another version.
+conversation stays as it was, and what was computed of it stays valid, until a long one has to leave examples out
+(`app/drafting/prompt.py`). The target learns from prompts of this form (`recipes/shell_guide`). Any change here makes
+another version.
 """
 
 from __future__ import annotations

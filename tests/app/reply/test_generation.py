@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,14 @@ def test_a_guess_is_shown_up_to_the_end(generation: Generation, words: list[int]
     assert generation.cut([words[0], END, words[1]]) == [words[0], END]
     assert generation.cut(words) == words[:6]
     assert generation.answer.tokens == [] and generation.reason is None
+
+
+def test_examples_that_were_left_out_once_stay_out(generation: Generation) -> None:
+    """Whoever goes on with an answer reads what the one before it has read."""
+    whole, brief = list(range(1000, 1080)), list(range(1000, 1020))
+    generation.given = replace(generation.given, guided=whole, brief=brief)
+    for most_read, read in ((100, whole), (90, brief), (8192, brief)):
+        generation.address(own_target=True, most_read=most_read)
+        assert generation.prompt == read and generation.committed == read
+    generation.address(own_target=False, most_read=8192)
+    assert generation.prompt == generation.given.prompt

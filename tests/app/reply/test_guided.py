@@ -13,8 +13,9 @@ import pytest
 from app.archive.exporter import export_pieces
 from app.archive.importer import import_file
 from app.config import Settings
-from app.drafting.prompt import conversation_length, conversation_tokens, shared_prefix
+from app.drafting.prompt import FULL, conversation_length, conversation_tokens, shared_prefix
 from app.events import PageSource
+from app.reply.assistant import Assistant
 from drafter.config import read_config, write_config
 from drafter.runtime import Drafter
 from storage import Store
@@ -123,6 +124,28 @@ async def test_the_context_counts_what_is_read(guided: Drafter, database: Path) 
         assert abs(conversation_length(guided.text, thread, guided.prompt) - exact) <= 6
         counted = opened.context(conversation)
         assert counted is not None and counted.used > exact > len(conversation_tokens(guided.text, thread)) + 50
+
+
+async def test_a_conversation_that_is_too_long_with_all_examples_is_answered_at_once(
+    guided: Drafter, verifier: VerifierProcess, database: Path
+) -> None:
+    """Nobody has said how much the model reads when the prompt is made."""
+    with Store.open(database) as store:
+        conversation, last = store.conversations.create("test").id, None
+        for role, said in (("user", QUESTIONS[0]), ("assistant", "tar xf it")) * 5:
+            last = store.messages.add(conversation, role, said, parent_id=last, status="done").id  # type: ignore[arg-type]
+    async with assistant(guided, database, verifier.url, settings=Settings(max_tokens=5)) as opened:
+        heard = await ask(opened, QUESTIONS[0], conversation)
+        most, context = opened.most_read, opened.context(conversation)
+        whole = conversation_tokens(guided.text, opened.store.branches.thread(conversation)[:-1], guided.prompt)
+        alone = Assistant(guided, opened.store, None, Settings(mode="offline", max_tokens=5))
+        alone.stand_in_for(opened)
+        async with alone:
+            written = await ask(alone, QUESTIONS[0], conversation)
+    assert most is not None and len(whole) > most
+    assert heard.done is not None and heard.done.stats.read < FULL * most
+    assert context is not None and context.limit == most and context.used < most
+    assert written.done is not None and written.done.stats.read < FULL * most, "it reads as the model did"
 
 
 def test_all_conversations_begin_alike(guided: Drafter) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.archive.exporter import export_pieces
 from app.config import Settings
-from app.drafting.prompt import conversation_tokens, is_spelt, marks_said
+from app.drafting.prompt import conversation_tokens, is_spelt, least_length, marks_said
 from drafter.guide.names import MARKS, names_said
 from drafter.runtime import Drafter
 from storage import Message
@@ -91,3 +91,12 @@ async def test_an_answer_that_was_cut_goes_on_with_its_names(pair: Path, guided:
     assert whole.tokens[: len(begun.tokens)] == begun.tokens and len(whole.tokens) > len(begun.tokens)
     assert whole.text.startswith(begun.text) and says_a_name(guided, whole)
     assert marks_said(guided.text, whole).shown(guided.text.decode(whole.tokens)) == whole.text
+
+
+def test_a_name_in_an_answer_counts_as_its_mark(guided: Drafter) -> None:
+    long = f"{'photos-and-more-' * 10}.tar.gz"
+    turns = [("user", f"untar {long}"), ("assistant", f"tar xf {long}; " * 50), ("user", "thanks")]
+    assert guided.prompt is not None
+    exact = len(guided.text.render(guided.prompt.apply(turns)))
+    assert len(guided.text.encode("".join(said for _, said in turns))) > 2 * exact, "an answer names it often"
+    assert least_length(guided.text, turns, guided.prompt, 1_000_000) <= exact
