@@ -57,8 +57,9 @@ class Link:
     """A running estimate of one device's line to its verifier.
 
     Round trips are smoothed as in TCP (RFC 6298): gain 1/8 for the mean and 1/4 for the mean deviation; the deadline is
-    four deviations over the mean, and doubles with each failure in a row. The first eight round trips weigh the same,
-    because long streams have few of them and the very first one may have met a verifier that was just starting.
+    four deviations over the mean, at least `STALL_SECONDS`, and doubles with each failure in a row. The first eight
+    round trips weigh the same, because long streams have few of them and the very first one may have met a verifier
+    that was just starting.
 
     A bandwidth is the median rate of the last few large transfers. A busy verifier makes a transfer look slower than
     the line, and packets that were held up and arrive together make it look faster.

@@ -95,7 +95,7 @@ class RemoteSession:
         """Have the verifier continue after `tokens` by itself, for at most `most` tokens.
 
         `deadline`: seconds until it begins to answer, over all exchanges that this takes. `silence`: seconds without a
-        byte after which it counts as broken. `draft` False: one token at a time. `signs`: ask for signs of life, and
+        frame after which it counts as broken. `draft` False: one token at a time. `signs`: ask for signs of life, and
         what to bear where they come; an older verifier sends none. The rest is as for `round`.
         """
 

@@ -434,7 +434,8 @@ def serve(
     replicas = replicas or (1 if max_replicas else None)
     if replicas and learn is not None:
         fail("--learn needs one process that sees all answers: leave out --replicas or --learn.", USAGE)
-    given = [name for name in OF_ONE_PROCESS if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
+    sources = {name: context.get_parameter_source(name) for name in OF_ONE_PROCESS}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if replicas and given:
         option = f"--{given[0].replace('_', '-')}"
         fail(f"{option} is for one process, and Ray's proxy stands before several: leave out one of the two.", USAGE)
