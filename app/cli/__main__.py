@@ -342,6 +342,15 @@ def serve(
             "--max-waiting", metavar="N", min=1, help="Maximum number of waiting requests; further ones get 503."
         ),
     ] = 256,
+    max_wait: Annotated[
+        float,
+        typer.Option(
+            "--max-wait",
+            metavar="SECONDS",
+            min=1,
+            help="Longest wait that a completion may have to expect; others get 429.",
+        ),
+    ] = 30,
     max_connections: Annotated[
         int, typer.Option("--max-connections", metavar="N", min=1, help="Maximum number of open connections.")
     ] = 512,
@@ -482,6 +491,7 @@ def serve(
             max_sessions=max_sessions,
             max_tokens=max_tokens,
             max_waiting=max_waiting,
+            max_wait=max_wait,
             max_connections=max_connections,
             max_cached_bytes=None if cache_mb is None else cache_mb << 20,
         )

@@ -46,18 +46,24 @@ KEPT = 16
 class Completions:
     """The endpoints for completions. `text`: the target's tokenizer and chat template.
 
-    `quiet_seconds`: a stream that has no words for so long says that it is still there.
+    `max_wait`: as for `Line`. `quiet_seconds`: a stream that has no words for so long says that it is still there.
     """
 
     def __init__(
-        self, sessions: Sessions, card: Card, text: ChatText, turns: Turns, quiet_seconds: float = QUIET_SECONDS
+        self,
+        sessions: Sessions,
+        card: Card,
+        text: ChatText,
+        turns: Turns,
+        quiet_seconds: float = QUIET_SECONDS,
+        max_wait: float | None = None,
     ) -> None:
         self._sessions, self._card, self._text, self._turns = sessions, card, text, turns
         self._reader = RequestReader(card, text)
         self._quiet_seconds = quiet_seconds
         self._kept: deque[str] = deque()
         """The sessions of the newest answers."""
-        self.line = Line(max(1, sessions.table.max_sessions // 2), turns.max_waiting)
+        self.line = Line(max(1, sessions.table.max_sessions // 2), turns.max_waiting, max_wait)
         self._model = Model(
             id=card.target, created=int(time.time()), owned_by=OWNER, max_model_len=card.limits.max_tokens
         )

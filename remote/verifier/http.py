@@ -80,6 +80,8 @@ OPENAI_STATUS: dict[ErrorCode, int] = {"too_long": 400, "busy": 429}
 MAX_SESSIONS = 256
 MAX_CACHED_BYTES = 2 << 30
 MAX_WAITING = 256
+MAX_WAIT_SECONDS = 30.0
+"""Longest wait for a place that a completion may have to expect."""
 TOKEN_BYTES = 4
 """Bytes of a packed token id."""
 ELSEWHERE = "there is no such path. OpenAI's API is below /v1: /v1/chat/completions, /v1/completions and /v1/models."
@@ -108,6 +110,7 @@ def create_app(
     max_sessions: int = MAX_SESSIONS,
     max_cached_bytes: int = MAX_CACHED_BYTES,
     max_waiting: int = MAX_WAITING,
+    max_wait: float = MAX_WAIT_SECONDS,
     own: OwnDrafter | None = None,
     text: ChatText | None = None,
     deliveries: Deliveries | None = None,
@@ -121,11 +124,11 @@ def create_app(
 
     `hosts`: names that it answers to besides localhost, if there is no token. `max_sessions`, `max_cached_bytes`: most
     sessions, and most bytes of keys and values in all of them. `max_waiting`: most answers that wait for their first
-    frame; others get `busy`. `own` drafts in streams; without it each round of a stream yields one token. `text` serves
-    chat completions to other clients. `deliveries`: the drafters that devices may fetch. `learning`: from the answers.
-    `admission`: which answers may begin; None: all. `metrics`: the times and counts of requests. `quiet_seconds`: a
-    stream of OpenAI's API that has no words for so long says that it is still there. `alive_seconds`: the same for a
-    stream of a device that asks for it.
+    frame; others get `busy`. `max_wait`: seconds that a completion may have to expect to wait for a place. `own` drafts
+    in streams; without it each round of a stream yields one token. `text` serves chat completions to other clients.
+    `deliveries`: the drafters that devices may fetch. `learning`: from the answers. `admission`: which answers may
+    begin; None: all. `metrics`: the times and counts of requests. `quiet_seconds`: a stream of OpenAI's API that has no
+    words for so long says that it is still there. `alive_seconds`: the same for a stream of a device that asks for it.
     """
     admission, metrics = admission or Admission(), metrics or Metrics()
     card = msgspec.structs.replace(card, drafts=own is not None)
@@ -139,7 +142,7 @@ def create_app(
         learning=learning,
     )
     service = Service(sessions, card, max_waiting, admission, metrics, deliveries, alive_seconds)
-    completions = None if text is None else Completions(sessions, card, text, service.turns, quiet_seconds)
+    completions = None if text is None else Completions(sessions, card, text, service.turns, quiet_seconds, max_wait)
     spoken = [] if completions is None else _completion_routes(completions)
     readiness = Readiness(service.turns, admission, None if completions is None else completions.line)
     app = Starlette(

@@ -20,10 +20,14 @@ NEWEST = 0.2
 
 
 class Line:
-    """Belongs to the event loop. At most `places` answers at the same time, and `longest` that wait."""
+    """Belongs to the event loop. At most `places` answers at the same time, and `longest` that wait.
 
-    def __init__(self, places: int, longest: int) -> None:
-        self.places, self._longest = places, longest
+    `max_wait`: seconds that one who comes may have to expect to wait; None: any. As many as there are places may wait
+    for longer: a model that is slow for everybody refuses nobody for that alone.
+    """
+
+    def __init__(self, places: int, longest: int, max_wait: float | None = None) -> None:
+        self.places, self._longest, self._max_wait = places, longest, max_wait
         self.running = 0
         self._waiting = deque[anyio.Event]()
         self._seconds = 1.0
@@ -36,7 +40,10 @@ class Line:
     @property
     def full(self) -> bool:
         """Whether one who comes now is refused."""
-        return self.running >= self.places and self.waiting >= self._longest
+        if self.running < self.places:
+            return False
+        too_late = self._max_wait is not None and self.waiting >= self.places and self.expected > self._max_wait
+        return too_late or self.waiting >= self._longest
 
     @property
     def expected(self) -> int:

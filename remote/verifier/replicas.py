@@ -30,7 +30,7 @@ from remote.verifier.connections import MAX_CONNECTIONS, bind
 from remote.verifier.engines.choice import EngineKind
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import Tokens
-from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, VerifierApp
+from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp
 from remote.verifier.loader import Making, made_drafter, say, timed_step
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, build_app, check_exposure
 from remote.verifier.start_errors import CannotBind, MissingPackage, NoReplicas
@@ -77,6 +77,7 @@ def serve_replicas(
     max_sessions: int = MAX_SESSIONS,
     max_tokens: int = MAX_TOKENS,
     max_waiting: int = MAX_WAITING,
+    max_wait: float = MAX_WAIT_SECONDS,
     max_connections: int = MAX_CONNECTIONS,
     max_cached_bytes: int | None = None,
     threads: int | None = None,
@@ -116,6 +117,7 @@ def serve_replicas(
             max_sessions=max_sessions,
             max_tokens=max_tokens,
             max_waiting=max_waiting,
+            max_wait=max_wait,
             max_cached_bytes=max_cached_bytes,
             threads=threads if cores is None or threads else max(1, cores // beside),
             cache_share=CACHE_SHARE / beside,

@@ -38,7 +38,7 @@ from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import EngineKind
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import EVERYONE, Tokens
-from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, VerifierApp, create_app
+from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
 from remote.verifier.loader import Making, licence, opened, say, timed_step
 from remote.verifier.metrics import Metrics
@@ -103,6 +103,7 @@ def serve(
     max_sessions: int = MAX_SESSIONS,
     max_tokens: int = MAX_TOKENS,
     max_waiting: int = MAX_WAITING,
+    max_wait: float = MAX_WAIT_SECONDS,
     max_connections: int = MAX_CONNECTIONS,
     max_cached_bytes: int | None = None,
     threads: int | None = None,
@@ -116,12 +117,11 @@ def serve(
     """Serve a target until SIGINT or SIGTERM, and then until running answers have ended. Port 0 takes a free one.
 
     `drafter`: folder of the one that was made for it. `making`: without a folder, one is made at the first start, and
-    found again later; None: it is served without a drafter. `engine`: see `graph_of`.
-    `max_cached_bytes`: for all sessions together; None: a share of the free memory. `threads`: for the products of the
-    model; None: as many as suit the engine. `max_waiting`: most answers that
-    wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
-    that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`: how
-    the drafter learns from what is answered; None: nothing is kept. `rate_limits`: for each token holder; None: none.
+    found again later; None: it is served without a drafter. `engine`: see `graph_of`. `max_cached_bytes`: for all
+    sessions together; None: a share of the free memory. `threads`: for the products of the model; None: as many as suit
+    the engine. `max_waiting`, `max_wait`: see `create_app`. `watch_stdin`: the process also ends when its stdin does,
+    so an app that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`: how the drafter
+    learns from what is answered; None: nothing is kept. `rate_limits`: for each token holder; None: none.
     `max_per_address`: connections of one address. `drain_seconds`: most time for running answers after the signal to
     end. `metrics_by_holder`: the metrics page counts by the names of holders, too. Raises what `START_ERRORS` names.
     """
@@ -145,6 +145,7 @@ def serve(
                 max_sessions=max_sessions,
                 max_tokens=max_tokens,
                 max_waiting=max_waiting,
+                max_wait=max_wait,
                 max_cached_bytes=max_cached_bytes,
                 threads=threads,
                 teaching=teaching,
@@ -204,6 +205,7 @@ def build_app(
     max_sessions: int = MAX_SESSIONS,
     max_tokens: int = MAX_TOKENS,
     max_waiting: int = MAX_WAITING,
+    max_wait: float = MAX_WAIT_SECONDS,
     max_cached_bytes: int | None = None,
     threads: int | None = None,
     teaching: Teaching | None = None,
@@ -239,6 +241,7 @@ def build_app(
         max_sessions=max_sessions,
         max_cached_bytes=budget,
         max_waiting=max_waiting,
+        max_wait=max_wait,
         own=own,
         text=target.text,
         deliveries=deliveries,

@@ -68,3 +68,33 @@ async def test_a_place_is_given_back_by_an_answer_that_fails() -> None:
         async with line.place(stays):
             1 / 0  # noqa: B018
     assert line.running == 0
+
+
+async def test_who_would_wait_too_long_is_told_at_once() -> None:
+    line = Line(2, 100, max_wait=3.0)
+    line._seconds = 3.0
+    async with line.place(stays), line.place(stays), anyio.create_task_group() as group:
+        assert not line.full
+        while not line.full and line.waiting < 100:
+            group.start_soon(line._enter, stays)
+            await anyio.wait_all_tasks_blocked()
+        assert line.waiting == 2, "the next one would wait for 4.5 s"
+        line._seconds = 2.0
+        assert not line.full
+        line._seconds = 30.0
+        assert line.full
+        with pytest.raises(Overloaded, match="Try again in 45 s"):
+            await line._enter(stays)
+        group.cancel_scope.cancel()
+
+
+async def test_a_slow_model_lets_as_many_wait_as_it_answers() -> None:
+    line = Line(2, 100, max_wait=3.0)
+    line._seconds = 60.0
+    async with line.place(stays), line.place(stays), anyio.create_task_group() as group:
+        for _ in range(2):
+            assert not line.full
+            group.start_soon(line._enter, stays)
+            await anyio.wait_all_tasks_blocked()
+        assert line.full
+        group.cancel_scope.cancel()
