@@ -27,6 +27,36 @@ def startup_table(documents: Documents) -> str:
     return page([table(["program", "first frame", "first key taken", "its end"], lines), said], document)
 
 
+def installed_table(documents: Documents) -> str:
+    """For each way to install: seconds, disk, memory, and each engine of a server alone."""
+    if "installed" not in documents:
+        return ""
+    document = documents["installed"]
+    lines = [
+        [
+            row["way"],
+            f"{row['install_seconds']:.0f} s, {row['disk_mb']:,.0f} MB",
+            f"{row['first_ask_seconds']:.1f} s, {row['ask_seconds']:.1f} s",
+            f"{row['chat']['ready_seconds']:.1f} s, {row['chat']['answer_seconds']:.1f} s",
+            f"{row['chat']['resident_mb']:.0f} MB, {100 * row['chat']['idle_cores']:.1f} % of a core",
+        ]
+        for row in document["rows"]
+    ]
+    servers = [
+        [row["way"], engine, f"{one['ready_seconds']:.1f} s", f"{one['resident_mb']:.0f} MB"]
+        for row in document["rows"]
+        for engine, one in row["serve"].items()
+    ]
+    head = ["way", "pip, and on disk", "first `ask`, and again", "chat: server there, first answer", "chat at rest"]
+    parts = [
+        table(head, lines),
+        "`outrider serve` alone:",
+        table(["way", "engine", "ready after", "memory after an answer"], servers),
+        f"Medians of {document['repeats']}.",
+    ]
+    return page(parts, document)
+
+
 def shell_table(documents: Documents) -> str:
     """For each mode: the first answer, later ones by the client and in each shell, ghost text, and memory."""
     if "shell" not in documents:

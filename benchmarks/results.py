@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.answer_tables import answers_table
-from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, shell_table, startup_table
+from benchmarks.app_tables import (
+    archive_table,
+    installed_table,
+    retrieval_table,
+    screen_table,
+    search_table,
+    shell_table,
+    startup_table,
+)
 from benchmarks.comparison_table import comparison_table
 from benchmarks.fault_tables import chaos_table, clients_table, exactness_table, handover_table
 from benchmarks.headlines import figures
@@ -84,6 +92,7 @@ COMMANDS = {
         "hostile": "hostile",
         "churn": "churn",
         "startup": "startup --install /tmp/others",
+        "installed": "installed",
         "shell": "shell",
         "screen": "screen",
         "search": "search",
@@ -366,6 +375,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "chaos": chaos_table,
     "clients": clients_table,
     "startup": startup_table,
+    "installed": installed_table,
     "service": service_table,
     "overload": overload_table,
     "hostile": hostile_table,

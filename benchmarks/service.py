@@ -45,6 +45,7 @@ import httpx
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from benchmarks.everyday import read_questions
 from benchmarks.pair import machine_and_pair
+from benchmarks.processes import cpu_seconds, resident_mb
 from benchmarks.retrieval import DATA
 from benchmarks.service_ways import PATIENCE, TRIES, WAYS, Asked, by_tokens, drafts_of
 from drafter.runtime import Drafter
@@ -116,28 +117,11 @@ class Running:
 
     def cpu_seconds(self) -> float:
         """CPU of the process and of those that it started."""
-        ticks = 0
-        for pid in self._pids():
-            with contextlib.suppress(OSError):
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._process.pid)
 
     def resident_mb(self) -> float:
-        pages = 0
-        for pid in self._pids():
-            with contextlib.suppress(OSError):
-                pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-    def _pids(self) -> Iterator[int]:
-        waiting = [self._process.pid]
-        while waiting:
-            pid = waiting.pop()
-            yield pid
-            with contextlib.suppress(OSError):
-                for task in Path(f"/proc/{pid}/task").iterdir():
-                    waiting += map(int, (task / "children").read_text().split())
+        """Memory of the process and of those that it started."""
+        return resident_mb(self._process.pid)
 
 
 async def answered(client: httpx.AsyncClient, model: str, question: str, asked: Asked) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import socket
 import statistics
 import subprocess
@@ -31,6 +30,7 @@ from typing import Any
 
 from app.shell.place import ROOT
 from benchmarks.pair import machine_and_pair
+from benchmarks.processes import held_mb, resident_mb
 from tests.support.shells import COMMAND_KEY, KILL_LINE, NAMES, Name, ShellTerminal, environment_of, stop_helper
 
 CLIENT = (sys.executable, "-I", "-S", str(Path(ROOT, "app", "shell", "__main__.py")))
@@ -93,19 +93,7 @@ def ghost(path: str, question: str) -> Iterator[float]:
 
 def memory(process: int) -> dict[str, float]:
     """Megabytes that a process and its descendants hold. Linux only."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError):
-            continue  # It has ended.
-    family, found = {process}, True
-    while found:
-        found = {child for child, parent in parents.items() if parent in family} - family != set()
-        family |= {child for child, parent in parents.items() if parent in family}
-    page = os.sysconf("SC_PAGESIZE")
-    held = {one: int(Path(f"/proc/{one}/statm").read_text().split()[1]) * page / 1e6 for one in family}
-    return {"helper": round(held[process]), "all": round(sum(held.values()))}
+    return {"helper": round(held_mb(process)), "all": round(resident_mb(process))}
 
 
 def spread(seconds: Sequence[float]) -> dict[str, float | int]:

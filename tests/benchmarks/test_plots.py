@@ -403,6 +403,21 @@ DOCUMENTS = {
             started("llm --version", end=1.5),
         ],
     },
+    "installed": {
+        "machine": MACHINE,
+        "repeats": 3,
+        "rows": [
+            {
+                "way": "server",
+                "install_seconds": 61.0,
+                "disk_mb": 1250.0,
+                "first_ask_seconds": 2.5,
+                "ask_seconds": 1.25,
+                "chat": {"ready_seconds": 0.75, "answer_seconds": 1.5, "resident_mb": 300.0, "idle_cores": 0.0125},
+                "serve": {"torch": {"ready_seconds": 4.5, "resident_mb": 600.0}},
+            }
+        ],
+    },
     "shell": {
         "machine": MACHINE,
         "rows": [
@@ -655,6 +670,13 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
                 "| oterm (0.26.1) | 2.50, 0.06 | 2.75, 0.06 | – |",
                 "| llm --version | – | – | 1.50, 0.06 |",
                 "the median of 7",
+            ],
+        ),
+        (
+            "installed",
+            [
+                "| server | 61 s, 1,250 MB | 2.5 s, 1.2 s | 0.8 s, 1.5 s | 300 MB, 1.2 % of a core |",
+                "| server | torch | 4.5 s | 600 MB |",
             ],
         ),
         (

@@ -1,0 +1,193 @@
+"""From a checkout to the first checked answer, without PyTorch and with it: seconds, disk, memory, and what idles.
+
+    python -m benchmarks.installed [--repeats 3] [--json OUT]
+
+Each way gets a virtual environment of its own, into which pip installs this checkout, and an empty home. There the
+bundled model answers: `outrider ask` for the first time and again, then the chat on a pseudo-terminal, with its own
+server behind it. When the answer stands there, memory is read, and nobody types for half a minute.
+
+`base` is what `make chat` installs. `server` has PyTorch and all that other models need; the bundled one does not, and
+runs as before. So the server is also started alone with each engine. What pip has to download comes on top of its
+seconds where it installs from files of this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pair import machine_and_pair
+from benchmarks.processes import cpu_seconds, resident_mb
+from tests.support.terminal import Terminal
+
+ROOT = Path(__file__).parents[1]
+QUESTION = "How do I list the files in a folder, the newest first?"
+IDLE_SECONDS = 30.0
+SETTLING_SECONDS = 5.0
+"""What an answer leaves to do is done by then."""
+START_SECONDS = 120.0
+CHECKED = re.compile(r"\d tokens checked")
+"""What the chat says below a checked answer, or in its status bar."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is installed. `extra`: of the package. `engines`: those that a server can then run the bundled model on."""
+
+    name: str
+    extra: str
+    engines: tuple[str, ...]
+
+
+WAYS = (Way("base", "", ("onnx",)), Way("server", "[server]", ("onnx", "torch")))
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment with Outrider."""
+
+    folder: Path
+    seconds: float
+    """What pip took."""
+
+    @property
+    def outrider(self) -> str:
+        return str(self.folder / "bin" / "outrider")
+
+    @property
+    def disk_mb(self) -> float:
+        """Megabytes of all that is installed."""
+        return sum(one.lstat().st_size for one in (self.folder / "lib").rglob("*") if not one.is_dir()) / 1e6
+
+
+def install(way: Way, folder: Path) -> Installed:
+    """Install this checkout into a new virtual environment."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    torch = ["--requirement", str(ROOT / "requirements-cpu.txt")] if way.extra else []
+    begun = time.perf_counter()
+    subprocess.run([*pip, *torch, f"{ROOT}{way.extra}"], check=True, cwd=folder)
+    return Installed(folder, time.perf_counter() - begun)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """That of a person who has just installed Outrider."""
+    return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(home), "OUTRIDER_HOME": str(home / "own")}
+
+
+def asked(installed: Installed, home: Path) -> float:
+    """Seconds of `outrider ask`, from its start to its end. Each token must be a checked one."""
+    begun = time.perf_counter()
+    command = [installed.outrider, "ask", "--json", QUESTION]
+    done = subprocess.run(command, cwd=home, env=environment(home), check=True, capture_output=True, text=True)
+    seconds, provenance = time.perf_counter() - begun, json.loads(done.stdout)["provenance"]
+    if provenance["drafted"] or not provenance["verified"]:
+        raise SystemExit(f"not all of the answer was checked: {provenance}")
+    return seconds
+
+
+def chatted(installed: Installed, home: Path) -> dict[str, float]:
+    """The chat: `answer_seconds` until its first answer is checked, then memory and time of the processor at rest."""
+    with Terminal([installed.outrider], environment=environment(home), folder=home, size=(36, 120)) as terminal:
+        terminal.wait_for("online", START_SECONDS)
+        ready = time.perf_counter() - terminal.begun
+        terminal.type(f"{QUESTION}\r")
+        terminal.wait_for(lambda: CHECKED.search(terminal.text) is not None, START_SECONDS)
+        answer = time.perf_counter() - terminal.begun
+        _read_for(terminal, SETTLING_SECONDS)
+        process = terminal.process.pid
+        before = cpu_seconds(process)
+        _read_for(terminal, IDLE_SECONDS)
+        return {
+            "ready_seconds": ready,
+            "answer_seconds": answer,
+            "resident_mb": resident_mb(process),
+            "idle_cores": (cpu_seconds(process) - before) / IDLE_SECONDS,
+        }
+
+
+def _read_for(terminal: Terminal, seconds: float) -> None:
+    """Take what is drawn, so that the program never waits for its terminal."""
+    deadline = time.perf_counter() + seconds
+    while (left := deadline - time.perf_counter()) > 0:
+        terminal.read(left)
+
+
+@contextmanager
+def serving(installed: Installed, engine: str, home: Path) -> Iterator[tuple[subprocess.Popen[str], float, int]]:
+    """A server of the bundled model: its process, the seconds until it was ready, and its port."""
+    command = [installed.outrider, "serve", "--engine", engine, "--port", "0", "--watch-stdin"]
+    begun, pipe = time.perf_counter(), subprocess.PIPE
+    with subprocess.Popen(command, cwd=home, env=environment(home), stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None and process.stdin is not None
+        line = process.stdout.readline()
+        if (found := re.search(r"ready at http://[^:]+:(\d+)", line)) is None:
+            raise SystemExit(f"outrider serve --engine {engine} did not start: {line!r}")
+        yield process, time.perf_counter() - begun, int(found[1])
+        process.stdin.close()
+
+
+def served(installed: Installed, engine: str, home: Path) -> dict[str, float]:
+    """A server alone, with one engine, and one question to it."""
+    with serving(installed, engine, home) as (process, ready, port):
+        command = [installed.outrider, "ask", "--json", QUESTION, "--remote", f"http://127.0.0.1:{port}"]
+        subprocess.run(command, cwd=home, env=environment(home), check=True, capture_output=True)
+        return {"ready_seconds": ready, "resident_mb": resident_mb(process.pid)}
+
+
+def once(way: Way) -> dict[str, Any]:
+    """One way, from an empty folder."""
+    with tempfile.TemporaryDirectory() as scratch:
+        installed = install(way, Path(scratch) / "environment")
+        row: dict[str, Any] = {"way": way.name, "install_seconds": installed.seconds, "disk_mb": installed.disk_mb}
+        home = Path(scratch) / "home"
+        home.mkdir()
+        row["first_ask_seconds"] = asked(installed, home)
+        row["ask_seconds"] = asked(installed, home)
+        row["chat"] = chatted(installed, home)
+        row["serve"] = {engine: served(installed, engine, home) for engine in way.engines}
+    return row
+
+
+def medians(rows: list[Any]) -> Any:
+    """One row of several of the same form, with the median of each number."""
+    first = rows[0]
+    if isinstance(first, dict):
+        return {name: medians([row[name] for row in rows]) for name in first}
+    return round(statistics.median(rows), 4) if isinstance(first, float) else first
+
+
+def run(repeats: int, say: Callable[[str], None] = print) -> list[dict[str, Any]]:
+    """A row for each way. The ways take turns."""
+    found: dict[str, list[dict[str, Any]]] = {way.name: [] for way in WAYS}
+    for _ in range(repeats):
+        for way in WAYS:
+            found[way.name].append(once(way))
+            say(json.dumps(found[way.name][-1]))
+    return [medians(rows) for rows in found.values()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path, metavar="OUT")
+    arguments = parser.parse_args()
+    document = {"machine": machine_and_pair(), "repeats": arguments.repeats, "rows": run(arguments.repeats)}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""What a process and those that it started take: memory and time of the processor, from Linux's /proc."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def family(process: int) -> Iterator[int]:
+    """The ids of a process and of all that descend from it."""
+    waiting = [process]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{one}/task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())
+
+
+def cpu_seconds(process: int) -> float:
+    """Seconds of the processor that they have used so far."""
+    ticks = 0
+    for one in family(process):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mb(process: int) -> float:
+    """Megabytes of memory that they hold."""
+    return sum(held_mb(one) for one in family(process))
+
+
+def held_mb(process: int) -> float:
+    """Megabytes of one; 0 if it has ended."""
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return 0.0
