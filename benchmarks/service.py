@@ -254,8 +254,10 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
         command = (arguments.llama_server, "-m", str(file), "--port", "{port}", "--jinja", *slots)
         yield Server(f"llama.cpp, {form}", command)
     if arguments.transformers:
-        launcher = str(Path(arguments.transformers).with_name("transformers"))
-        serving = (launcher, "serve", "--host", "127.0.0.1", "--port", "{port}", "--device", "cpu")
+        python = shutil.which(arguments.transformers)
+        if python is None or not (launcher := Path(python).with_name("transformers")).exists():
+            raise SystemExit(f"{arguments.transformers} has no `transformers serve`: give the path of one that has it.")
+        serving = (str(launcher), "serve", "--host", "127.0.0.1", "--port", "{port}", "--device", "cpu")
         yield Server("transformers serve", (*serving, "--continuous-batching"), str(BUNDLED_TARGET))
 
 
@@ -286,7 +288,8 @@ def main() -> None:
     asking = Clients(prompts, arguments.ways)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        all_running = [stack.enter_context(Running(server)) for server in servers(arguments, folder)]
+        listed = list(servers(arguments, folder))  # What is missing is told before any is started.
+        all_running = [stack.enter_context(Running(server)) for server in listed]
         pairs = [(one, way) for one in all_running for way in arguments.ways if way == "openai" or one.server.ours]
         for running, way in pairs:
             running.alone[way] = asking.ask(running, way, 1, prompts[:KNOWN])[0].texts
