@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from benchmarks.processes import cpu_seconds, resident_mb
 from tests.support.terminal import Terminal
 
 ROOT = Path(__file__).parents[1]
+TORCH = f"torch=={version('torch')}"
 QUESTION = "How do I list the files in a folder, the newest first?"
 IDLE_SECONDS = 30.0
 SETTLING_SECONDS = 5.0
@@ -76,9 +78,11 @@ def install(way: Way, folder: Path) -> Installed:
     """Install this checkout into a new virtual environment."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    torch = ["--requirement", str(ROOT / "requirements-cpu.txt")] if way.extra else []
     begun = time.perf_counter()
-    subprocess.run([*pip, *torch, f"{ROOT}{way.extra}"], check=True, cwd=folder)
+    # As the Makefile does: the build for processors, from wherever pip finds it.
+    if way.extra and subprocess.run([*pip, TORCH], cwd=folder, stderr=subprocess.DEVNULL).returncode:
+        subprocess.run([*pip, "--requirement", str(ROOT / "requirements-cpu.txt")], check=True, cwd=folder)
+    subprocess.run([*pip, f"{ROOT}{way.extra}"], check=True, cwd=folder)
     return Installed(folder, time.perf_counter() - begun)
 
 
