@@ -29,6 +29,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from benchmarks.pair import machine_and_pair
 from benchmarks.processes import cpu_seconds, resident_mb
 from tests.support.terminal import Terminal
@@ -133,6 +134,12 @@ def _read_for(terminal: Terminal, seconds: float) -> None:
 def serving(installed: Installed, engine: str, home: Path) -> Iterator[tuple[subprocess.Popen[str], float, int]]:
     """A server of the bundled model: its process, the seconds until it was ready, and its port."""
     command = [installed.outrider, "serve", "--engine", engine, "--port", "0", "--watch-stdin"]
+    command += [
+        "--model",
+        str(BUNDLED_TARGET),
+        "--drafter",
+        str(BUNDLED_DRAFTER),
+    ]  # An install has no weights for PyTorch.
     begun, pipe = time.perf_counter(), subprocess.PIPE
     with subprocess.Popen(command, cwd=home, env=environment(home), stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout is not None and process.stdin is not None
