@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -180,13 +180,13 @@ def medians(rows: list[Any]) -> Any:
     return round(statistics.median(rows), 4) if isinstance(first, float) else first
 
 
-def run(repeats: int, say: Callable[[str], None] = print) -> list[dict[str, Any]]:
+def run(repeats: int) -> list[dict[str, Any]]:
     """A row for each way. The ways take turns."""
     found: dict[str, list[dict[str, Any]]] = {way.name: [] for way in WAYS}
     for _ in range(repeats):
         for way in WAYS:
             found[way.name].append(once(way))
-            say(json.dumps(found[way.name][-1]))
+            print(json.dumps(found[way.name][-1]), flush=True)
     return [medians(rows) for rows in found.values()]
 
 

@@ -14,8 +14,6 @@ from remote.protocol import Card
 Kind = Literal["auto", "verifier", "openai"]
 """auto: find out by asking."""
 
-NOT_FOUND = 404
-"""What a gateway says of a card. A login page has other words."""
 SHORTEST = 0.05
 """Least seconds for the second question."""
 
@@ -57,7 +55,6 @@ async def detect(
         raise Stranger(
             f"{endpoint.host} is no server that Outrider can use, or the address is wrong: {stranger}"
         ) from None
-    elsewhere = isinstance(stranger, Stranger) and stranger.status != NOT_FOUND
-    if elsewhere and any(model.owned_by == OWNER for model in models):
+    if isinstance(stranger, Stranger) and any(model.owned_by == OWNER for model in models):
         raise stranger  # It is a verifier, but somebody else answered for its card: a login page that is gone by now.
     return models

@@ -505,7 +505,7 @@ class Assistant:
                 connection,
                 alone=request.does != "verifies",
                 early=self._early,
-                most_read=self._most_read(connection),
+                most_read=lambda: self._most_read(connection),
             )
             self._reply = reply
             if self._stopped:

@@ -76,7 +76,7 @@ class GenerationInput:
     guided: Sequence[int] | None = field(default=None, kw_only=True)
     """Those tokens by the drafter's prompt recipe, for its own target; None: it has none."""
     brief: Sequence[int] | None = field(default=None, kw_only=True)
-    """Those with examples for the last question alone, for where all do not fit; None: as `guided`."""
+    """Those with examples for the last question alone, for where all do not fit; None: it has none."""
     hits: Sequence[Hit] = field(default=(), kw_only=True)
     """What the recipe found for the question."""
     marks: Marks = field(default_factory=NoMarks, kw_only=True)
@@ -173,9 +173,8 @@ class Generation:
     def prompt(self) -> Sequence[int]:
         """Tokens of the conversation, up to where the answer begins, for whoever writes now."""
         given = self.given
-        if not self._guided or given.guided is None:
-            return given.prompt
-        return given.brief if self._brief and given.brief is not None else given.guided
+        guided = given.brief if self._brief else given.guided
+        return guided if self._guided and guided is not None else given.prompt
 
     @property
     def tokens(self) -> list[int]:

@@ -8,7 +8,7 @@ yields events, and knows no screen and no database.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from app.events import EndReason, FailureCode, Stats, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless, wants_token
@@ -39,7 +39,7 @@ class Reply:
 
     `alone`: the drafter may write alone if the settings allow it and it was made for the model that is away.
     `early`: the drafter writes what it is sure of while the verifier starts. `most_read`: tokens of a conversation that
-    are read at most, also where no server says how many.
+    are read at most, as far as is known by then.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Reply:
         *,
         alone: bool = True,
         early: bool = False,
-        most_read: int = CONTEXT_TOKENS,
+        most_read: Callable[[], int] = lambda: CONTEXT_TOKENS,
     ) -> None:
         self.generation = generation
         self._connection = connection
@@ -146,8 +146,7 @@ class Reply:
 
     def _address(self, *, own_target: bool) -> None:
         """Say who writes next, as for `Generation.address`."""
-        known = None if self._connection is None else self._connection.most_read
-        self.generation.address(own_target=own_target, most_read=min(self._most_read, known or self._most_read))
+        self.generation.address(own_target=own_target, most_read=self._most_read())
 
     def _leaves_system_out(self) -> bool:
         """Whether the writer who comes now does not read the system prompt, for the first time in this answer."""

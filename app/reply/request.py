@@ -101,9 +101,8 @@ class Request:
         tokens = conversation_tokens(text, thread, system=chosen)
         guided = None if prompt is None else conversation_tokens(text, thread, prompt)
         questions = questions_of(thread)
-        brief = guided
-        if prompt is not None and len(questions) > 1:
-            brief = conversation_tokens(text, thread, prompt, examples=1)
+        # In any case: who will read it, and how much of it, is not known yet.
+        brief = None if prompt is None else conversation_tokens(text, thread, prompt, examples=1)
         hits = prompt.hits(questions) if prompt is not None and questions else []
         whole = guided or tokens
         asked = len(brief or whole) if leaves_examples_out(len(whole), CONTEXT_TOKENS) else len(whole)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.handover import ROUNDS, main
+from benchmarks.handover import main
 
 
 def test_each_fault_has_rows_of_its_own_in_one_file(tiny_pair, tmp_path):
@@ -14,9 +14,8 @@ def test_each_fault_has_rows_of_its_own_in_one_file(tiny_pair, tmp_path):
     main([*pair, "--fault=silence"])
     killed, silent = json.loads(out.read_text())["rows"]
     assert (killed["fault"], killed["line"], silent["fault"]) == ("kill", "loopback", "silence")
-    # What was drafted alone may all be checked by the end: the app starts its server again while the answer goes on.
-    assert killed["seconds"] > 0 and killed["verified"] > 0 <= killed["drafted"]
-    assert killed["verified"] + killed["drafted"] > ROUNDS
+    # Seconds are of a word that was drafted alone. By the end it may be checked: the app starts its server again.
+    assert killed["seconds"] > 0 and killed["verified"] > 0
     assert silent["seconds"] > 0.5, "only a deadline tells of silence, and that is half a second at least"
     assert killed["next_verified"] and silent["next_verified"]
     main([*pair, "--fault=silence"])

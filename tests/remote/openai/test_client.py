@@ -21,7 +21,7 @@ from remote import (
     VerifierClient,
     detect,
 )
-from remote.openai.schema import OWNER, Model
+from remote.openai.schema import GATEWAY_OWNER, OWNER, Model
 from remote.protocol import Card, Progress, Sampling, unpack_tokens
 from tests.remote.toy_verifier import CARD, ToyVerifier, cutting_relay, http, listening, raw_peer, refusal, serving
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
@@ -431,11 +431,11 @@ async def test_a_verifier_behind_a_login_page_that_just_went_is_no_plain_server(
             await found(f"http://127.0.0.1:{port}")
 
 
-async def test_a_gateway_has_models_of_ours_and_no_card() -> None:
-    listed = b'{"object":"list","data":[{"id":"target","owned_by":"%s"}]}' % OWNER.encode()
+async def test_a_gateway_has_models_of_its_own_and_no_card() -> None:
+    listed = b'{"object":"list","data":[{"id":"target","owned_by":"%s"}]}' % GATEWAY_OWNER.encode()
     async with by_path({b"/v1/models": http(listed, content_type="application/json")}, NOT_FOUND) as port:
         [model] = await found(f"http://127.0.0.1:{port}")
-        assert isinstance(model, Model) and model.id == "target"
+        assert isinstance(model, Model) and (model.id, model.continues) == ("target", False)
 
 
 async def test_who_is_neither_is_told_in_a_sentence() -> None:
