@@ -10,10 +10,10 @@ PACKAGES = Path(__file__).resolve().parents[1]
 """The folder that holds the packages."""
 
 
-def own_command(*arguments: str) -> list[str]:
-    """`outrider` with these arguments, run by the Python that runs now."""
+def own_command(*arguments: str, module: str = "app.cli") -> list[str]:
+    """`outrider`, or another module of it, with these arguments, run by the Python that runs now."""
     # -P: imports come from this package's place, never from the current folder.
-    return [sys.executable, "-P", "-m", "app.cli", *arguments]
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def own_environment() -> dict[str, str]:

@@ -184,6 +184,10 @@ def ask(
         fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
     if model is not None and settings.mode == "offline":
         fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
+    if model is None and conversation is None and not last and not queue:
+        from app.remotes.own_server import start_ahead
+
+        start_ahead(settings, folders)  # It loads while this process loads what it needs itself.
     from app.remotes.choice import Asks
 
     asks = Asks(model, explicit=remote is not None or model is not None)

@@ -123,7 +123,8 @@ async def _greet(remote: Remote, token: str | None) -> Any:
     import os
 
     from app.remotes.source import options_of
-    from remote import CompletionsClient, VerifierClient, detect
+    from remote import CompletionsClient, VerifierClient
+    from remote.detect import detect
 
     options = options_of(remote)
     if token is None and remote.token_variable is not None:

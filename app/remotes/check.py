@@ -32,8 +32,8 @@ from remote import (
     RemoteError,
     Stranger,
     VerifierClient,
-    detect,
 )
+from remote.detect import detect
 from remote.handshake import Handshake
 from remote.openai.schema import Model
 from remote.protocol import Card, Sampling

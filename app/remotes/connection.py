@@ -40,10 +40,10 @@ from remote import (
     RoundReply,
     Stranger,
     Unsent,
-    detect,
 )
 from remote.clock import CLOCK, Clock
 from remote.delivery import fetch_drafter
+from remote.detect import detect
 from remote.errors import quoted
 from remote.openai.schema import Model
 from remote.protocol import Card

@@ -16,7 +16,8 @@ from app.remotes.choice import bundled_model, source_named
 from app.remotes.registry import BUNDLED, Remotes
 from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
 from app.sanitise import sanitise
-from remote import Misconfigured, RemoteError, detect
+from remote import Misconfigured, RemoteError
+from remote.detect import detect
 from remote.openai.model_list import LATEST
 from remote.protocol import Card
 

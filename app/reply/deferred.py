@@ -98,6 +98,9 @@ class DeferredCore:
         if self._closing.is_set():
             return
         try:
+            if self._model is None and self._shown.remote is None:
+                # First of all: the server loads its own modules and model while this process loads what it needs.
+                import_module("app.remotes.own_server").start_ahead(self._settings, self._folders)
             bootstrap = await asyncio.to_thread(import_module, "app.reply.bootstrap")
             source = import_module("app.remotes.choice").usable_source(self._settings, self._folders, self._model)
             opening = bootstrap.assistant_on(

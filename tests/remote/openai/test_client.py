@@ -19,8 +19,8 @@ from remote import (
     Stranger,
     Unsent,
     VerifierClient,
-    detect,
 )
+from remote.detect import detect
 from remote.openai.schema import GATEWAY_OWNER, OWNER, Model
 from remote.protocol import Card, Progress, Sampling, unpack_tokens
 from tests.remote.toy_verifier import CARD, ToyVerifier, cutting_relay, http, listening, raw_peer, refusal, serving

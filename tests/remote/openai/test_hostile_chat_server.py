@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from remote import ChatStream, CompletionsClient, RemoteError, VerifierClient, detect
+from remote import ChatStream, CompletionsClient, RemoteError, VerifierClient
+from remote.detect import detect
 from remote.openai.stream import MAX_TEXT
 from remote.protocol import Sampling
 from tests.remote.openai.hostile_chat_peers import JSON, STREAMS, head, hostile, said, whole

@@ -1,0 +1,158 @@
+"""The process of the bundled server: started, waited for, ended.
+
+Its stdin is a pipe from the app. It ends when the pipe closes, so no server is left behind, however the app ends. It
+may be started ahead, before the app has loaded what it needs itself: both take about as long. This module imports
+little for that reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import re
+import secrets
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, ConfigError, is_address
+from app.own_process import own_command, own_environment
+from app.remotes.registry import Remotes
+from drafter.cores import draft_threads
+from drafter.extras import how_to_install
+from remote.verifier.engines.graphs import graph_in, is_gguf
+
+if TYPE_CHECKING:
+    from app.config import Folders, Settings
+
+READY = re.compile(rb"https?://\S+")
+"""The address in the line that a server prints when it is ready."""
+START_SECONDS = 180.0
+END_SECONDS = 2.0
+"""Longest wait for it to end by itself; then it is killed. Also for its last words."""
+ADVICE = how_to_install("server")
+
+
+class NotServed(Exception):
+    """The server cannot run here, or did not start; the message says why."""
+
+
+class OwnServer:
+    """A process that serves a model on loopback, and answers only to `token`: this device may have other accounts."""
+
+    def __init__(self, target: str, drafter: str) -> None:
+        """Start it. `target`: a model's folder or name; `drafter`: a folder. Raises `NotServed`, `OSError`."""
+        if (reason := why_not(target)) is not None:
+            raise NotServed(reason)
+        self.token = secrets.token_urlsafe(32)
+        self._folder = tempfile.TemporaryDirectory(prefix="outrider-")  # Private to this account.
+        file = Path(self._folder.name) / "token"
+        file.write_text(self.token, encoding="ascii")
+        threads = str(draft_threads())
+        if target != str(BUNDLED_TARGET) and drafter == str(BUNDLED_DRAFTER):
+            # A model that the person chose has no drafter yet: the server makes one, and finds it again the next time.
+            command = own_command("serve", "--port", "0", "--watch-stdin", "--log-format", "off")
+            command += ["--threads", threads, "--model", target, "--token-file", str(file)]
+        else:
+            command = own_command(target, drafter, str(file), threads, module="app.cli.own_server")
+        pipe = subprocess.PIPE
+        # A session of its own: Ctrl+C stops an answer, not the server.
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, env=own_environment()
+        )
+        self._said: deque[str] = deque(maxlen=20)
+        """The last lines of its stderr."""
+        self._first_line: Future[bytes] = Future()
+        self._ended: Future[int] = Future()
+        for future in (self._first_line, self._ended):
+            future.set_running_or_notify_cancel()  # From here on, who gives up waiting does not cancel it.
+        # Daemon threads: the app can end without them, and its end closes the pipe.
+        threading.Thread(target=self._watch, name="own server", daemon=True).start()
+        self._listening = threading.Thread(target=self._listen, name="own server's stderr", daemon=True)
+        self._listening.start()
+
+    @property
+    def process_id(self) -> int | None:
+        """Its process id while it runs."""
+        return None if self._ended.done() else self._process.pid
+
+    async def url(self) -> str:
+        """Its address, as soon as it answers. Raises `NotServed`."""
+        try:
+            line = await asyncio.wait_for(asyncio.wrap_future(self._first_line), START_SECONDS)
+        except TimeoutError:
+            raise NotServed(f"the server on this device was not ready within {START_SECONDS:.0f} s") from None
+        self._folder.cleanup()
+        found = READY.search(line)
+        if found is None:
+            code = await self.end()
+            await asyncio.to_thread(self._listening.join, END_SECONDS)
+            reason = next((line for line in reversed(self._said) if line), f"it ended with {code}")
+            raise NotServed(f"the server on this device did not start: {reason.removeprefix('outrider: ')}")
+        return found.group().decode("ascii")
+
+    async def end(self) -> int:
+        """Wait for its end; returns its exit code."""
+        return await asyncio.wrap_future(self._ended)
+
+    async def close(self) -> None:
+        """End it, and wait until it has ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self.end(), END_SECONDS)
+        except TimeoutError:
+            self._process.kill()
+            await self.end()
+        self._folder.cleanup()
+
+    def _watch(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            self._first_line.set_result(lines.readline())
+            self._process.wait()
+        self._ended.set_result(self._process.returncode)
+
+    def _listen(self) -> None:
+        """Keep the last lines of its stderr, and empty the pipe."""
+        assert self._process.stderr is not None
+        with self._process.stderr as lines:
+            for line in lines:
+                self._said.append(line.decode("utf-8", "replace").strip())
+
+
+def why_not(target: str) -> str | None:
+    """Why this model cannot be served on this device, and what to do; None where nothing speaks against it."""
+    if is_gguf(target):
+        runtime, package, advice = "llama.cpp", "llama_cpp", how_to_install("gguf")
+    else:
+        runtime, package, advice = "PyTorch", "torch", ADVICE
+    if graph_in(target) is None and importlib.util.find_spec(package) is None:
+        return f"the model on this device needs {runtime}: {advice}; until then the small model answers alone"
+    if Path(target).is_absolute() and not Path(target).exists():
+        return f"there is no model in {target}; check the setting 'target', or reinstall"
+    return None
+
+
+_ahead: dict[tuple[str, str], OwnServer] = {}
+"""What was started ahead and not taken yet, by target and drafter. What nobody takes ends with the app."""
+
+
+def start_ahead(settings: Settings, folders: Folders) -> None:
+    """Start the bundled server now, if it is the one that the settings mean. What is wrong is said where it is used."""
+    if settings.mode == "offline" or (settings.remote and is_address(settings.remote)):
+        return
+    pair = settings.target, settings.drafter
+    with contextlib.suppress(ConfigError, NotServed, OSError):
+        if Remotes(folders).meant_by(settings.remote) is None:
+            _ahead[pair] = OwnServer(*pair)
+
+
+def started(target: str, drafter: str) -> OwnServer:
+    """The server of this pair that was started ahead, or else a new one. Raises `NotServed`, `OSError`."""
+    return _ahead.pop((target, drafter), None) or OwnServer(target, drafter)
