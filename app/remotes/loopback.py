@@ -57,6 +57,8 @@ class Loopback:
                 self.url = await self._server.url()
             except NotServed as error:
                 raise SourceFailed(str(error)) from None
+            except OSError as error:  # A full disk, or no more processes.
+                raise SourceFailed(f"the server on this device could not be started: {error}") from None
             self._client = VerifierClient(self.url, self._server.token)
             self._failures = 0
         return self._client

@@ -84,6 +84,12 @@ async def test_what_is_not_installed_is_named(
         await Loopback(str(tmp_path / target), str(tmp_path)).client()
 
 
+async def test_a_disk_that_takes_nothing_is_told(tiny_pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    with pytest.raises(SourceFailed, match="could not be started: .*nowhere"):
+        await Loopback(str(tiny_pair / "target"), str(tiny_pair / "drafter")).client()
+
+
 async def test_why_it_cannot_start(tiny_pair: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceFailed, match="no model in"):
         await Loopback(str(tmp_path / "nowhere"), str(tiny_pair / "drafter")).client()
