@@ -13,7 +13,7 @@ from drafter.config import read_config
 ABOUT_IT = (
     *("acceptance", "acceptance-equal-time", "acceptance-deep", "acceptance-shipped"),
     *("acceptance-shipped-deep", "comparison", "offline", "ablations"),
-    *("single_device", "single_device-onnx"),
+    *("single_device", "single_device-onnx", "single_device-llama"),
     *("second_stage", "draft_step", "everyday", "rephrased", "behaviour", "execution", "network", "withdrawn"),
     *("exactness", "handover", "shell", "learning", "server_learning", "topics", "coins", "service"),
     "overload",

@@ -66,6 +66,7 @@ COMMANDS = {
         "ablations": f"ablations {PAIR} --work runs/ablations --steps 100 --rows 8 --jobs 2",
         "single_device": "single_device",
         "single_device-onnx": "single_device --engine onnx --limit 40",
+        "single_device-llama": "single_device --engine llama --limit 40 --target shell-guide-q8_0.gguf",
         "second_stage": "second_stage",
         "draft_step": "draft_step",
         "draft_step-8b": "draft_step --shapes 8b",
@@ -270,7 +271,8 @@ def coins_table(documents: Documents) -> str:
 
 
 def single_device_table(documents: Documents) -> str:
-    names = [name for name in ("single_device", "single_device-onnx") if name in documents]
+    engines = ("single_device", "single_device-onnx", "single_device-llama")
+    names = [name for name in engines if name in documents]
     if not names:
         return ""
     drawn = picture("speed", "Tokens per second over plain decoding")
@@ -296,6 +298,9 @@ def one_device(document: Mapping[str, Any]) -> str:
         said += f", in the app {pace['depth']}, {pace['breadth']} and {pace['nodes']}"
     said += ". "
     said += f"{document['rows'][0]['prompts']} prompts."
+    if others := [row for row in document["rows"] if row.get("alike", row["prompts"]) < row["prompts"]]:
+        alike = ", ".join(f"{row['name']} {row['alike']}" for row in others)
+        said += f" Answers that are the same as those of plain decoding to the last token, of as many: {alike}."
     head = f"**{document.get('engine', 'PyTorch')}**"
     shown = table(["way", "tokens/s", "over plain", "drafter calls a round", "time in drafts"], lines)
     return page([head, shown, said], document)

@@ -1,13 +1,13 @@
 """Tokens per second on one machine, without a network: drafting and verifying against plain decoding.
 
     python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--baselines DIR]
-        [--engine torch|onnx] [--json OUT]
+        [--engine torch|onnx|llama [--target FILE.gguf]] [--json OUT]
 
-`--engine` is what runs the target: PyTorch in float32, or its graph in 8 bits on ONNX Runtime. Transformers' own loops
-run beside PyTorch alone, whose text they give.
+`--engine` is what runs the target: PyTorch in float32, its graph in 8 bits on ONNX Runtime, or llama.cpp, which needs a
+GGUF file (`python -m benchmarks.gguf_file`). Transformers' own loops run beside PyTorch alone, whose text they give.
 
-Decoding is greedy, and every way must give the same tokens, or the run ends with an error. In one run, prompt by
-prompt:
+Decoding is greedy, and every way must give the same tokens, or the run ends with an error. On llama.cpp, whose products
+depend on how many rows there are, answers that differ are counted. In one run, prompt by prompt:
 
 - `plain`: our engine, one token a forward
 - `outrider`: the MoA drafter and the engine, memory included; each tree is as large as pays by what rounds have cost
@@ -56,7 +56,7 @@ from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
-from remote.verifier.engines.choice import graph_of, onnx_engine
+from remote.verifier.engines.choice import graph_of, llama_engine, onnx_engine
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.target import load_target
 
@@ -87,6 +87,8 @@ class Timed:
 
     seconds: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
+    alike: int = 0
+    """Answers that are the same as the first way's."""
 
     @property
     def rate(self) -> float:
@@ -157,9 +159,9 @@ def with_drafts(
     return decode
 
 
-def fastest(engine: Engine, drafter: Drafter, prompts: Sequence[list[int]]) -> Pace:
-    """The fastest pace on these prompts."""
-    tried = run({str(i): with_drafts(engine, drafter, pace) for i, pace in enumerate(PACES)}, prompts)
+def fastest(engine: Engine, drafter: Drafter, prompts: Sequence[list[int]], *, strict: bool = True) -> Pace:
+    """The fastest pace on these prompts. `strict`: see `run`."""
+    tried = run({str(i): with_drafts(engine, drafter, pace) for i, pace in enumerate(PACES)}, prompts, strict=strict)
     return PACES[max(range(len(PACES)), key=lambda i: tried[str(i)].rate)]
 
 
@@ -209,8 +211,8 @@ def assisted(model: PreTrainedModel, assistant: PreTrainedModel, prompts: Sequen
     return best, way(best)
 
 
-def run(ways: dict[str, Decode], prompts: Sequence[list[int]]) -> dict[str, Timed]:
-    """Time each way on each prompt, in turn. Raises `DifferentTokens`."""
+def run(ways: dict[str, Decode], prompts: Sequence[list[int]], *, strict: bool = True) -> dict[str, Timed]:
+    """Time each way on each prompt, in turn. Raises `DifferentTokens` if it is `strict`; else it counts."""
     timed = {name: Timed() for name in ways}
     for prompt in prompts:
         answers = {}
@@ -219,9 +221,11 @@ def run(ways: dict[str, Decode], prompts: Sequence[list[int]]) -> dict[str, Time
             answers[name] = decode(prompt)
             timed[name].seconds.append(time.perf_counter() - begun)
             timed[name].tokens.append(len(answers[name]))
-        first, *others = answers
-        for name in others:
-            if answers[name] != answers[first]:
+        first = next(iter(answers))
+        for name in answers:
+            if answers[name] == answers[first]:
+                timed[name].alike += 1
+            elif strict:
                 raise DifferentTokens(f"{name} and {first} answer differently to the prompt {prompt}")
     return timed
 
@@ -237,6 +241,7 @@ def row(name: str, timed: Timed, plain: Timed, drafting: Drafting | None = None)
         "ci95": [round(float(bound), 3) for bound in np.quantile(ratios, (0.025, 0.975))],
         "prompts": len(base),
         "tokens": sum(timed.tokens),
+        "alike": timed.alike,
         "calls": None if drafting is None else round(drafting.calls / drafting.rounds, 2),
         "drafting": None if drafting is None else round(drafting.seconds / seconds.sum(), 3),
     }
@@ -247,6 +252,8 @@ def opened(arguments: argparse.Namespace) -> tuple[Engine, PreTrainedModel | Non
     if arguments.engine == "torch":
         model = load_target(arguments.target).model
         return TorchEngine(model, MemoryEncoder.load(arguments.drafter)), model
+    if arguments.engine == "llama":
+        return llama_engine(arguments.target, arguments.drafter, usable_cores(), None)[1], None
     graph = graph_of(arguments.target, "onnx", None)
     assert graph is not None
     return onnx_engine(graph, arguments.drafter, usable_cores())[1], None
@@ -262,7 +269,7 @@ def main() -> None:
         "--baselines", type=Path, default=BASELINES, metavar="DIR", help="folder with the independent baseline"
     )
     parser.add_argument("--limit", type=int, default=60, help="prompts, spread evenly over the file")
-    parser.add_argument("--engine", choices=("torch", "onnx"), default="torch")
+    parser.add_argument("--engine", choices=("torch", "onnx", "llama"), default="torch")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
 
@@ -280,7 +287,8 @@ def compared(arguments: argparse.Namespace, engine: Engine, model: PreTrainedMod
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.asked_as(question) for question in chosen]
 
-    fixed = fastest(engine, drafter, prompts[:TRIED])
+    strict = arguments.engine != "llama"
+    fixed = fastest(engine, drafter, prompts[:TRIED], strict=strict)
     print(f"fastest fixed pace: {fixed}", flush=True)
     stored = (drafter.datastore(),)
     paces = {
@@ -299,7 +307,7 @@ def compared(arguments: argparse.Namespace, engine: Engine, model: PreTrainedMod
         if (assistant := assistant_of(model, arguments.assistant, arguments.baselines)) is not None:
             count, ways["generate, assisted"] = assisted(model, assistant, prompts[:TRIED])
             print(f"fastest number of assisted tokens: {count}", flush=True)
-    timed = run(ways, prompts)
+    timed = run(ways, prompts, strict=strict)
     threads = torch.get_num_threads() if model is not None else usable_cores()
     return {
         "machine": {**machine_and_pair(arguments.drafter), "threads": threads},

@@ -90,6 +90,12 @@ def test_an_answer_that_differs_stops_it(engine, drafter, prompts):
         run({"plain": honest, "shorter": lambda prompt: honest(prompt)[:-1]}, prompts[:1])
 
 
+def test_answers_that_differ_are_counted_where_they_may(engine, drafter, prompts):
+    honest = plainly(engine, drafter.text.stop_tokens)
+    timed = run({"plain": honest, "shorter": lambda prompt: honest(prompt)[:-1]}, prompts[:2], strict=False)
+    assert (timed["plain"].alike, timed["shorter"].alike) == (2, 0)
+
+
 def test_speed_is_that_of_all_tokens_together():
     plain, quick = Timed([1.0, 3.0], [10, 30]), Timed([1.0, 1.0], [10, 30])
     line = row("quick", quick, plain)
