@@ -6,10 +6,9 @@ stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 u
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,19 +25,13 @@ from app.cli.models import models
 from app.cli.options import BUDGET, Budget, Model, Remote, System, Token, fail
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
-from app.cli.settings import settings_with, unsaved
+from app.cli.settings import settings_with
 from app.cli.shell import shell
 from app.cli.system import meant, system_commands
 from app.exits import FAILED, USAGE, guarded, run
 from drafter.extras import how_to_install
 from drafter.questions import usual_questions
 from drafter.telemetry import switch_off
-
-if TYPE_CHECKING:
-    from storage import Attachment
-
-MOST_PIPED_BYTES = 4 << 20
-"""Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
 
 cli = typer.Typer(
     help="A chat in the terminal: a small model on this device drafts the answer, a larger one on a server checks it.",
@@ -165,83 +158,29 @@ def ask(
     ] = False,
 ) -> None:
     """Print one answer."""
-    from app.prompts import read_prompts
+    from app.cli.asking import answer
 
-    settings, folders = settings_with(
+    code = answer(
+        words or (),
+        last=last,
+        conversation=conversation,
+        json=json,
         remote=remote,
+        model=model,
         token=token,
         mode=mode,
+        system=meant(system),
         temperature=temperature,
         seed=seed,
-        max_tokens=max_tokens,
         tree=tree,
-    )
-    if no_draft and settings.mode == "offline":
-        fail("--no-draft is the large model alone, and --mode offline the small one: choose one.", USAGE)
-    if prompts is not None and (last or conversation is not None):
-        fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
-    if queue and (prompts is not None or json or no_draft):
-        fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
-    if model is not None and settings.mode == "offline":
-        fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
-    if model is None and conversation is None and not last and not queue:
-        from app.remotes.own_server import start_ahead
-
-        start_ahead(settings, folders)  # It loads while this process loads what it needs itself.
-    from app.remotes.choice import Asks
-
-    asks = Asks(model, explicit=remote is not None or model is not None)
-    prompt = meant(system)
-    if no_save:
-        if last or conversation is not None:
-            fail("--no-save keeps nothing, and -c and --conversation add to what is kept: choose one.", USAGE)
-        if queue:
-            fail("--no-save keeps nothing, and --queue keeps the question: choose one.", USAGE)
-        settings, folders = unsaved(settings, folders)
-    question = " ".join(words or [])
-    if prompts is not None:
-        if question or file:
-            fail("Give a question, with files or without, or --prompts; not both.", USAGE)
-        conversations = read_prompts(prompts)
-        from app.cli.ask import ask_all
-
-        raise typer.Exit(run(ask_all(conversations, settings, folders, asks, draft=not no_draft, system=prompt)))
-    typed = "" if question == "-" else question
-    question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
-    if not question:
-        fail("There is no question. For example: outrider ask how do I unpack photos.tar.gz", USAGE)
-    attachments: list[Attachment] = []
-    if file or "@" in typed:
-        from app.cli.files import files_of
-        from app.remotes.choice import usable_source
-        from app.remotes.source import stays_here
-
-        # A conversation that goes on may have a server of its own.
-        here = conversation is None and not last and stays_here(usable_source(settings, folders, model))
-        attachments = files_of(typed, file or (), stays_here=here)
-    if queue:
-        from app.cli.queue import enqueue
-
-        raise typer.Exit(
-            enqueue(question, settings, folders, asks, conversation, last=last, system=prompt, attachments=attachments)
-        )
-    from app.cli.ask import ask as answer
-
-    sampling = {"temperature": temperature, "seed": seed, "max_tokens": max_tokens}
-    work = answer(
-        question,
-        settings,
-        folders,
-        asks,
-        as_json=json,
+        max_tokens=max_tokens,
         draft=not no_draft,
-        conversation=conversation,
-        last=last,
-        system=prompt,
-        attachments=attachments,
-        fixed=[name for name, value in sampling.items() if value is not None],
+        prompts=prompts,
+        files=file or (),
+        save=not no_save,
+        queue=queue,
     )
-    raise typer.Exit(run(work))
+    raise typer.Exit(code)
 
 
 cli.command()(verify)
@@ -520,17 +459,6 @@ def main() -> None:
     switch_off()
     answer_shells()
     guarded(lambda: cli(prog_name="outrider"))  # Shells ask by this name, however the program was started.
-
-
-def _piped(*, wanted: bool) -> str:
-    """Text from stdin. From a terminal it is read only where it is `wanted`."""
-    if sys.stdin is None or (sys.stdin.isatty() and not wanted):
-        return ""
-    piped = sys.stdin.buffer.read(MOST_PIPED_BYTES + 1)
-    if len(piped) > MOST_PIPED_BYTES:
-        most = f"more than {MOST_PIPED_BYTES >> 20} MB were piped in"
-        fail(f"{most}, which is more than any model reads; choose a part, with grep, head or tail.", USAGE)
-    return piped.decode("utf-8", "replace").strip()
 
 
 if __name__ == "__main__":

@@ -50,6 +50,15 @@ def test_the_first_frame_needs_no_model_and_no_network() -> None:
     assert not loaded("import app.cli.chat, app.reply.deferred, app.tui.terminal, storage") & HEAVY
 
 
+def test_a_question_needs_no_command_line(tmp_path: Path) -> None:
+    assert not loaded("import app.cli.asking, app.remotes.own_server") & HEAVY
+    home = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_MODE": "offline"}
+    short = start("ask", "how", "do I list files", **home)
+    long = start("ask", "--no-save", "how", "do I list files", **home)
+    assert (short.returncode, short.stdout) == (0, long.stdout) and short.stdout.strip()
+    assert start("ask", "--colour").returncode == start("ask", " ").returncode == 2
+
+
 def test_without_a_terminal_both_ways_to_the_chat_are_usage_errors(tmp_path: Path) -> None:
     for arguments in ([], ["chat"], ["chat", "--mode", "offline"]):
         ended = start(*arguments, OUTRIDER_HOME=str(tmp_path))

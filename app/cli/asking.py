@@ -1,0 +1,141 @@
+"""What `outrider ask` does before it loads what answers: what its options mean together, and the question itself.
+
+It needs no command line, which takes 0.3 s to build, so `outrider ask` followed by words alone comes straight here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from app.cli.settings import settings_with, unsaved
+from app.exits import USAGE, complain, run
+
+if TYPE_CHECKING:
+    from app.config import ChosenMode
+    from app.system_prompts import SystemPrompt
+    from storage import Attachment
+
+MOST_PIPED_BYTES = 4 << 20
+"""Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
+
+
+def answer(
+    words: Sequence[str],
+    *,
+    last: bool = False,
+    conversation: str | None = None,
+    json: bool = False,
+    remote: str | None = None,
+    model: str | None = None,
+    token: str | None = None,
+    mode: ChosenMode | None = None,
+    system: SystemPrompt | None = None,
+    temperature: float | None = None,
+    seed: int | None = None,
+    tree: Literal["deterministic", "sampled"] | None = None,
+    max_tokens: int | None = None,
+    draft: bool = True,
+    prompts: Path | None = None,
+    files: Sequence[str] = (),
+    save: bool = True,
+    queue: bool = False,
+) -> int:
+    """Answer a question, or each one of a file; returns the exit code. The arguments are the options of `outrider ask`.
+
+    `words`: of the question; `system`: the prompt that `--system` means. Raises what `code_of` knows.
+    """
+    settings, folders = settings_with(
+        remote=remote,
+        token=token,
+        mode=mode,
+        temperature=temperature,
+        seed=seed,
+        max_tokens=max_tokens,
+        tree=tree,
+    )
+    if not draft and settings.mode == "offline":
+        return _wrong("--no-draft is the large model alone, and --mode offline the small one: choose one.")
+    if prompts is not None and (last or conversation is not None):
+        return _wrong("--prompts begins conversations of its own: leave out -c and --conversation.")
+    if queue and (prompts is not None or json or not draft):
+        return _wrong("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.")
+    if model is not None and settings.mode == "offline":
+        return _wrong("--model names a model of a server, and --mode offline asks no server: choose one.")
+    if not save and (last or conversation is not None):
+        return _wrong("--no-save keeps nothing, and -c and --conversation add to what is kept: choose one.")
+    if not save and queue:
+        return _wrong("--no-save keeps nothing, and --queue keeps the question: choose one.")
+    question = " ".join(words)
+    if prompts is not None and (question or files):
+        return _wrong("Give a question, with files or without, or --prompts; not both.")
+    if not save:
+        settings, folders = unsaved(settings, folders)
+    if model is None and conversation is None and not last and not queue:
+        from app.remotes.own_server import start_ahead
+
+        start_ahead(settings, folders)  # It loads while this process loads what it needs itself.
+    from app.remotes.choice import Asks
+
+    asks = Asks(model, explicit=remote is not None or model is not None)
+    if prompts is not None:
+        from app.cli.ask import ask_all
+        from app.prompts import read_prompts
+
+        return run(ask_all(read_prompts(prompts), settings, folders, asks, draft=draft, system=system))
+    typed = "" if question == "-" else question
+    piped = _piped(wanted=question == "-")
+    if len(piped) > MOST_PIPED_BYTES:
+        most = f"more than {MOST_PIPED_BYTES >> 20} MB were piped in"
+        return _wrong(f"{most}, which is more than any model reads; choose a part, with grep, head or tail.")
+    question = "\n\n".join(part for part in (typed, piped.decode("utf-8", "replace").strip()) if part.strip())
+    if not question:
+        return _wrong("There is no question. For example: outrider ask how do I unpack photos.tar.gz")
+    attachments: list[Attachment] = []
+    if files or "@" in typed:
+        from app.cli.files import files_of
+        from app.remotes.choice import usable_source
+        from app.remotes.source import stays_here
+
+        # A conversation that goes on may have a server of its own.
+        here = conversation is None and not last and stays_here(usable_source(settings, folders, model))
+        attachments = files_of(typed, files, stays_here=here)
+    if queue:
+        from app.cli.queue import enqueue
+
+        return enqueue(
+            question, settings, folders, asks, conversation, last=last, system=system, attachments=attachments
+        )
+    from app.cli.ask import ask
+
+    sampling = {"temperature": temperature, "seed": seed, "max_tokens": max_tokens}
+    return run(
+        ask(
+            question,
+            settings,
+            folders,
+            asks,
+            as_json=json,
+            draft=draft,
+            conversation=conversation,
+            last=last,
+            system=system,
+            attachments=attachments,
+            fixed=[name for name, value in sampling.items() if value is not None],
+        )
+    )
+
+
+def _wrong(sentence: str) -> int:
+    """Say what is wrong with the options; returns the exit code."""
+    complain(sentence)
+    return USAGE
+
+
+def _piped(*, wanted: bool) -> bytes:
+    """What comes from stdin, and no more than a byte too much. From a terminal it is read only where it is `wanted`."""
+    if sys.stdin is None or (sys.stdin.isatty() and not wanted):
+        return b""
+    return sys.stdin.buffer.read(MOST_PIPED_BYTES + 1)
