@@ -24,7 +24,7 @@ def main() -> None:
         switch_off()
         guarded(lambda: sys.exit(chat()))
     elif arguments[:1] == ["ask"] and arguments[1:] and _only_words(arguments[1:]) and not _asked_by_a_shell():
-        from app.cli.asking import answer
+        from app.cli.question import answer
         from app.exits import guarded
         from drafter.telemetry import switch_off
 

@@ -158,7 +158,7 @@ def ask(
     ] = False,
 ) -> None:
     """Print one answer."""
-    from app.cli.asking import answer
+    from app.cli.question import answer
 
     code = answer(
         words or (),

@@ -51,7 +51,7 @@ def test_the_first_frame_needs_no_model_and_no_network() -> None:
 
 
 def test_a_question_needs_no_command_line(tmp_path: Path) -> None:
-    assert not loaded("import app.cli.asking, app.remotes.own_server") & HEAVY
+    assert not loaded("import app.cli.question, app.remotes.own_server") & HEAVY
     home = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_MODE": "offline"}
     short = start("ask", "how", "do I list files", **home)
     long = start("ask", "--no-save", "how", "do I list files", **home)
