@@ -14,7 +14,7 @@ from app.cli.settings import settings_with, unsaved
 from app.exits import USAGE, complain, run
 
 if TYPE_CHECKING:
-    from app.config import ChosenMode
+    from app.config import ChosenMode, Folders, Settings
     from app.system_prompts import SystemPrompt
     from storage import Attachment
 
@@ -73,18 +73,18 @@ def answer(
         return _wrong("Give a question, with files or without, or --prompts; not both.")
     if not save:
         settings, folders = unsaved(settings, folders)
-    if model is None and conversation is None and not last and not queue:
-        from app.remotes.own_server import start_ahead
-
-        start_ahead(settings, folders)  # It loads while this process loads what it needs itself.
-    from app.remotes.choice import Asks
-
-    asks = Asks(model, explicit=remote is not None or model is not None)
+    explicit = remote is not None or model is not None
     if prompts is not None:
-        from app.cli.ask import ask_all
         from app.prompts import read_prompts
 
-        return run(ask_all(read_prompts(prompts), settings, folders, asks, draft=draft, system=system))
+        conversations = read_prompts(prompts)
+        if model is None:
+            _start_ahead(settings, folders)
+        from app.cli.ask import ask_all
+        from app.remotes.choice import Asks
+
+        asks = Asks(model, explicit)
+        return run(ask_all(conversations, settings, folders, asks, draft=draft, system=system))
     typed = "" if question == "-" else question
     piped = _piped(wanted=question == "-")
     if len(piped) > MOST_PIPED_BYTES:
@@ -104,11 +104,16 @@ def answer(
         attachments = files_of(typed, files, stays_here=here)
     if queue:
         from app.cli.queue import enqueue
+        from app.remotes.choice import Asks
 
+        asks = Asks(model, explicit)
         return enqueue(
             question, settings, folders, asks, conversation, last=last, system=system, attachments=attachments
         )
+    if model is None and conversation is None and not last:
+        _start_ahead(settings, folders)
     from app.cli.ask import ask
+    from app.remotes.choice import Asks
 
     sampling = {"temperature": temperature, "seed": seed, "max_tokens": max_tokens}
     return run(
@@ -116,7 +121,7 @@ def answer(
             question,
             settings,
             folders,
-            asks,
+            Asks(model, explicit),
             as_json=json,
             draft=draft,
             conversation=conversation,
@@ -126,6 +131,13 @@ def answer(
             fixed=[name for name, value in sampling.items() if value is not None],
         )
     )
+
+
+def _start_ahead(settings: Settings, folders: Folders) -> None:
+    """Start the bundled server, if it will be asked: it loads while this process loads what it needs itself."""
+    from app.remotes.own_server import start_ahead
+
+    start_ahead(settings, folders)
 
 
 def _wrong(sentence: str) -> int:
