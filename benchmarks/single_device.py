@@ -13,6 +13,8 @@ depend on how many rows there are, answers that differ are counted. In one run, 
 - `outrider`: the MoA drafter and the engine, memory included; each tree is as large as pays by what rounds have cost
 - `outrider, second stage`: the same with guesses from the conversation and the drafter's datastore
 - `outrider, as the app drafts`: the same within the app's own bounds, which are wider
+- `outrider, as the server drafts`: the rounds of hosted mode, without HTTP. A draft is the drafter's, or what followed
+  in the text before, or there is none, whichever has gained most a second
 - `outrider, fixed pace`: like `outrider`, but with the shape of tree that was fastest on the first prompts
 - `generate`: transformers' own loop
 - `generate, prompt lookup`: transformers' own, 7 tokens a draft
@@ -55,10 +57,15 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.tree import DraftTree
+from remote.protocol import Limits, Progress, Stream, digest_of, pack_tokens, unpack_tokens
 from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import graph_of, llama_engine, onnx_engine
 from remote.verifier.engines.torch_engine import TorchEngine
+from remote.verifier.own_drafter import BOUNDS as SERVED
+from remote.verifier.own_drafter import OwnDrafter
+from remote.verifier.sessions import Sessions
 from remote.verifier.target import load_target
+from remote.verifier.turns import alone
 
 CHAINS = ((1, 4), (2, 4), (2, 8), (3, 8), (4, 8), (5, 8), (7, 7), (10, 10))
 """(depth, nodes). If there are more nodes than levels, the others are for a guess."""
@@ -76,6 +83,8 @@ ASSISTED = (2, 4, 7)
 TRIED = 8
 """Prompts on which each pace is timed before the run."""
 MOST_TOKENS = 160
+LONGEST = 2048
+"""Longest conversation in hosted mode, in tokens."""
 
 Decode = Callable[[list[int]], list[int]]
 """Tokens of a prompt -> tokens of the answer."""
@@ -155,6 +164,21 @@ def with_drafts(
                 if len(answer) > len(new):
                     meter.judged(len(tree), time.perf_counter() - asked)
         return answer
+
+    return decode
+
+
+def as_served(engine: Engine, drafter: Drafter) -> Decode:
+    """The rounds of hosted mode, by the server's own drafter. What rounds take is remembered from prompt to prompt."""
+    own, stops = OwnDrafter(drafter, engine), drafter.text.stop_tokens
+    limits = Limits(max_nodes=SERVED.nodes, max_depth=SERVED.depth, max_tokens=LONGEST, max_body_bytes=1 << 20)
+
+    def decode(prompt: list[int]) -> list[int]:
+        # New for each prompt: a session would take what it has in common with the one before.
+        sessions = Sessions(engine, limits, stops, max_sessions=1, max_bytes=1 << 30, own=own)
+        asked = Stream(session="s", round=1, base=0, digest=digest_of([]), append=pack_tokens(prompt), most=MOST_TOKENS)
+        frames = [frame for frame in alone(engine, sessions.stream(asked)) if isinstance(frame, Progress)]
+        return [token for frame in frames for token in unpack_tokens(frame.tokens)]
 
     return decode
 
@@ -301,6 +325,7 @@ def compared(arguments: argparse.Namespace, engine: Engine, model: PreTrainedMod
     ways = {"plain": plainly(engine, drafter.text.stop_tokens)}
     for name, (pace, texts, measuring) in paces.items():
         ways[name] = with_drafts(engine, drafter, pace, texts, measuring=measuring, drafting=drafting[name])
+    ways["outrider, as the server drafts"] = as_served(engine, drafter)
     if model is not None:
         ways["generate"] = by_transformers(model)
         ways["generate, prompt lookup"] = by_transformers(model, prompt_lookup_num_tokens=7)

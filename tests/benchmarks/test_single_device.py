@@ -18,6 +18,7 @@ from benchmarks.single_device import (
     MOST_TOKENS,
     PACES,
     Timed,
+    as_served,
     assistant_of,
     assisted,
     by_transformers,
@@ -38,6 +39,7 @@ def test_all_ways_answer_alike(engine, drafter, prompts):
         "tree": with_drafts(engine, drafter, Pace(4, 4, 16)),
         "measured": with_drafts(engine, drafter, BOUNDS, measuring=True),
         "staged": with_drafts(engine, drafter, replace(BOUNDS, deepest=16), (drafter.datastore(),), measuring=True),
+        "served": as_served(engine, drafter),
         "generate": by_transformers(engine.model),
         "lookup": by_transformers(engine.model, prompt_lookup_num_tokens=4),
     }
@@ -74,7 +76,7 @@ def test_another_engine_is_compared_with_itself(tiny_pair, tmp_path, monkeypatch
     document = json.loads(out.read_text())
     assert "ONNX Runtime" in document["engine"]
     rows = {row["name"]: row for row in document["rows"]}
-    assert set(rows) == {"plain", *(f"outrider{way}" for way in WAYS)}
+    assert set(rows) == {"plain", "outrider, as the server drafts", *(f"outrider{way}" for way in WAYS)}
     assert rows["plain"]["calls"] is None and rows["plain"]["speedup"] == 1
     assert all(rows[f"outrider{way}"]["calls"] > 0 and 0 < rows[f"outrider{way}"]["drafting"] < 1 for way in WAYS)
 
