@@ -24,7 +24,7 @@ PAGES = (
     "docs/recording.py",
     "docs/screenshot.py",
 )
-SHOWN = [path for pattern in PAGES for path in sorted(REPOSITORY.glob(pattern))] + [REPOSITORY / "app/cli/__main__.py"]
+SHOWN = [path for pattern in PAGES for path in sorted(REPOSITORY.glob(pattern))] + [REPOSITORY / "app/cli/question.py"]
 ELSEWHERE = {"--remote", "--prompts", "--queue"}
 """With these another model answers, or nobody yet."""
 
@@ -72,7 +72,7 @@ def test_questions_are_found_in_the_documents() -> None:
     """That the test above looks at something."""
     found = {str(path.relative_to(REPOSITORY)): len(asked(path.read_text(encoding="utf-8"))) for path in SHOWN}
     assert found["README.md"] >= 2 and found["docs/command-line.md"] >= 2
-    assert found["docs/outrider.1"] >= 2 and found["app/cli/__main__.py"] == 1
+    assert found["docs/outrider.1"] >= 2 and found["app/cli/question.py"] == 1
 
 
 @pytest.mark.parametrize("name", ["recording", "screenshot"])
