@@ -11,7 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NoReturn
 
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 GO_ON = 'press g on the answer in the chat, or run outrider ask -c "go on"'
@@ -37,6 +37,12 @@ def complain(sentence: str) -> None:
     from app.sanitise import sanitise
 
     print(f"outrider: {sanitise(sentence)}", file=sys.stderr, flush=True)
+
+
+def fail(sentence: str, code: int) -> NoReturn:
+    """Print one sentence on stderr and end the command with this exit code."""
+    complain(sentence)
+    sys.exit(code)
 
 
 def guarded(command: Callable[[], object]) -> None:

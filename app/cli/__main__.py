@@ -22,13 +22,13 @@ from app.cli.keys import keys
 from app.cli.learn import learn
 from app.cli.log import log
 from app.cli.models import models
-from app.cli.options import BUDGET, Budget, Model, Remote, System, Token, fail
+from app.cli.options import BUDGET, Budget, Model, Remote, System, Token
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
 from app.cli.settings import settings_with
 from app.cli.shell import shell
 from app.cli.system import meant, system_commands
-from app.exits import FAILED, USAGE, guarded, run
+from app.exits import FAILED, USAGE, fail, guarded, run
 from drafter.extras import how_to_install
 from drafter.questions import usual_questions
 from drafter.telemetry import switch_off

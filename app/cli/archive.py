@@ -15,9 +15,8 @@ import typer
 
 from app.archive.formats import ENDINGS, Format
 from app.cli import completion
-from app.cli.options import fail
 from app.cli.settings import settings_with
-from app.exits import FAILED, OK, USAGE, complain
+from app.exits import FAILED, OK, USAGE, complain, fail
 
 if TYPE_CHECKING:
     from app.archive.importer import ImportReport, ImportResult

@@ -13,8 +13,7 @@ from app.attachments.mentions import mentions
 from app.attachments.preview import too_large
 from app.attachments.reader import Gathered, gather, gather_paths, joined
 from app.attachments.renderer import described
-from app.cli.options import fail
-from app.exits import USAGE, complain
+from app.exits import USAGE, complain, fail
 from storage import Attachment
 
 LISTED = 5

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from app.cli.handover import hand_over
-from app.cli.options import fail
-from app.exits import FAILED, USAGE, complain
+from app.exits import FAILED, USAGE, complain, fail
 
 LAST_COMMAND, LAST_CODE = "OUTRIDER_LAST_COMMAND", "OUTRIDER_LAST_CODE"
 """Variables in which the shell integration hands over what was run last."""

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.cli.options import Model, Remote, fail
+from app.cli.options import Model, Remote
 from app.cli.settings import settings_with, unsaved
-from app.exits import USAGE
+from app.exits import USAGE, fail
 
 
 def gateway(

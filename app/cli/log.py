@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import fail
-from app.exits import FAILED, INTERRUPTED
+from app.exits import FAILED, INTERRUPTED, fail
 
 LOOK_SECONDS = 0.5
 """Pause before the file is read again."""

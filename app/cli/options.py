@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from app.cli import completion
-from app.exits import complain
 
 Remote = Annotated[
     str | None,
@@ -79,9 +78,3 @@ System = Annotated[
         autocompletion=completion.system_prompts,
     ),
 ]
-
-
-def fail(sentence: str, code: int) -> NoReturn:
-    """Print one sentence on stderr and end the command with this exit code."""
-    complain(sentence)
-    raise typer.Exit(code)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from app.cli.settings import settings_with
-from app.exits import FAILED, complain, guarded
+from app.exits import FAILED, fail, guarded
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
 
@@ -29,14 +29,12 @@ def _serve() -> None:
         from remote.verifier.serve import serve
         from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:
-        complain(f"The server needs {error.name}, which is missing: {how_to_install('server')}")
-        sys.exit(FAILED)
+        fail(f"The server needs {error.name}, which is missing: {how_to_install('server')}", FAILED)
     try:
         tokens = read_tokens(Path(token_file))
         serve(model, drafter=Path(drafter), tokens=tokens, watch_stdin=True, threads=int(threads), log_format="off")
     except START_ERRORS as error:
-        complain(str(error))
-        sys.exit(FAILED)
+        fail(str(error), FAILED)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.cli.settings import settings_with, unsaved
-from app.exits import USAGE, complain, run
+from app.exits import USAGE, fail, run
 
 if TYPE_CHECKING:
     from app.config import ChosenMode, Folders, Settings
+    from app.remotes.choice import Asks
     from app.system_prompts import SystemPrompt
     from storage import Attachment
 
@@ -57,23 +58,22 @@ def answer(
         tree=tree,
     )
     if not draft and settings.mode == "offline":
-        return _wrong("--no-draft is the large model alone, and --mode offline the small one: choose one.")
+        fail("--no-draft is the large model alone, and --mode offline the small one: choose one.", USAGE)
     if prompts is not None and (last or conversation is not None):
-        return _wrong("--prompts begins conversations of its own: leave out -c and --conversation.")
+        fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
     if queue and (prompts is not None or json or not draft):
-        return _wrong("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.")
+        fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
     if model is not None and settings.mode == "offline":
-        return _wrong("--model names a model of a server, and --mode offline asks no server: choose one.")
+        fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
     if not save and (last or conversation is not None):
-        return _wrong("--no-save keeps nothing, and -c and --conversation add to what is kept: choose one.")
+        fail("--no-save keeps nothing, and -c and --conversation add to what is kept: choose one.", USAGE)
     if not save and queue:
-        return _wrong("--no-save keeps nothing, and --queue keeps the question: choose one.")
+        fail("--no-save keeps nothing, and --queue keeps the question: choose one.", USAGE)
     question = " ".join(words)
     if prompts is not None and (question or files):
-        return _wrong("Give a question, with files or without, or --prompts; not both.")
+        fail("Give a question, with files or without, or --prompts; not both.", USAGE)
     if not save:
         settings, folders = unsaved(settings, folders)
-    explicit = remote is not None or model is not None
     if prompts is not None:
         from app.prompts import read_prompts
 
@@ -81,18 +81,17 @@ def answer(
         if model is None:
             _start_ahead(settings, folders)
         from app.cli.ask import ask_all
-        from app.remotes.choice import Asks
 
-        asks = Asks(model, explicit)
+        asks = _asks(remote, model)
         return run(ask_all(conversations, settings, folders, asks, draft=draft, system=system))
     typed = "" if question == "-" else question
     piped = _piped(wanted=question == "-")
     if len(piped) > MOST_PIPED_BYTES:
         most = f"more than {MOST_PIPED_BYTES >> 20} MB were piped in"
-        return _wrong(f"{most}, which is more than any model reads; choose a part, with grep, head or tail.")
+        fail(f"{most}, which is more than any model reads; choose a part, with grep, head or tail.", USAGE)
     question = "\n\n".join(part for part in (typed, piped.decode("utf-8", "replace").strip()) if part.strip())
     if not question:
-        return _wrong("There is no question. For example: outrider ask how do I unpack photos.tar.gz")
+        fail("There is no question. For example: outrider ask how do I unpack photos.tar.gz", USAGE)
     attachments: list[Attachment] = []
     if files or "@" in typed:
         from app.cli.files import files_of
@@ -104,16 +103,14 @@ def answer(
         attachments = files_of(typed, files, stays_here=here)
     if queue:
         from app.cli.queue import enqueue
-        from app.remotes.choice import Asks
 
-        asks = Asks(model, explicit)
+        asks = _asks(remote, model)
         return enqueue(
             question, settings, folders, asks, conversation, last=last, system=system, attachments=attachments
         )
     if model is None and conversation is None and not last:
         _start_ahead(settings, folders)
     from app.cli.ask import ask
-    from app.remotes.choice import Asks
 
     sampling = {"temperature": temperature, "seed": seed, "max_tokens": max_tokens}
     return run(
@@ -121,7 +118,7 @@ def answer(
             question,
             settings,
             folders,
-            Asks(model, explicit),
+            _asks(remote, model),
             as_json=json,
             draft=draft,
             conversation=conversation,
@@ -140,10 +137,11 @@ def _start_ahead(settings: Settings, folders: Folders) -> None:
     start_ahead(settings, folders)
 
 
-def _wrong(sentence: str) -> int:
-    """Say what is wrong with the options; returns the exit code."""
-    complain(sentence)
-    return USAGE
+def _asks(remote: str | None, model: str | None) -> Asks:
+    """Whom the options name."""
+    from app.remotes.choice import Asks
+
+    return Asks(model, explicit=remote is not None or model is not None)
 
 
 def _piped(*, wanted: bool) -> bytes:

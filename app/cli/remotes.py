@@ -15,9 +15,8 @@ import typer
 
 from app.cli import completion
 from app.cli.nearby import find
-from app.cli.options import fail
 from app.cli.settings import settings_with
-from app.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, run
+from app.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, fail, run
 
 if TYPE_CHECKING:
     from app.config import Settings

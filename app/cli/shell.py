@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from app.cli.options import fail
 from app.cli.settings import settings_with
-from app.exits import FAILED, USAGE, complain
+from app.exits import FAILED, USAGE, complain, fail
 
 END_SECONDS = 20.0
 """Longest wait for a helper to let go of its models."""

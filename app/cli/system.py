@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import completion
-from app.cli.options import fail
-from app.exits import FAILED, USAGE, complain
+from app.exits import FAILED, USAGE, complain, fail
 
 if TYPE_CHECKING:
     from app.system_prompts import SystemPrompt, SystemPrompts

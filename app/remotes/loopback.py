@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
-from app.remotes.own_server import NotServed, OwnServer, started
+from app.remotes.own_server import NotServed, OwnServer, started, started_ahead
 from app.remotes.source import SourceFailed
 from remote import Kind, TransportOptions, VerifierClient
 
@@ -47,7 +47,7 @@ class Loopback:
     async def client(self) -> VerifierClient:
         """Start the verifier where it is not running. Raises `SourceFailed`."""
         if self._client is None or self.process_id is None:
-            await self.close()
+            await self._end()
             if self._failures:
                 least, most = PAUSE_SECONDS
                 await asyncio.sleep(min(most, least * 2.0 ** (self._failures - 1)))
@@ -68,6 +68,11 @@ class Loopback:
             await self._server.end()
 
     async def close(self) -> None:
+        await self._end()
+        if (ahead := started_ahead(self._target, self._drafter)) is not None:
+            await ahead.close()  # Another server was chosen before this one was asked for.
+
+    async def _end(self) -> None:
         server, self._server = self._server, None
         client, self._client = self._client, None
         if client is not None:

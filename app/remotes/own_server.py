@@ -155,4 +155,9 @@ def start_ahead(settings: Settings, folders: Folders) -> None:
 
 def started(target: str, drafter: str) -> OwnServer:
     """The server of this pair that was started ahead, or else a new one. Raises `NotServed`, `OSError`."""
-    return _ahead.pop((target, drafter), None) or OwnServer(target, drafter)
+    return started_ahead(target, drafter) or OwnServer(target, drafter)
+
+
+def started_ahead(target: str, drafter: str) -> OwnServer | None:
+    """The server of this pair that was started ahead, for whoever takes it first; None: there is none."""
+    return _ahead.pop((target, drafter), None)

@@ -51,11 +51,26 @@ def test_the_first_frame_needs_no_model_and_no_network() -> None:
 
 
 def test_a_question_needs_no_command_line(tmp_path: Path) -> None:
-    assert not loaded("import app.cli.question, app.remotes.own_server") & HEAVY
+    asking = f"""
+import os, sys
+os.environ.update(OUTRIDER_HOME={str(tmp_path)!r}, OUTRIDER_MODE="offline")
+sys.argv = ["outrider", "ask", "list files"]
+from app.start import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+"""
+    modules = loaded(asking)
+    assert "app.cli.ask" in modules and not modules & {"typer", "app.cli.__main__"}
     home = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_MODE": "offline"}
     short = start("ask", "how", "do I list files", **home)
     long = start("ask", "--no-save", "how", "do I list files", **home)
     assert (short.returncode, short.stdout) == (0, long.stdout) and short.stdout.strip()
+    (tmp_path / ".env").write_text("KEY=1")
+    elsewhere = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_REMOTE": "https://192.0.2.1"}
+    refused = start("ask", f"what is in @{tmp_path}/.env", **elsewhere)
+    assert refused.returncode == 2 and refused.stderr.startswith("outrider: Nothing was sent: ")
     assert start("ask", "--colour").returncode == start("ask", " ").returncode == 2
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from app.remotes import own_server
 from app.remotes.loopback import Loopback
 from app.remotes.own_server import start_ahead
 from app.remotes.registry import Remote, Remotes
+from tests.app.remotes.test_loopback import lives
 from tests.support.serving import REPOSITORY
 
 ANOTHER = "http://127.0.0.1:9"
@@ -46,6 +46,13 @@ async def test_it_is_taken_once(settings: Settings, folders: Folders) -> None:
     assert ahead.process_id is None
 
 
+async def test_it_ends_where_another_server_is_chosen_first(settings: Settings, folders: Folders) -> None:
+    start_ahead(settings, folders)
+    (ahead,) = own_server._ahead.values()
+    await Loopback(settings.target, settings.drafter).close()
+    assert ahead.process_id is None and not own_server._ahead
+
+
 @pytest.mark.parametrize("changes", [{"mode": "offline"}, {"remote": ANOTHER}, {"target": "/nowhere"}])
 def test_settings_that_need_none_start_none(changes: dict[str, str], settings: Settings, folders: Folders) -> None:
     start_ahead(settings.replaced(changes, "the test"), folders)
@@ -74,7 +81,7 @@ print(server.process_id)
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=SECONDS
     )
     ends = time.monotonic() + SECONDS
-    while alive(int(out.stdout)):
+    while lives(int(out.stdout)):
         assert time.monotonic() < ends, "it outlived the program"
         time.sleep(0.05)
     assert out.stderr == ""
@@ -91,11 +98,3 @@ def test_neither_side_waits_for_what_it_does_not_need() -> None:
         cwd=REPOSITORY, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert not set(served.stdout.split()) & {"httpx", "torch", "typer"}
-
-
-def alive(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    return True
