@@ -248,7 +248,7 @@ def serve(
             "--threads",
             metavar="N",
             min=1,
-            help="Processor cores for the model. Default: all, and one fewer on llama.cpp.",
+            help="Processor cores for the model. Default: all.",
         ),
     ] = None,
     token_file: Annotated[

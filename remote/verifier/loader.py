@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
-from drafter.cores import draft_threads, usable_cores
+from drafter.cores import usable_cores
 from drafter.extras import how_to_install
 from remote.verifier.engine import Engine, UnverifiableTarget
 from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
@@ -49,8 +49,7 @@ def opened(
 ) -> tuple[TextSide, Engine, Path | None]:
     """The text side, the engine, and the drafter's folder: the one that was given, or one that is made.
 
-    `threads`: for the products of the model; None: one for each core, and one fewer on llama.cpp, whose threads wait
-    for one another while something else takes a core. Raises what `START_ERRORS` names.
+    `threads`: for the products of the model; None: one for each core. Raises what `START_ERRORS` names.
     """
     by_llama = is_gguf(model) and kind in ("auto", "llama")
     graph = None if by_llama else graph_of(model, kind, quantize)
@@ -60,7 +59,7 @@ def opened(
     if by_llama:
         target = None  # Its weights were unpacked to make the drafter.
         with timed_step(f"loading {model}"):
-            side, engine = llama_engine(model, drafter, threads or draft_threads(), quantize)
+            side, engine = llama_engine(model, drafter, threads or usable_cores(), quantize)
         say(f"{side.name}: {engine.description}")
         return side, engine, drafter
     if graph is not None:

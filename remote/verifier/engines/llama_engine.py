@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -327,10 +328,13 @@ class LlamaEngine(Engine):
         self.lane_cells = min(LARGEST, max(SMALLEST, shared // 256 * 256))
         """Rows of a lane that several conversations share."""
         self.encoder: ArrayEncoder | None = None
-        self._self_check(path)
-        if encoder is not None:
-            check_shape(encoder.config, self.shape, "file")
-            self.encoder = encoder if self._reads_rows() else None
+        # Threads for products live as long as the thread that asked for them. OpenMP counts those of all threads, and
+        # where there are more than cores, each waits asleep: a forward then takes several times as long.
+        with ThreadPoolExecutor(1) as passing:
+            passing.submit(self._self_check, path).result()
+            if encoder is not None:
+                check_shape(encoder.config, self.shape, "file")
+                self.encoder = encoder if passing.submit(self._reads_rows).result() else None
 
     def close(self) -> None:
         """Free the model and all rows. The engine cannot be used any more."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.gguf_file import write_gguf
 from drafter.tree import DraftTree
 from remote.verifier.engine import Forward, TargetContext
 from remote.verifier.engines.llama_engine import IDLE, SMALLEST, LlamaContext, LlamaEngine
@@ -196,6 +199,34 @@ def test_many_sessions_with_wide_trees_have_the_rows_that_count(llama: Bench) ->
 
 def _asked(context: TargetContext, tree: DraftTree) -> Forward:
     return Forward(context, len(context.tokens) - context.computed, tree)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
+def test_no_thread_of_the_check_at_the_start_is_left(llama: Bench, tmp_path: Path) -> None:
+    """OpenMP would count them, and let all threads of later forwards wait asleep: those took five times as long."""
+    llama.model.save_pretrained(tmp_path / "target")
+    write_gguf(tmp_path / "target", tmp_path / "target.gguf")
+
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    def forward() -> int:
+        context = engine.context()
+        context.assign(0, [1, 2, 3])
+        engine.verify(context, EMPTY)
+        return threads()
+
+    before = threads()
+    engine = LlamaEngine(tmp_path / "target.gguf", threads=3)
+    try:
+        ends = time.monotonic() + 10
+        while threads() > before and time.monotonic() < ends:  # A thread is listed until the system has taken it away.
+            time.sleep(0.01)
+        assert threads() == before
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(forward).result() == before + 3, "a thread, and the two that help it"
+    finally:
+        engine.close()
 
 
 def test_a_file_that_is_none_says_what_to_do(tmp_path: Path) -> None:
