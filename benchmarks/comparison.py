@@ -1,6 +1,6 @@
 """MoA, EAGLE and a drafter of one call on equal terms: trained on the same answers until they are flat, then measured.
 
-    python -m benchmarks.comparison --pages PAGES --work runs/comparison [--jobs 2] [--json OUT]
+    python -m benchmarks.comparison --pages PAGES --work runs/comparison [--jobs 2] [--export DIR] [--json OUT]
 
 One queue does all of it, in this order: the target answers questions of its recipe's training set, which no measure
 asks; its activations are recorded; each drafter tries three rates for a few steps (EAGLE-3 from copied layers and from
@@ -29,7 +29,9 @@ import argparse
 import contextlib
 import json
 import multiprocessing
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -38,17 +40,20 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
+from torch import nn
 from transformers import AutoModelForCausalLM
 
 from app.prompts import read_prompts
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
-from benchmarks.baseline_drafters import BaselineRecipe
+from benchmarks.baseline_drafters import Baseline, BaselineRecipe, save_baseline
 from benchmarks.comparison_table import comparison_lines
 from benchmarks.drafting import Drafting, drafted, interval
 from benchmarks.entrants import ENTRANTS, SKIP, Entrant, Setting, Start, recorded
 from benchmarks.pair import machine_and_pair
 from benchmarks.patience import Patience, divergences
+from drafter.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER
 from drafter.guide.pages import FILE, Pages
 from drafter.guide.prompt import Prompt
 from drafter.guide.recipe import has_marks
@@ -56,7 +61,9 @@ from drafter.guide.search import platforms_of
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.training.answers import generate_answers, read_answers
+from drafter.training.distil import Distiller
 from drafter.training.loop import LOG
+from drafter.training.pipeline import write_folder
 from drafter.training.recipe import Recipe
 from drafter.training.teacher import Recording
 from drafter.training.text_side import read_text_side
@@ -213,14 +220,7 @@ def measure_costs(plan: Plan, work: Path) -> list[dict[str, Any]]:
     setting, ready = setting_of(plan, work), {}
     for name in plan.drafters:
         entrant = entrant_of(name)
-        if name == SKIP:
-            model = entrant.untrained(setting)
-        else:
-            done = _result(work / _seeded(name, plan.seeds[0]))
-            recipe = replace(setting.recipe, rate=done["rate"], seed=plan.seeds[0], steps=done["steps"])
-            out = work / _seeded(name, plan.seeds[0])
-            # It is only read from there.
-            model = entrant.train(setting, recipe, out, done["start"])
+        model = entrant.untrained(setting) if name == SKIP else _trained(plan, work, name)
         ready[name] = entrant.ready(setting, model)
     ready[SHIPPED] = TorchEngine(setting.target, MemoryEncoder.load(Path(plan.drafter))), setting.asker
     costs = {name: Drafting() for name in ready}
@@ -248,6 +248,35 @@ def measure_costs(plan: Plan, work: Path) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def export(plan: Plan, work: Path, out: Path) -> None:
+    """Write the MoA and EAGLE drafters of the first seed as folders below `out`, for `python -m benchmarks.network`."""
+    setting = setting_of(plan, work)
+    for name in plan.drafters:
+        if name in (SKIP, "block") or not (work / _seeded(name, plan.seeds[0]) / RESULT).exists():
+            continue
+        model, folder = _trained(plan, work, name), out / name
+        if isinstance(model, Baseline):
+            save_baseline(model, folder)
+            continue
+        assert isinstance(model, Distiller)
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in (TOKENIZER, TEMPLATE, SPECIAL_TOKENS, FILE):
+            if (Path(plan.drafter) / file).exists():
+                shutil.copyfile(Path(plan.drafter) / file, folder / file)
+        config = msgspec.structs.replace(setting.moa, prompt_recipe=setting.asker.config.prompt_recipe)
+        with tempfile.TemporaryDirectory() as scratch:
+            write_folder(model, setting.target, config, setting.data, Path(scratch), folder, datastore=0)
+
+
+def _trained(plan: Plan, work: Path, name: str) -> nn.Module:
+    """The model of the first seed, as its training left it."""
+    setting, out = setting_of(plan, work), work / _seeded(name, plan.seeds[0])
+    done = _result(out)
+    # The checkpoint is whole, so nothing is trained.
+    recipe = replace(setting.recipe, rate=done["rate"], seed=plan.seeds[0], steps=done["steps"])
+    return entrant_of(name).train(setting, recipe, out, done["start"])
 
 
 def best_trial(plan: Plan, work: Path, name: str) -> tuple[Start, float]:
@@ -449,6 +478,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--max-tokens", type=int, default=MOST_TOKENS)
     parser.add_argument("--timed", type=int, default=20, help="prompts on which the cost of drafting is measured")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time, on one thread each if more than one")
+    parser.add_argument("--export", type=Path, metavar="DIR", help="write drafters of the first seed there, as folders")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     plan = Plan(
@@ -482,6 +512,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     run_all(trainings, [], work, arguments.jobs, estimate)
     if not (work / COSTS).exists():
         (work / COSTS).write_text(json.dumps(measure_costs(plan, work), indent=1) + "\n")
+    if arguments.export:
+        export(plan, work, arguments.export)
     document = result_of(plan, work)
     print(comparison_lines(document["rows"]))
     print(f"this run took {(time.monotonic() - began) / 3600:.1f} h", file=sys.stderr)

@@ -10,7 +10,8 @@ Decoding is greedy, and every way must give the same tokens, or the run ends wit
 depend on how many rows there are, answers that differ are counted. In one run, prompt by prompt:
 
 - `plain`: our engine, one token a forward
-- `outrider`: the MoA drafter and the engine, memory included; each tree is as large as pays by what rounds have cost
+- `outrider`: the MoA drafter and the engine, memory included; each tree is as large as pays by what rounds have cost,
+  and there is none where plain rounds have been faster
 - `outrider, second stage`: the same with guesses from the conversation and the drafter's datastore
 - `outrider, as the app drafts`: the same within the app's own bounds, which are wider
 - `outrider, as the server drafts`: the rounds of hosted mode, without HTTP. A draft is the drafter's, or what followed
@@ -53,6 +54,7 @@ from drafter.cores import usable_cores
 from drafter.cost import CostMeter
 from drafter.model import MemoryEncoder
 from drafter.ngram import NGramIndex
+from drafter.payoff import Payoff
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
@@ -134,16 +136,19 @@ def with_drafts(
     With `measuring`, the tree follows from what rounds have cost so far, within the bounds of `pace`. Without it, the
     tree has the shape of `pace`.
     """
-    experience, calibration, meter = Experience(), Calibration(), CostMeter()
+    experience, calibration, meter, payoff = Experience(), Calibration(), CostMeter(), Payoff()
 
     def decode(prompt: list[int]) -> list[int]:
         second = None if stored is None else SecondStage(stored, experience)
-        draft, answer, asked = drafter.context(second), list[int](), 0.0
+        draft, answer, begun, asked = drafter.context(second), list[int](), 0.0, 0.0
         draft.commit(prompt)
 
         def propose(_: list[int]) -> DraftTree:
-            nonlocal asked
+            nonlocal begun, asked
             begun = time.perf_counter()
+            if measuring and not payoff.pays:
+                asked = begun
+                return DraftTree.empty()
             tree = draft.draft(replace(pace, cost=meter.cost if measuring else None), None, calibration)
             asked = time.perf_counter()
             if drafting is not None:
@@ -155,14 +160,17 @@ def with_drafts(
         with telling(engine, drafter, draft) as tell:
             stops = drafter.text.stop_tokens
             for context, tree, accepted, new in rounds(engine, prompt, propose, stops, MOST_TOKENS, opening=True):
-                if draft.taken is not None:  # The opening round runs the prompt, and says nothing about the others.
+                drafted = asked > begun
+                if drafted and draft.taken is not None:
                     meter.drafted(*draft.taken)
                 answer += new
                 draft.commit(new)
                 tell(context, tree, accepted)
                 calibration.learn(tree, accepted, new[-1] if len(new) > len(accepted) else None)
-                if len(answer) > len(new):
-                    meter.judged(len(tree), time.perf_counter() - asked)
+                if len(answer) > len(new):  # The opening round runs the prompt, and says nothing about the others.
+                    ended = time.perf_counter()
+                    meter.judged(len(tree), ended - asked)
+                    payoff.ended(len(new), ended - begun, drafting=asked - begun, line=0.0, drafted=drafted)
         return answer
 
     return decode

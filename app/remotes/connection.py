@@ -27,6 +27,7 @@ from app.remotes.source import Source, SourceFailed, stays_here
 from app.sanitise import sanitise
 from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
+from drafter.payoff import Payoff
 from drafter.shelf import Drafters
 from remote import (
     Broken,
@@ -107,6 +108,8 @@ class Connection:
         self.link = Link(read_seconds=waits.read_seconds, connect_seconds=waits.connect_seconds)
         self.costs = CostMeter(FIRST_COST)
         """Measures what a round over this line costs."""
+        self.payoff = Payoff()
+        """Measures whether drafts pay over this line."""
         self.modes = ModeMeter(modes)
         self.adoption = Adoption()
         """Measures what drafting ahead gains over this line."""

@@ -97,7 +97,7 @@ class Edge:
         limits = self._verifier.card.limits
         if suffix := generation.answer.suffix:
             return Draft(DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)]))
-        if not generation.given.draft:
+        if not generation.given.draft or not (adopts or self._pays):
             return Draft(DraftTree.empty())
         await drafting.follow(generation.tokens)
         if adopts:
@@ -110,6 +110,11 @@ class Edge:
         if not adopts:
             costs.drafted(*taken)
         return Draft(tree, taken[0], cost)
+
+    @property
+    def _pays(self) -> bool:
+        """Whether a new draft is worth its time. A fixed pace drafts always."""
+        return self._generation.given.settings.pace == "fixed" or self._connection.payoff.pays
 
     def guess(self, tree: DraftTree) -> list[Shown]:
         """Show what the target will most likely keep of a draft. Tokens written offline are shown already."""

@@ -72,4 +72,12 @@ class RoundMeter:
         if self._counts and drafted_here:
             seconds = now - self._ended - report.rtt_seconds
             self._connection.modes.edge(report.gained, seconds, report.server_seconds, opening=self._opening)
+            if self._usual is not None:
+                self._connection.payoff.ended(
+                    report.gained,
+                    now - self._ended,
+                    drafting=self.draft_seconds,
+                    line=report.rtt_seconds,
+                    drafted=bool(report.levels),
+                )
         self._ended, self._opening = now, False

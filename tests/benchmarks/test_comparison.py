@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from benchmarks import comparison
+from benchmarks.baseline_drafters import load_baseline
 from benchmarks.comparison import Estimate, Task, main, queue, run_all
 from benchmarks.comparison_table import comparison_table
 from benchmarks.drafting import drafted, interval
@@ -183,9 +184,14 @@ def test_the_queue_trains_measures_and_does_nothing_twice(options, tmp_path, cap
 
     work = tmp_path / "work"
     before = {path: path.stat().st_mtime_ns for path in work.rglob("*") if path.name not in ("plan.json",)}
-    main([*options, f"--json={out}"])
+    main([*options, f"--json={out}", f"--export={tmp_path / 'export'}"])
     assert before == {path: path.stat().st_mtime_ns for path in work.rglob("*") if path.name != "plan.json"}
     assert json.loads(out.read_text())["rows"] == document["rows"]
+    target = load_target(document["plan"]["target"]).model
+    baselines = {name: load_baseline(tmp_path / "export" / name, target) for name in ("eagle2-f", "eagle2", "eagle3")}
+    assert [baseline.config.steps for baseline in baselines.values()] == [3, 3, 3]
+    exported = Drafter.load(tmp_path / "export" / "moa")
+    assert exported.config.steps == 3 and exported.config.memory_bits == 4 and not exported.correctable
 
     with pytest.raises(SystemExit) as stopped:
         main([*options, "--trial=3"])

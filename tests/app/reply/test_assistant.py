@@ -7,7 +7,9 @@ import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -56,6 +58,20 @@ async def test_drafts_do_not_change_a_greedy_answer(
     assert plain.done.stats.rounds == 40
     assert drafted.done.stats.rounds < 30
     assert drafted.done.stats.tau == pytest.approx(40 / drafted.done.stats.rounds)
+
+
+@pytest.mark.parametrize("pace", ["measured", "fixed"])
+async def test_where_drafts_do_not_pay_none_is_made_unless_the_pace_is_fixed(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, pace: Literal["measured", "fixed"]
+) -> None:
+    settings = replace(EDGE, pace=pace, max_tokens=8)
+    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+        await until_connected(opened)
+        assert opened._connection is not None
+        opened._connection.payoff.pays = False
+        heard = await ask(opened, "list files")
+    assert heard.done is not None and all(heard.done.provenance)
+    assert (heard.done.stats.rounds == 8) == (pace == "measured")
 
 
 async def test_drafts_do_not_change_a_sampled_answer(

@@ -41,19 +41,28 @@ def connection(clock: StillClock, drafter: Drafter) -> Connection:
 
 
 def play(
-    meter: RoundMeter, clock: StillClock, *, unread: int = 0, exchanges: int = 1, drafted_here: bool = True
+    meter: RoundMeter,
+    clock: StillClock,
+    *,
+    unread: int = 0,
+    exchanges: int = 1,
+    drafted_here: bool = True,
+    levels: int = 2,
 ) -> None:
-    """One round that brings 3 tokens."""
-    verdict = Verdict(1, (0, 1), 7, 9, bytes(DIGEST_BYTES), False, SERVER)
+    """One round that brings 3 tokens, or a single one if there is no draft."""
+    accepted = (0, 1) if levels else ()
+    verdict = Verdict(1, accepted, 7, 9, bytes(DIGEST_BYTES), False, SERVER)
     reply = RoundReply(verdict, None, RTT, Traffic(), exchanges)  # type: ignore[arg-type]
     meter.begin(adopts=False)
-    clock.at += DRAFT
+    draft = DRAFT if levels else 0.0
+    clock.at += draft
     meter.drafted()
     clock.at += WAIT
     meter.sent(unread)
     clock.at += RTT + SERVER
     meter.returned(reply, nodes=20)
-    meter.ended(RoundReport(2, 20, 3.0, 3, None, DRAFT, SERVER, RTT), drafted_here=drafted_here)
+    report = RoundReport(levels, 20, 3.0, 1 + len(accepted), None, draft, SERVER, RTT)
+    meter.ended(report, drafted_here=drafted_here)
 
 
 def test_rounds_that_are_like_others_teach_what_a_round_takes(connection: Connection, clock: StillClock) -> None:
@@ -99,3 +108,26 @@ def test_after_a_round_that_does_not_count_the_wait_for_its_memory_does_not_eith
     play(meter, clock)
     meter.begin(adopts=False)
     assert connection.costs._wait == pytest.approx(RTT)
+
+
+def test_rounds_with_and_without_a_draft_are_compared_by_all_that_they_took(
+    connection: Connection, clock: StillClock
+) -> None:
+    meter = RoundMeter(connection, clock, opening=True)
+    for levels in (2, 0) * 10:
+        play(meter, clock, levels=levels)
+    kinds = connection.payoff._kinds
+    assert kinds[True].rate == pytest.approx(3 / (DRAFT + WAIT + RTT + SERVER))
+    assert kinds[False].rate == pytest.approx(1 / (WAIT + RTT + SERVER))
+    assert kinds[True].best_rate == pytest.approx(1 / (RTT + (WAIT + SERVER) / 3)), "the line cannot be shortened"
+
+
+@pytest.mark.parametrize("odd", [{"unread": 5}, {"exchanges": 2}, {"drafted_here": False}])
+def test_a_round_that_is_not_like_others_says_nothing_about_drafts(
+    connection: Connection, clock: StillClock, odd: dict[str, int]
+) -> None:
+    meter = RoundMeter(connection, clock, opening=False)
+    play(meter, clock)
+    number = connection.payoff._kinds[True].number
+    play(meter, clock, **odd)  # type: ignore[arg-type]
+    assert connection.payoff._kinds[True].number == number

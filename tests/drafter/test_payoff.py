@@ -1,0 +1,62 @@
+"""Drafts are made where they have paid: simulated rounds, whose times a test chooses."""
+
+from __future__ import annotations
+
+import pytest
+
+from drafter.payoff import REST, TRIAL, Payoff
+
+
+def run(payoff: Payoff, rounds: int, drafted: float, plain: float, *, tau: int = 3, line: float = 0.0) -> list[bool]:
+    """Rounds of `drafted` seconds, half of them for the draft, or of `plain` seconds. Returns which had a draft."""
+    kinds = []
+    for _ in range(rounds):
+        kinds.append(payoff.pays)
+        if payoff.pays:
+            payoff.ended(tau, line + drafted, drafting=drafted / 2, line=line, drafted=True)
+        else:
+            payoff.ended(1, line + plain, drafting=0.0, line=line, drafted=False)
+    return kinds
+
+
+def test_where_a_round_without_a_draft_gains_more_a_second_nothing_is_drafted() -> None:
+    kinds = run(Payoff(), 100, drafted=0.012, plain=0.002)
+    assert all(kinds[: TRIAL[True]]) and not any(kinds[TRIAL[True] :])
+
+
+def test_where_drafts_gain_more_a_few_rounds_go_without_and_no_more() -> None:
+    kinds = run(Payoff(), 3 * REST, drafted=0.012, plain=0.005)
+    assert kinds.count(False) == 3 * TRIAL[False] and kinds[-1]
+
+
+def test_over_a_slow_line_nothing_is_tried() -> None:
+    """A round without a draft waits for the line as long, and brings one token."""
+    assert all(run(Payoff(), 3 * REST, drafted=0.012, plain=0.002, line=0.1))
+
+
+def test_what_did_not_pay_is_tried_again() -> None:
+    payoff = Payoff()
+    run(payoff, 50, drafted=0.012, plain=0.002)
+    kinds = run(payoff, REST + TRIAL[True], drafted=0.004, plain=0.002)
+    assert kinds.count(True) >= TRIAL[True] and payoff.pays, "drafts have become cheaper"
+    run(payoff, 2 * REST, drafted=0.012, plain=0.002)
+    assert not payoff.pays
+
+
+@pytest.mark.parametrize("drafted", [True, False])
+def test_a_pause_of_the_machine_decides_nothing(drafted: bool) -> None:
+    payoff = Payoff()
+    plain = 0.005 if drafted else 0.002
+    run(payoff, 100, drafted=0.012, plain=plain)
+    assert payoff.pays == drafted
+    payoff.ended(3 if drafted else 1, 60.0, drafting=0.0, line=0.0, drafted=drafted)
+    assert payoff.pays == drafted
+
+
+def test_a_draft_that_was_ready_counts_as_one_and_ends_no_trial_of_rounds_without() -> None:
+    payoff = Payoff()
+    run(payoff, TRIAL[True], drafted=0.012, plain=0.002)
+    assert not payoff.pays
+    for _ in range(TRIAL[False]):
+        payoff.ended(3, 0.012, drafting=0.0, line=0.0, drafted=True)
+    assert not payoff.pays
