@@ -43,6 +43,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from app.config import Settings
 from app.prompts import read_prompts
+from app.reply.edge import UNHEARD
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, telling
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.baseline_drafters.independent import Independent
@@ -165,7 +166,8 @@ def with_drafts(
                     meter.drafted(*draft.taken)
                 answer += new
                 draft.commit(new)
-                tell(context, tree, accepted)
+                if drafted or context.computed - draft.memory_length >= UNHEARD:
+                    tell(context, tree, accepted)
                 calibration.learn(tree, accepted, new[-1] if len(new) > len(accepted) else None)
                 if len(answer) > len(new):  # The opening round runs the prompt, and says nothing about the others.
                     ended = time.perf_counter()

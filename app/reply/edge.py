@@ -24,6 +24,8 @@ SAMPLED_DEPTH, SAMPLED_NODES = 8, 60
 """Size of a sampled tree if nobody chose one: what pays on lines of some 100 ms."""
 MEMORY_SECONDS = 0.25
 """Longest wait for the last round's memory before the next draft."""
+UNHEARD = 16
+"""Tokens whose memory is asked for at once, while none of it is needed for a draft."""
 
 
 class Draft(NamedTuple):
@@ -34,6 +36,8 @@ class Draft(NamedTuple):
     """Drafter calls that it took, if known."""
     cost: Cost | None = None
     """Measured costs that its size was chosen by; None: by the settings alone."""
+    made: bool = False
+    """The drafter was asked for it, or wrote it offline."""
 
 
 class Edge:
@@ -60,7 +64,7 @@ class Edge:
             for step in self.guess(draft.tree):
                 yield step
             # 2. Send the draft. While it is verified, draft ahead.
-            reply = await self._send(session, draft.tree, meter, adopts=adopts)
+            reply = await self._send(session, draft, meter, adopts=adopts)
             if reply is None:
                 generation.end("stopped")
                 return
@@ -84,7 +88,7 @@ class Edge:
         The newest memory is worth more to a draft than the milliseconds it takes to arrive.
         """
         adopts = self._generation.ahead.choose(self._connection.adoption)
-        if not adopts:
+        if not adopts and self._pays:
             await self._generation.drafting.hear(MEMORY_SECONDS)
         return adopts
 
@@ -96,7 +100,7 @@ class Edge:
         generation, drafting, costs = self._generation, self._generation.drafting, self._connection.costs
         limits = self._verifier.card.limits
         if suffix := generation.answer.suffix:
-            return Draft(DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)]))
+            return Draft(DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)]), made=True)
         if not generation.given.draft or not (adopts or self._pays):
             return Draft(DraftTree.empty())
         await drafting.follow(generation.tokens)
@@ -106,10 +110,10 @@ class Edge:
             pace = self._pace(generation.left, costs.cost)
             cost, tree = pace.cost, await drafting.draft(pace, generation.given.draft_sampling)
         if (taken := drafting.taken) is None:
-            return Draft(tree, cost=cost)
+            return Draft(tree, cost=cost, made=True)
         if not adopts:
             costs.drafted(*taken)
-        return Draft(tree, taken[0], cost)
+        return Draft(tree, taken[0], cost, made=True)
 
     @property
     def _pays(self) -> bool:
@@ -133,10 +137,10 @@ class Edge:
     # ---- 2. send -----------------------------------------------------------------------------------------------------
 
     async def _send(
-        self, session: RemoteSession, tree: DraftTree, meter: RoundMeter, *, adopts: bool
+        self, session: RemoteSession, draft: Draft, meter: RoundMeter, *, adopts: bool
     ) -> RoundReply | None:
         """The verdict on a draft; None: the person has stopped the answer. Raises `RemoteError`."""
-        generation, connection = self._generation, self._connection
+        generation, connection, tree = self._generation, self._connection, draft.tree
         committed = generation.committed
         unread = generation.session.unread(committed)
         deadline = generation.deadline(connection, committed)
@@ -144,6 +148,8 @@ class Edge:
             await generation.drafting.hear_out(MEMORY_LIMIT_SECONDS)
         meter.sent(unread)
         memory_from = generation.memory_from(self._verifier)
+        if not draft.made:
+            memory_from = put_off(memory_from, len(committed))
         sampling, likeliest = generation.given.sampling, generation.likeliest(self._verifier)
         asking = session.round(
             committed, tree, sampling, memory_from=memory_from, deadline=deadline, likeliest=likeliest
@@ -188,6 +194,11 @@ class Edge:
     def _is_full(self, reply: RoundReply) -> bool:
         """The session can take no more tokens."""
         return reply.verdict.length >= self._verifier.card.limits.max_tokens
+
+
+def put_off(memory_from: int | None, committed: int) -> int | None:
+    """From where to ask for memory that no draft needs yet: nothing while it is little, as each time costs a while."""
+    return None if memory_from is None or committed - memory_from < UNHEARD else memory_from
 
 
 # ---- 4. emit ---------------------------------------------------------------------------------------------------------

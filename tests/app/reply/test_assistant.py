@@ -20,6 +20,7 @@ from app.events import Done, Drafted, ModeChanged, RoundEnded, Started, Verified
 from app.remotes.connection import FIRST_COST
 from app.remotes.mode_meter import Verifying
 from app.reply.assistant import Assistant
+from app.reply.edge import UNHEARD, put_off
 from benchmarks.emulator import Emulator, LinkProfile
 from drafter.runtime import Drafter
 from storage import Message, Store
@@ -64,14 +65,30 @@ async def test_drafts_do_not_change_a_greedy_answer(
 async def test_where_drafts_do_not_pay_none_is_made_unless_the_pace_is_fixed(
     verifier: VerifierProcess, drafter: Drafter, database: Path, pace: Literal["measured", "fixed"]
 ) -> None:
-    settings = replace(EDGE, pace=pace, max_tokens=8)
+    """Without drafts, memory comes now and then, so that the drafter can go on alone if the line drops."""
+    settings = replace(EDGE, pace=pace, max_tokens=40)
     async with assistant(drafter, database, verifier.url, settings=settings) as opened:
         await until_connected(opened)
         assert opened._connection is not None
         opened._connection.payoff.pays = False
-        heard = await ask(opened, "list files")
+        conversation = opened.store.conversations.create("plain").id
+        heard = await ask(opened, "list files", conversation)
+        drafting, _ = opened._pool._open[conversation]
+        await drafting.hear(10.0)
+        prompt = drafter.text.render([("user", "list files")])
+        lacking = len(prompt) + 39 - drafting.memory_from
+    assert (0 < lacking < UNHEARD) if pace == "measured" else lacking <= 0
     assert heard.done is not None and all(heard.done.provenance)
-    assert (heard.done.stats.rounds == 8) == (pace == "measured")
+    assert (heard.done.stats.rounds == 40) == (pace == "measured")
+
+
+@pytest.mark.parametrize(
+    ("known", "committed", "asked"), [(None, 40, None), (40, 40, None), (30, 40, None), (24, 40, 24), (0, 40, 0)]
+)
+def test_memory_that_no_draft_needs_is_asked_for_when_it_has_become_some(
+    known: int | None, committed: int, asked: int | None
+) -> None:
+    assert put_off(known, committed) == asked
 
 
 async def test_drafts_do_not_change_a_sampled_answer(
