@@ -1,7 +1,7 @@
 """Seconds per draft step: each quantisation scheme on ONNX Runtime, the float model in PyTorch, and the least possible.
 
     python -m benchmarks.draft_step [--drafter DIR] [--threads N] [--json OUT]
-    python -m benchmarks.draft_step --shapes 8b [--inference-layers N] [--threads N] [--json OUT]
+    python -m benchmarks.draft_step --shapes 8b [--first-layers 0,1,2] [--inference-layers N] [--threads N] [--json OUT]
 
 Each step sees 256 cached tokens and their memory, with 1 row (the first of a round) or 8 rows (a level of the tree). A
 step reads every weight once, but of the embedding only the rows of its tokens. So it cannot be faster than these bytes
@@ -11,7 +11,8 @@ int64 (numpy) and their sum (PyTorch), whichever is faster; other kernels of bot
 compare ratios.
 
 `--shapes 8b` takes random weights in the shapes of a drafter for Llama 3 8B with a draft vocabulary of 32,000 tokens.
-It needs 8 GB of memory, 6 GB in the temporary folder, and two minutes or more. The float model does not run.
+It needs 8 GB of memory, 6 GB in the temporary folder, and two minutes or more. The float model does not run. With
+`--first-layers`, drafters with so many first layers of the target are measured, one after another.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import onnx
 import torch
 
 from benchmarks.pair import machine_and_pair
-from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
+from drafter.config import FLOAT, DrafterConfig, Scheme
 from drafter.model import DraftModel, StepModule, load_draft_model
 from drafter.ort import onnxruntime
 from drafter.step import Correction, StepGraph, cache_shapes, graph_names
@@ -150,7 +151,8 @@ def measure(
         bandwidth.measure()
         for name, graph in graphs.items():
             step, floor = float(np.median(times[name])), graph.weights / bandwidth.bytes_per_second
-            row: dict[str, object] = {"shapes": config.target, "rows": count, "scheme": name, "threads": threads}
+            row: dict[str, object] = {"shapes": config.target, "first_layers": config.first_layers, "rows": count}
+            row |= {"scheme": name, "threads": threads}
             row |= {"ms": round(1000 * step, 3), "weight_bytes": graph.weights}
             row |= {"read_gb_s": round(bandwidth.bytes_per_second / 1e9, 1), "floor_ms": round(1000 * floor, 6)}
             row |= {"times_floor": round(step / floor, 2), "independent_rows": graph.independent}
@@ -161,10 +163,27 @@ def measure(
     return rows
 
 
+def measured(
+    model: DraftModel, schemes: Sequence[Scheme], exact: torch.nn.Module | None, threads: int, repeats: int
+) -> list[dict[str, object]]:
+    """Quantise the model in each way, and measure."""
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "float.onnx"
+        export_graph(model, source)
+        graphs = {
+            scheme: Quantised.make(source, Path(scratch) / f"{scheme}.onnx", scheme, model.config, threads)
+            for scheme in schemes
+        }
+        return measure(model.config, graphs, exact, threads, repeats)
+
+
+def whole_numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
 def show(row: dict[str, object]) -> str:
-    told = "{shapes}, {rows} rows, {scheme}: {ms:.2f} ms, {times_floor} times the floor of {floor_ms:.2f} ms".format(
-        **row
-    )
+    told = "{shapes}, F = {first_layers}, {rows} rows, {scheme}: {ms:.2f} ms, ".format(**row)
+    told += "{times_floor} times the floor of {floor_ms:.2f} ms".format(**row)
     told += " ({weight_bytes:,} bytes at {read_gb_s} GB/s)".format(**row)
     if "float_ms" in row:
         told += "; float {float_ms:.2f} ms, {times_as_fast_as_float} times as fast".format(**row)
@@ -176,25 +195,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--drafter", type=Path, default=DRAFTER)
     parser.add_argument("--shapes", choices=["8b"], help="random weights instead of a drafter's")
     parser.add_argument("--inference-layers", type=int, default=0, metavar="N", help="with --shapes")
+    parser.add_argument("--first-layers", type=whole_numbers, default=[0], metavar="F,...", help="with --shapes")
     parser.add_argument("--scheme", choices=get_args(Scheme), nargs="+", default=list(get_args(Scheme)))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    with tempfile.TemporaryDirectory() as scratch:
-        source, graphs, exact = Path(scratch) / "float.onnx", {}, None
-        if arguments.shapes:
-            config = msgspec.structs.replace(LLAMA_8B, inference_layers=arguments.inference_layers)
-            export_graph(DraftModel(config).eval().requires_grad_(False), source)
-        else:
-            config = read_config(arguments.drafter)
-            model = load_draft_model(arguments.drafter, arguments.drafter / FLOAT)
-            export_graph(model, source)
-            exact = StepModule(model).eval()
-        for scheme in arguments.scheme:
-            graphs[scheme] = Quantised.make(source, Path(scratch) / f"{scheme}.onnx", scheme, config, arguments.threads)
-        rows = measure(config, graphs, exact, arguments.threads, LARGE_REPEATS if arguments.shapes else REPEATS)
+    rows = []
+    if arguments.shapes:
+        for first in arguments.first_layers:
+            config = msgspec.structs.replace(
+                LLAMA_8B, inference_layers=arguments.inference_layers, first_layers=first, from_target=first > 0
+            )
+            model = DraftModel(config).eval().requires_grad_(False)
+            rows += measured(model, arguments.scheme, None, arguments.threads, LARGE_REPEATS)
+    else:
+        model = load_draft_model(arguments.drafter, arguments.drafter / FLOAT)
+        rows = measured(model, arguments.scheme, StepModule(model).eval(), arguments.threads, REPEATS)
     for row in rows:
         print(show(row))
     if arguments.json:

@@ -69,7 +69,7 @@ COMMANDS = {
         "single_device-llama": "single_device --engine llama --limit 40 --target shell-guide-q8_0.gguf",
         "second_stage": "second_stage",
         "draft_step": "draft_step",
-        "draft_step-8b": "draft_step --shapes 8b",
+        "draft_step-8b": "draft_step --shapes 8b --first-layers 0,1,2 --scheme int8 auto",
         "everyday": "everyday",
         "rephrased": "everyday --questions tests/data/everyday_rephrased.jsonl",
         "behaviour": "behaviour",
@@ -343,6 +343,7 @@ def draft_step_8b_table(documents: Documents) -> str:
     document = documents["draft_step-8b"]
     lines = [
         [
+            str(row["first_layers"]),
             times(row["rows"]),
             row["scheme"],
             f"{row['ms']:.1f} ms",
@@ -351,7 +352,7 @@ def draft_step_8b_table(documents: Documents) -> str:
         ]
         for row in document["rows"]
     ]
-    return page([table(["", "scheme", "a step", "its floor", "times the floor"], lines)], document)
+    return page([table(["first layers", "", "scheme", "a step", "its floor", "times the floor"], lines)], document)
 
 
 TABLES: dict[str, Callable[[Documents], str]] = {

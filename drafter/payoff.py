@@ -14,9 +14,12 @@ PAUSE = 3.0
 """A round counts as at most this many times the mean of its kind. Beyond that the machine was busy elsewhere."""
 TRIAL = {True: 12, False: 6}
 """Rounds of a trial, with drafts and without. Without any, one is like the next."""
-REST = {True: 512, False: 64}
-"""Rounds of one kind after which the other may be tried again: where one was clearly better, and where it was not. A
-trial is short, and the machine may have been busy just then."""
+REST = 512
+"""Rounds of one kind after which the other is tried again. For a draft, a drafter first reads all that was said since
+its last one."""
+SOON = 64
+"""The same for rounds without a draft that were not clearly worse: a trial is short, and the machine may have been busy
+just then."""
 CLEAR = 1.5
 """So many times the tokens a second are clearly better."""
 LEAST = 1 / 3
@@ -77,8 +80,8 @@ class Payoff:
         self._rest += 1
         with_drafts, without = self._kinds[True], self._kinds[False]
         self.pays = better = not without.number or with_drafts.rate > without.rate
-        worse, best = sorted((with_drafts.rate, without.rate))
-        due = not without.number or self._rest > REST[best > CLEAR * worse]
+        soon = better and with_drafts.rate < CLEAR * without.rate
+        due = not without.number or self._rest > (SOON if soon else REST)
         if due and self._worth_trying(not better):
             self.pays, self._trial, self._rest = not better, TRIAL[not better], 0
             self._kinds[not better] = _Rounds()  # What was once, says little about now.

@@ -376,7 +376,9 @@ DOCUMENTS = {
     },
     "draft_step-8b": {
         "machine": MACHINE,
-        "rows": [{"rows": 1, "scheme": "nbits8", "ms": 31.25, "floor_ms": 20.5, "times_floor": 1.52}],
+        "rows": [
+            {"first_layers": 1, "rows": 1, "scheme": "nbits8", "ms": 31.25, "floor_ms": 20.5, "times_floor": 1.52}
+        ],
     },
     "rephrased": {"machine": MACHINE, "rows": [answered("a", None), answered("b", "wrong")]},
     "everyday": {
@@ -654,7 +656,7 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
         ("born", ["| deep, 24 layers | born | 6.2 MB | 4, nbits4 | 50 s | 3.25 | 75.0% | 50.0% |", "| trained |"]),
         ("first_use", ["| `outrider drafter fetch mine` | 2.5 s | 6.25 MB |"]),
         ("chaos", ["| 2 | 3 | 100 | 90 | 1 |"]),
-        ("draft_step-8b", ["| 1 row | nbits8 | 31.2 ms | 20.5 ms | 1.52 |"]),
+        ("draft_step-8b", ["| 1 | 1 row | nbits8 | 31.2 ms | 20.5 ms | 1.52 |"]),
         (
             "withdrawn",
             [

@@ -25,26 +25,26 @@ def test_where_a_round_without_a_draft_gains_more_a_second_nothing_is_drafted() 
 
 
 def test_where_drafts_gain_more_a_few_rounds_go_without_and_no_more() -> None:
-    kinds = run(Payoff(), 3 * REST[True], drafted=0.012, plain=0.008)
+    kinds = run(Payoff(), 3 * REST, drafted=0.012, plain=0.008)
     assert kinds.count(False) == 3 * TRIAL[False] and kinds[-1]
 
 
-def test_where_both_gain_about_the_same_a_trial_comes_soon_again() -> None:
+def test_where_drafts_gain_little_more_a_trial_comes_soon_again() -> None:
     kinds = run(Payoff(), 300, drafted=0.012, plain=0.005)
     assert 3 * TRIAL[False] <= kinds.count(False) <= 5 * TRIAL[False]
 
 
 def test_over_a_slow_line_nothing_is_tried() -> None:
     """A round without a draft waits for the line as long, and brings one token."""
-    assert all(run(Payoff(), 3 * REST[True], drafted=0.012, plain=0.002, line=0.1))
+    assert all(run(Payoff(), 3 * REST, drafted=0.012, plain=0.002, line=0.1))
 
 
 def test_what_did_not_pay_is_tried_again() -> None:
     payoff = Payoff()
     run(payoff, 50, drafted=0.012, plain=0.002)
-    kinds = run(payoff, REST[True] + TRIAL[True], drafted=0.004, plain=0.002)
+    kinds = run(payoff, REST + TRIAL[True], drafted=0.004, plain=0.002)
     assert kinds.count(True) >= TRIAL[True] and payoff.pays, "drafts have become cheaper"
-    run(payoff, 2 * REST[True], drafted=0.012, plain=0.002)
+    run(payoff, 2 * REST, drafted=0.012, plain=0.002)
     assert not payoff.pays
 
 
