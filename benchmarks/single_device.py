@@ -169,6 +169,8 @@ def with_drafts(
                 if drafted or context.computed - draft.memory_length >= UNHEARD:
                     tell(context, tree, accepted)
                 calibration.learn(tree, accepted, new[-1] if len(new) > len(accepted) else None)
+                if drafted and len(answer) == len(new):
+                    payoff.opened(len(new) - 1, asked - begun)
                 if len(answer) > len(new):  # The opening round runs the prompt, and says nothing about the others.
                     ended = time.perf_counter()
                     meter.judged(len(tree), ended - asked)

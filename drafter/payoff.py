@@ -43,6 +43,11 @@ class _Rounds:
         self._seconds = KEPT * self._seconds + seconds
         self._least = KEPT * self._least + min(least, seconds)
 
+    def carry(self, tokens: int, seconds: float) -> None:
+        """Count tokens and seconds that are no round of their own."""
+        self._tokens += tokens
+        self._seconds += seconds
+
     @property
     def rate(self) -> float:
         """Tokens a second."""
@@ -65,6 +70,11 @@ class Payoff:
         """Rounds that the present trial still takes."""
         self._rest = 0
         """Rounds since the last trial."""
+
+    def opened(self, tokens: int, drafting: float) -> None:
+        """Take the draft of an answer's first round, for which the drafter read the question: its seconds, and the
+        tokens that it gained. What else such a round takes, it takes in any case."""
+        self._kinds[True].carry(tokens, drafting)
 
     def ended(self, tokens: int, seconds: float, *, drafting: float, line: float, drafted: bool) -> None:
         """Take a round: the tokens that it gained, and what it took with its draft and the line.

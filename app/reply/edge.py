@@ -60,7 +60,7 @@ class Edge:
                 return
             # 1. Draft what the target may say next, and show what it will most likely keep.
             draft = await self.draft(adopts=adopts)
-            meter.drafted()
+            meter.drafted(made=draft.made)
             for step in self.guess(draft.tree):
                 yield step
             # 2. Send the draft. While it is verified, draft ahead.

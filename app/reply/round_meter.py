@@ -22,7 +22,7 @@ class RoundMeter:
         """The last round, if it was like most: no prompt to read, nothing sent again."""
         self._counts = False
         """The round in flight tells of others. A verifier's very first forward does not: it takes longer."""
-        self._unread = 0
+        self._unread, self._made = 0, False
         self._begun = self._drafted = self._sent = self._ended = clock.now()
 
     @property
@@ -43,9 +43,9 @@ class RoundMeter:
                 self._connection.link.received(*self._usual.streamed)
             self._connection.costs.waited(self._begun - self._sent - self._usual.verdict.server_seconds)
 
-    def drafted(self) -> None:
-        """The draft is made."""
-        self._drafted = self._clock.now()
+    def drafted(self, *, made: bool) -> None:
+        """The draft is made; False: there is none, because none would pay."""
+        self._drafted, self._made = self._clock.now(), made
 
     def sent(self, unread: int) -> None:
         """The round goes up, with `unread` tokens that the verifier has not read."""
@@ -72,12 +72,15 @@ class RoundMeter:
         if self._counts and drafted_here:
             seconds = now - self._ended - report.rtt_seconds
             self._connection.modes.edge(report.gained, seconds, report.server_seconds, opening=self._opening)
-            if self._usual is not None:
-                self._connection.payoff.ended(
-                    report.gained,
-                    now - self._ended,
-                    drafting=self.draft_seconds,
-                    line=report.rtt_seconds,
-                    drafted=bool(report.levels),
-                )
+            self._tell_payoff(report, now - self._ended)
         self._ended, self._opening = now, False
+
+    def _tell_payoff(self, report: RoundReport, seconds: float) -> None:
+        """Say what a round that took so many seconds gained with its draft, or without one."""
+        payoff = self._connection.payoff
+        if self._usual is not None:
+            payoff.ended(
+                report.gained, seconds, drafting=self.draft_seconds, line=report.rtt_seconds, drafted=self._made
+            )
+        elif self._opening and self._made:
+            payoff.opened(report.gained - 1, self.draft_seconds)

@@ -48,6 +48,16 @@ def test_what_did_not_pay_is_tried_again() -> None:
     assert not payoff.pays
 
 
+def test_what_the_drafter_needs_to_read_a_question_counts() -> None:
+    """Rounds with drafts are a little better here, but each answer has only eight, and its question is long."""
+    payoff = Payoff()
+    for _ in range(100):
+        if payoff.pays:
+            payoff.opened(2, 0.06)
+        run(payoff, 8 if payoff.pays else 24, drafted=0.012, plain=0.005)
+    assert not payoff.pays
+
+
 @pytest.mark.parametrize("drafted", [True, False])
 def test_a_pause_of_the_machine_decides_nothing(drafted: bool) -> None:
     payoff = Payoff()

@@ -56,7 +56,7 @@ def play(
     meter.begin(adopts=False)
     draft = DRAFT if levels else 0.0
     clock.at += draft
-    meter.drafted()
+    meter.drafted(made=bool(levels))
     clock.at += WAIT
     meter.sent(unread)
     clock.at += RTT + SERVER
@@ -131,3 +131,14 @@ def test_a_round_that_is_not_like_others_says_nothing_about_drafts(
     number = connection.payoff._kinds[True].number
     play(meter, clock, **odd)  # type: ignore[arg-type]
     assert connection.payoff._kinds[True].number == number
+
+
+def test_of_the_first_round_only_its_draft_counts(connection: Connection, clock: StillClock) -> None:
+    """The drafter reads the question for it. Without a draft, there is nothing to count."""
+    play(RoundMeter(connection, clock, opening=False), clock)
+    kind = connection.payoff._kinds[True]
+    before = kind._tokens, kind._seconds
+    play(RoundMeter(connection, clock, opening=True), clock, unread=40)
+    assert (kind._tokens, kind._seconds) == (before[0] + 2, pytest.approx(before[1] + DRAFT)) and not kind.number
+    play(RoundMeter(connection, clock, opening=True), clock, unread=40, levels=0)
+    assert kind._tokens == before[0] + 2
