@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.serving import REPOSITORY
 
 HEAVY = {"numpy", "onnxruntime", "httpx", "torch", "typer", "tokenizers", "jinja2", "tree_sitter_bash"}
@@ -88,3 +90,25 @@ def test_a_bad_setting_ends_the_short_way_in_a_sentence(tmp_path: Path) -> None:
 def test_other_arguments_reach_the_command_line() -> None:
     assert "doctor" in start("--help").stdout
     assert start("--colour").returncode == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
+@pytest.mark.parametrize("first", ["app.cli.own_server", "app.cli.__main__", "app.shell.helper"])
+def test_numpy_has_no_threads_of_its_own(first: str) -> None:
+    """They would take a core from those of the model for a while after each product; who sets their number has them."""
+    product = (
+        "import numpy, os; numpy.ones((300, 300)) @ numpy.ones((300, 300)); print(len(os.listdir('/proc/self/task')))"
+    )
+
+    def threads(program: str, **environment: str) -> int:
+        kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+        out = subprocess.run(
+            [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True,
+            env={**kept, **environment},
+        )  # fmt: skip
+        return int(out.stdout.splitlines()[-1])
+
+    before = threads(f"import {first}; import os; print(len(os.listdir('/proc/self/task')))")
+    assert threads(f"import {first}; {product}") == before
+    if (os.cpu_count() or 1) > 1:
+        assert threads(f"import {first}; {product}", OPENBLAS_NUM_THREADS="2") == before + 1
