@@ -117,8 +117,9 @@ class Edge:
 
     @property
     def _pays(self) -> bool:
-        """Whether a new draft is worth its time. A fixed pace drafts always."""
-        return self._generation.given.settings.pace == "fixed" or self._connection.payoff.pays
+        """Whether a new draft is worth its time. A fixed pace drafts always, and so does a seed whose text depends on it."""
+        given = self._generation.given
+        return given.settings.pace == "fixed" or given.draft_sampling is not None or self._connection.payoff.pays
 
     def guess(self, tree: DraftTree) -> list[Shown]:
         """Show what the target will most likely keep of a draft. Tokens written offline are shown already."""
