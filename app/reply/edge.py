@@ -117,7 +117,7 @@ class Edge:
 
     @property
     def _pays(self) -> bool:
-        """Whether a new draft is worth its time. A fixed pace drafts always, and so does a seed whose text depends on it."""
+        """Whether a new draft is worth its time. A fixed pace drafts always, and so does a text that depends on it."""
         given = self._generation.given
         return given.settings.pace == "fixed" or given.draft_sampling is not None or self._connection.payoff.pays
 
