@@ -19,16 +19,20 @@ def main() -> None:
     elif arguments in ([], ["chat"]) and not _asked_by_a_shell():
         from app.cli.chat import chat
         from app.exits import guarded
+        from drafter.cores import keep_cores_free
         from drafter.telemetry import switch_off
 
         switch_off()
+        keep_cores_free()
         guarded(lambda: sys.exit(chat()))
     elif arguments[:1] == ["ask"] and arguments[1:] and _only_words(arguments[1:]) and not _asked_by_a_shell():
         from app.cli.question import answer
         from app.exits import guarded
+        from drafter.cores import keep_cores_free
         from drafter.telemetry import switch_off
 
         switch_off()
+        keep_cores_free()
         guarded(lambda: sys.exit(answer(arguments[1:])))
     else:
         from app.exits import guarded

@@ -265,7 +265,7 @@ def export(plan: Plan, work: Path, out: Path) -> None:
         for file in (TOKENIZER, TEMPLATE, SPECIAL_TOKENS, FILE):
             if (Path(plan.drafter) / file).exists():
                 shutil.copyfile(Path(plan.drafter) / file, folder / file)
-        config = msgspec.structs.replace(setting.moa, prompt_recipe=setting.asker.config.prompt_recipe)
+        config = msgspec.structs.replace(model.config, prompt_recipe=setting.asker.config.prompt_recipe)
         with tempfile.TemporaryDirectory() as scratch:
             write_folder(model, setting.target, config, setting.data, Path(scratch), folder, datastore=0)
 

@@ -1,4 +1,4 @@
-"""How many cores there are, and how many of them drafting takes."""
+"""How many cores there are, how many of them drafting takes, and that nothing else takes one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ import platform
 from pathlib import Path
 
 MOST_THREADS = 4
+
+
+def keep_cores_free() -> None:
+    """Give numpy one thread. Call this before numpy is imported; who has set the number has it.
+
+    Its others would go on waiting at full speed after each product, and take a core from those of the model. The
+    products that numpy makes here are small.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def draft_threads() -> int:

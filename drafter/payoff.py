@@ -18,10 +18,10 @@ REST = 512
 """Rounds of one kind after which the other is tried again. For a draft, a drafter first reads all that was said since
 its last one."""
 SOON = 64
-"""The same for rounds without a draft that were not clearly worse: a trial is short, and the machine may have been busy
-just then."""
+"""Rounds with drafts after which rounds without any are tried again, if these were not clearly worse: such a trial is
+short, and the machine may have been busy during the last one."""
 CLEAR = 1.5
-"""So many times the tokens a second are clearly better."""
+"""Rounds with drafts are clearly better if they give so many times the tokens a second."""
 LEAST = 1 / 3
 """Without a draft, the verifier's part of a round takes at least this share of what it takes with one. So where the
 line takes longest, nothing is tried."""

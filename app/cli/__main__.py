@@ -29,6 +29,7 @@ from app.cli.settings import settings_with
 from app.cli.shell import shell
 from app.cli.system import meant, system_commands
 from app.exits import FAILED, USAGE, fail, guarded, run
+from drafter.cores import keep_cores_free
 from drafter.extras import how_to_install
 from drafter.questions import usual_questions
 from drafter.telemetry import switch_off
@@ -457,6 +458,7 @@ def doctor(
 def main() -> None:
     """Run the command line."""
     switch_off()
+    keep_cores_free()
     answer_shells()
     guarded(lambda: cli(prog_name="outrider"))  # Shells ask by this name, however the program was started.
 

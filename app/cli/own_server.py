@@ -12,12 +12,14 @@ from pathlib import Path
 
 from app.cli.settings import settings_with
 from app.exits import FAILED, fail, guarded
+from drafter.cores import keep_cores_free
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
 
 
 def main() -> None:
     switch_off()
+    keep_cores_free()
     guarded(_serve)
 
 

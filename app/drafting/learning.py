@@ -222,7 +222,8 @@ class Learner:
     def check_live(self) -> Version | None:
         """Take the version in use back if the answers that were drafted with it gained surely less than those before.
 
-        Returns what was taken back. Raises `StorageError`, `OSError`.
+        Only answers count all of whose rounds were drafted here. Returns what was taken back. Raises `StorageError`,
+        `OSError`.
         """
         version = self.versions.in_use
         if version is None:
@@ -232,7 +233,7 @@ class Learner:
         for replay in self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS):
             stats = self._store.messages.get(replay.message_id).stats
             rounds, gained, learnt = stats.get("rounds"), stats.get("verified"), stats.get("learnt", 0)
-            if isinstance(rounds, int) and isinstance(gained, int) and rounds:
+            if isinstance(rounds, int) and isinstance(gained, int) and 0 < rounds <= len(replay.rounds):
                 (live if learnt == version.number else before).append((gained, rounds))
         if min(len(live), len(before)) < FEWEST_LIVE or not surely_less(live[-MOST_LIVE:], before[-MOST_LIVE:]):
             return None

@@ -92,23 +92,38 @@ def test_other_arguments_reach_the_command_line() -> None:
     assert start("--colour").returncode == 2
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
-@pytest.mark.parametrize("first", ["app.cli.own_server", "app.cli.__main__", "app.shell.helper"])
-def test_numpy_has_no_threads_of_its_own(first: str) -> None:
-    """They would take a core from those of the model for a while after each product; who sets their number has them."""
-    product = (
-        "import numpy, os; numpy.ones((300, 300)) @ numpy.ones((300, 300)); print(len(os.listdir('/proc/self/task')))"
-    )
+@pytest.mark.parametrize("first", ["app.start", "app.cli.own_server", "app.cli.__main__"])
+def test_numpy_is_not_loaded_before_its_threads_are_set(first: str) -> None:
+    assert "numpy" not in loaded(f"import {first}")
 
-    def threads(program: str, **environment: str) -> int:
+
+def test_the_command_line_sets_the_threads_of_numpy() -> None:
+    program = (
+        "import sys, os; sys.argv = ['outrider', 'doctor', '--help']; from app.cli.__main__ import main\ntry: main()\n"
+    )
+    program += "except SystemExit: print(os.environ['OPENBLAS_NUM_THREADS'])"
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    for given, wanted in ({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2"):
+        out = subprocess.run(
+            [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, env={**kept, **given}
+        )
+        assert out.stdout.splitlines()[-1] == wanted, out.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
+def test_numpy_has_no_threads_of_its_own() -> None:
+    """They would take a core from those of the model for a while after each product."""
+    program = "import os; from drafter.cores import keep_cores_free; keep_cores_free(); import numpy; "
+    program += "numpy.ones((300, 300)) @ numpy.ones((300, 300)); print(len(os.listdir('/proc/self/task')))"
+
+    def threads(**given: str) -> int:
         kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
         out = subprocess.run(
-            [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True,
-            env={**kept, **environment},
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=REPOSITORY,
+            env={**kept, **given},
         )  # fmt: skip
-        return int(out.stdout.splitlines()[-1])
+        return int(out.stdout)
 
-    before = threads(f"import {first}; import os; print(len(os.listdir('/proc/self/task')))")
-    assert threads(f"import {first}; {product}") == before
+    assert threads() == 1
     if (os.cpu_count() or 1) > 1:
-        assert threads(f"import {first}; {product}", OPENBLAS_NUM_THREADS="2") == before + 1
+        assert threads(OPENBLAS_NUM_THREADS="2") == 2

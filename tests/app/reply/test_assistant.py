@@ -7,7 +7,6 @@ import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ async def test_where_drafts_do_not_pay_none_is_made_unless_it_is_asked_for(
 ) -> None:
     """Without drafts, memory comes now and then, so that the drafter can go on alone if the line drops. Sampled drafts
     are made always: the text of a seed must not depend on what rounds took."""
-    settings = replace(EDGE, **changed)
+    settings = EDGE.replaced(changed, "test")
     async with assistant(drafter, database, verifier.url, settings=settings) as opened:
         await until_connected(opened)
         assert opened._connection is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import pytest
 from app.config import Settings
 from app.drafting import learning
 from app.drafting.learning import Learner, NothingLearnt
+from app.events import RoundEnded
 from app.remotes.mode_meter import Verifying
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
@@ -20,6 +21,7 @@ from drafter.learning.comparison import rounds_of
 from drafter.learning.distributions import Distributions
 from drafter.learning.samples import Replayer, Round
 from drafter.learning.versions import Version, Versions
+from drafter.payoff import Payoff
 from drafter.runtime import Drafter
 from drafter.step import Correction
 from storage import Store
@@ -27,7 +29,7 @@ from tests.support.conversing import ask, until_connected, until_mode
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
-SETTINGS = Settings(max_tokens=24, ahead=False)
+SETTINGS = Settings(max_tokens=24, ahead=False, pace="fixed")
 CONVERSATIONS = 30
 
 
@@ -45,10 +47,21 @@ async def on(store: Store, url: str, drafter: Drafter, learnt: Path, settings: S
         yield opened
 
 
-async def filled(store: Store, url: str, drafter: Drafter, learnt: Path, count: int = CONVERSATIONS) -> None:
-    async with on(store, url, drafter, learnt, SETTINGS) as opened:
+async def filled(
+    store: Store, url: str, drafter: Drafter, learnt: Path, count: int = CONVERSATIONS, *, rarely: bool = False
+) -> None:
+    """Ask so many questions. `rarely`: drafts have not paid of late, so most rounds go without one."""
+    settings = SETTINGS.replaced({"pace": "measured"}, "test") if rarely else SETTINGS
+    async with on(store, url, drafter, learnt, settings) as opened:
         for number in range(count):
-            await ask(opened, f"what is {number} and how do I find it", store.conversations.create("one").id)
+            assert opened._connection is not None
+            if rarely:
+                opened._connection.payoff = Payoff()
+            asking = opened.reply(store.conversations.create("one").id, f"what is {number} and how do I find it")
+            async with aclosing(asking) as events:
+                async for event in events:
+                    if rarely and isinstance(event, RoundEnded):
+                        opened._connection.payoff.pays = False
 
 
 def bad(drafter: Drafter) -> Correction:
@@ -149,6 +162,21 @@ async def test_a_version_that_keeps_no_promise_is_taken_back(
         await filled(store, verifier.url, own, learnt, 6)
         taken = learner.check_live()
         assert taken is not None and taken.number == 1 and learner.versions.in_use is None
+
+
+async def test_answers_with_rounds_that_were_not_drafted_say_nothing_of_a_version(
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "FEWEST_LIVE", 6)
+    learnt = tmp_path / "learnt"
+    with Store.open(tmp_path / "outrider.db") as store:
+        await filled(store, verifier.url, own, learnt, 6)
+        learner = Learner(store, tiny_pair / "drafter", learnt)
+        learner.versions.publish(about(), bad(own))
+        await filled(store, verifier.url, own, learnt, 6, rarely=True)
+        replays = store.replays.all(own.memory_digest, 12)
+        assert len(replays) == 12 and min(len(replay.rounds) for replay in replays) < 3
+        assert learner.check_live() is None
 
 
 async def test_too_few_answers_teach_nothing_and_it_says_so(
