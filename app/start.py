@@ -17,27 +17,30 @@ def main() -> None:
 
         guarded(lambda: print(version_line()))
     elif arguments in ([], ["chat"]) and not _asked_by_a_shell():
+        _prepare()
         from app.cli.chat import chat
         from app.exits import guarded
-        from drafter.cores import keep_cores_free
-        from drafter.telemetry import switch_off
 
-        switch_off()
-        keep_cores_free()
         guarded(lambda: sys.exit(chat()))
     elif arguments[:1] == ["ask"] and arguments[1:] and _only_words(arguments[1:]) and not _asked_by_a_shell():
+        _prepare()
         from app.cli.question import answer
         from app.exits import guarded
-        from drafter.cores import keep_cores_free
-        from drafter.telemetry import switch_off
 
-        switch_off()
-        keep_cores_free()
         guarded(lambda: sys.exit(answer(arguments[1:])))
     else:
         from app.exits import guarded
 
         guarded(_command_line)  # The import is guarded too: an interrupt may come at any time.
+
+
+def _prepare() -> None:
+    """Set what libraries read when they are imported."""
+    from drafter.cores import keep_cores_free
+    from drafter.telemetry import switch_off
+
+    switch_off()
+    keep_cores_free()
 
 
 def _only_words(arguments: list[str]) -> bool:

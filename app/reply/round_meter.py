@@ -44,7 +44,7 @@ class RoundMeter:
             self._connection.costs.waited(self._begun - self._sent - self._usual.verdict.server_seconds)
 
     def drafted(self, *, made: bool) -> None:
-        """The draft is made; False: there is none, because none would pay."""
+        """The draft is made; `made` False: none was asked for."""
         self._drafted, self._made = self._clock.now(), made
 
     def sent(self, unread: int) -> None:

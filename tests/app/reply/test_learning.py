@@ -148,9 +148,12 @@ async def test_a_version_goes_live_in_a_window_that_is_open_and_a_bad_one_comes_
             assert own.version == 0, "what it learnt from is gone"
 
 
+@pytest.mark.parametrize("rarely", [False, True])
 async def test_a_version_that_keeps_no_promise_is_taken_back(
-    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    rarely: bool,
+) -> None:  # fmt: skip
+    """But not for answers with rounds that nothing was drafted for."""
     monkeypatch.setattr(learning, "FEWEST_LIVE", 6)
     learnt = tmp_path / "learnt"
     with Store.open(tmp_path / "outrider.db") as store:
@@ -159,24 +162,13 @@ async def test_a_version_that_keeps_no_promise_is_taken_back(
         assert learner.check_live() is None
         learner.versions.publish(about(), bad(own))
         assert learner.check_live() is None, "nothing was drafted with it yet"
-        await filled(store, verifier.url, own, learnt, 6)
+        await filled(store, verifier.url, own, learnt, 6, rarely=rarely)
+        assert len(store.replays.all(own.memory_digest, 12)) == 12
         taken = learner.check_live()
-        assert taken is not None and taken.number == 1 and learner.versions.in_use is None
-
-
-async def test_answers_with_rounds_that_were_not_drafted_say_nothing_of_a_version(
-    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(learning, "FEWEST_LIVE", 6)
-    learnt = tmp_path / "learnt"
-    with Store.open(tmp_path / "outrider.db") as store:
-        await filled(store, verifier.url, own, learnt, 6)
-        learner = Learner(store, tiny_pair / "drafter", learnt)
-        learner.versions.publish(about(), bad(own))
-        await filled(store, verifier.url, own, learnt, 6, rarely=True)
-        replays = store.replays.all(own.memory_digest, 12)
-        assert len(replays) == 12 and min(len(replay.rounds) for replay in replays) < 3
-        assert learner.check_live() is None
+        if rarely:
+            assert taken is None and learner.versions.in_use is not None
+        else:
+            assert taken is not None and taken.number == 1 and learner.versions.in_use is None
 
 
 async def test_too_few_answers_teach_nothing_and_it_says_so(
