@@ -153,7 +153,7 @@ async def test_a_version_that_keeps_no_promise_is_taken_back(
     verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     rarely: bool,
 ) -> None:  # fmt: skip
-    """But not for answers with rounds that nothing was drafted for."""
+    """Answers with rounds that nothing was drafted for do not count against it."""
     monkeypatch.setattr(learning, "FEWEST_LIVE", 6)
     learnt = tmp_path / "learnt"
     with Store.open(tmp_path / "outrider.db") as store:
