@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.markdown import page, table, with_interval
+from benchmarks.markdown import page, picture, table, with_interval
 
 Row = Mapping[str, Any]
 LABELS = {
@@ -30,7 +30,8 @@ def comparison_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
         f"{plan['patience']['bound']} steps before the rate falls, and {plan['patience']['fall']} while it falls. "
         f"{plan['limit']} prompts. A star: the bound came before it was flat."
     )
-    return page([comparison_lines(document["rows"]), _costs(document), said], document)
+    drawn = picture("comparison", "Tokens per round of each drafter, with a dot for each seed")
+    return page([drawn, comparison_lines(document["rows"]), _costs(document), said], document)
 
 
 def comparison_lines(rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""Measurements of the network benchmark as tables of docs/benchmarks.md: speeds, comparisons, bytes, dimmed text."""
+"""Measurements of the network benchmark as tables of docs/benchmarks.md: speeds, ratios, bytes, dimmed text."""
 
 from __future__ import annotations
 
@@ -36,8 +36,28 @@ def network_table(document: Mapping[str, Any]) -> str:
         parts.append(table(["line", *head], [[each.profile, *(_cost(each, mode) for mode in told)] for each in group]))
     if counted := _counted(document["rows"]):
         parts.append(counted)
-    said = f"{document['plan']['limit']} prompts, answers of at most {document['plan']['max_tokens']} tokens."
-    return page([*parts, said], document)
+    return page([*parts, _asked(document)], document)
+
+
+def equals_table(document: Mapping[str, Any]) -> str:
+    """MoA and EAGLE-2 that learnt the same on equal terms: speed, tau and bytes on each line."""
+    parts, modes = [], ("moa-float", "eagle-2")
+    found = standings(document["rows"])
+    head = ["line", "MoA, tokens a second", "EAGLE-2, tokens a second", f"MoA over EAGLE-2 (goal {GOALS['speed']})"]
+    head += ["tau of both", f"in tau (goal {GOALS['tau']})", "bytes down per token"]
+    for paced_ms in sorted({each.paced_ms for each in found}):
+        lines = []
+        for each in found:
+            if each.paced_ms != paced_ms or not all(mode in each.rows for mode in modes):
+                continue
+            taus, down = ([each.rows[mode][part] for mode in modes] for part in ("tau", "bytes_down"))
+            line = [each.profile, *(_speed(each, mode) for mode in modes), _ratio(each.ratio(*modes))]
+            line += [" and ".join(f"{tau:.2f}" for tau in taus), _ratio(each.tau_ratio(*modes))]
+            lines.append([*line, " and ".join(f"{count:.0f}" for count in down)])
+        parts += [f"{forward(paced_ms).capitalize()}:", table(head, lines)]
+    if counted := _counted(document["rows"]):
+        parts.append(counted)
+    return page([*parts, _asked(document)], document)
 
 
 def withdrawn_table(document: Mapping[str, Any]) -> str:
@@ -55,8 +75,11 @@ def withdrawn_table(document: Mapping[str, Any]) -> str:
         parts.append(
             table(["line", *modes], [[each.profile, *(_speed(each, mode) for mode in modes)] for each in group])
         )
-    said = f"{document['plan']['limit']} prompts, answers of at most {document['plan']['max_tokens']} tokens."
-    return page([*parts, said], document)
+    return page([*parts, _asked(document)], document)
+
+
+def _asked(document: Mapping[str, Any]) -> str:
+    return f"{document['plan']['limit']} prompts, answers of at most {document['plan']['max_tokens']} tokens."
 
 
 def _withdrawn(standing: Standing, mode: str) -> str:

@@ -15,7 +15,7 @@ ABOUT_IT = (
     *("acceptance-shipped-deep", "comparison", "offline", "ablations"),
     *("single_device", "single_device-onnx", "single_device-llama"),
     *("second_stage", "draft_step", "everyday", "rephrased", "behaviour", "execution", "network", "withdrawn"),
-    *("exactness", "handover", "shell", "learning", "server_learning", "topics", "coins", "service"),
+    *("exactness", "handover", "shell", "learning", "server_learning", "topics", "coins", "service", "service-openai"),
     "overload",
 )
 """The results whose figures depend on the bundled weights."""

@@ -8,6 +8,7 @@ A plot whose JSON is missing is left out, with a line that says which command ma
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from benchmarks import headlines, plot_style
+from benchmarks.comparison_table import LABELS as COMPARED
 from benchmarks.network_table import LABELS as MODE_LABELS
 from benchmarks.plot_style import ACCENT, INK, MARKS, OTHER, STYLE, number
 from benchmarks.results import (
@@ -33,6 +35,7 @@ from benchmarks.results import (
     steps,
     times,
 )
+from benchmarks.service_tables import middle
 from benchmarks.standings import forward, standings
 
 MODE_MARKS = {
@@ -243,6 +246,57 @@ def learning(documents: Documents) -> Figure:
     return figure
 
 
+def comparison(documents: Documents) -> Figure:
+    """Tau of the drafters of the comparison on equal terms, with intervals, and a dot for each seed."""
+    rows = documents["comparison"]["rows"]
+    figure, (axis,) = plot_style.panels(1, 0.9 + 0.36 * len(rows))
+    for place, row in enumerate(rows):
+        colour = plot_style.colour_of(row["drafter"].removesuffix("-f"))
+        plot_style.bar(axis, place, row["tau"], row["ci95"], colour)
+        taus = list(row["seeds"].values())
+        axis.plot(taus, [place] * len(taus), "o", color=INK, markersize=3.5)
+    axis.set(
+        xlabel="tokens per round, 95 % interval; a dot for each seed",
+        xlim=(1, 1.12 * max(row["ci95"][1] for row in rows)),
+    )
+    axis.set_yticks(range(len(rows)), [COMPARED[row["drafter"]] for row in rows])
+    axis.invert_yaxis()
+    return figure
+
+
+def service(documents: Documents) -> Figure:
+    """Tokens a second, and the first text, of servers that many clients ask through OpenAI's API."""
+    found = {
+        (row["server"], row["clients"]): row["rounds"]
+        for row in documents["service"]["rows"]
+        if row.get("way", "openai") == "openai" and "no drafts" not in row["server"]
+    }
+    servers = list(dict.fromkeys(server for server, _ in found))
+    counts = sorted({count for _, count in found})
+    figure = Figure(figsize=(8.0, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2)
+    shown = []
+    for place, server in enumerate(servers):
+        colour, marker = list(MARKS.values())[place % len(MARKS)]
+        rounds = [found[server, count] for count in counts]
+        rates = [middle(each, "tokens_per_second") for each in rounds]
+        slowest = [statistics.median(one["first_ms"]["p95"] for one in each) for each in rounds]
+        for axis, values in zip(axes, (rates, slowest)):
+            (line,) = axis.plot(counts, values, color=colour, marker=marker)
+        shown.append(line)
+    for axis, title in zip(axes, ("tokens a second, all clients together", "first text of an answer, p95 in ms")):
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log")
+        for each in (axis.xaxis, axis.yaxis):
+            each.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_xticks(counts)
+        axis.set(title=title, xlabel="clients at once")
+        axis.grid(axis="y")
+        axis.tick_params(length=0)
+    figure.legend(shown, servers, loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
 @dataclass(frozen=True)
 class Plot:
     draw: Callable[[Documents], Figure]
@@ -260,6 +314,8 @@ PLOTS = {
     "draft_step": Plot(draft_step, "draft_step"),
     "network": Plot(network, "network"),
     "learning": Plot(learning, "learning"),
+    "comparison": Plot(comparison, "comparison"),
+    "service": Plot(service, "service"),
 }
 """The plots by file name, without `.svg`."""
 

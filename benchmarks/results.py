@@ -35,9 +35,9 @@ from benchmarks.learning_tables import (
     topics_table,
 )
 from benchmarks.markdown import page, picture, table, with_interval
-from benchmarks.network_table import network_table, withdrawn_table
+from benchmarks.network_table import equals_table, network_table, withdrawn_table
 from benchmarks.pair import FORMER, is_former
-from benchmarks.service_tables import churn_table, hostile_table, overload_table, service_table
+from benchmarks.service_tables import churn_table, hostile_table, overload_table, service_rounds_table, service_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDER = DOCS / "benchmarks"
@@ -47,11 +47,13 @@ Row = Mapping[str, Any]
 Documents = Mapping[str, Mapping[str, Any]]
 """Documents by file name, without `.json`."""
 
-SERVERS = "--clients 1,4,16,64 --engines onnx,torch,llama --gguf q8_0 --llama-server llama-server --transformers python"
+SERVERS = "--engines onnx,torch,llama --llama-server llama-server --transformers python"
 TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
 SHIPPED = "remote/verifier/pretrained/shell-guide"
 TRAINED_PAIRS = "--trained bundled=drafter/pretrained/shell-guide --trained deep=runs/deeppair --questions 20"
+SHORT = "--rows 4 --trial 30 --bound 120 --every 40 --fall 60 --limit 100 --timed 12"
+EQUALS = "--mode moa-float eagle-2 --drafter runs/export/moa --eagle runs/export/eagle2-f"
 BOTH = "--prompts tests/data/everyday.jsonl tests/data/heldout_pages.jsonl"
 COMMANDS = {
     name: f"python -m benchmarks.{command} --json docs/benchmarks/{name}.json"
@@ -61,7 +63,7 @@ COMMANDS = {
         "acceptance-deep": f"acceptance --depth 16 --drafter moa {TRAINED}",
         "acceptance-shipped": "acceptance --drafter moa",
         "acceptance-shipped-deep": "acceptance --drafter moa --depth 16",
-        "comparison": "comparison --pages PAGES --work runs/comparison --jobs 2",
+        "comparison": f"comparison --pages PAGES --work runs/comparison {SHORT} --jobs 2 --export runs/export",
         "offline": "offline",
         "ablations": f"ablations {PAIR} --work runs/ablations --steps 100 --rows 8 --jobs 2",
         "single_device": "single_device",
@@ -82,8 +84,10 @@ COMMANDS = {
         "first_use": "first_use --model runs/deep/average",
         "retrieval": "retrieval",
         "coins": "coins",
-        "service": f"service {SERVERS}",
+        "service": f"service {SERVERS} --gguf f32,q8_0 --ways openai,hosted,edge --rounds 1",
+        "service-openai": f"service {SERVERS} --gguf q8_0 --clients 1,4,16,64",
         "network": "network",
+        "equals": f"network {EQUALS} --forward 0",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
         "exactness": "exactness --limit 100",
         "handover": "handover",
@@ -375,6 +379,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "retrieval": retrieval_table,
     "draft_step-8b": draft_step_8b_table,
     "network": lambda documents: network_table(documents["network"]) if "network" in documents else "",
+    "equals": lambda documents: equals_table(documents["equals"]) if "equals" in documents else "",
     "withdrawn": lambda documents: withdrawn_table(documents["withdrawn"]) if "withdrawn" in documents else "",
     "exactness": exactness_table,
     "handover": handover_table,
@@ -383,6 +388,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "startup": startup_table,
     "installed": installed_table,
     "service": service_table,
+    "service-openai": service_rounds_table,
     "overload": overload_table,
     "hostile": hostile_table,
     "churn": churn_table,

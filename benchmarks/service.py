@@ -15,6 +15,7 @@ Outrider's servers are also asked in its own protocol, for hosted answers and in
 - `tokens_per_second`: of all clients together; tokens are counted by the target's tokenizer
 - `tokens_per_cpu_second`: CPU of the server's processes
 - `first_ms`, `gap_ms`: to the first text of an answer, and from one piece of text to the next, p50 and p95
+- `passes`: forward passes of Outrider's servers per 100 tokens, each for all that ask
 - `pieces`: pieces of an answer; `refused`: requests that had to be tried again; `failed`: answers that never came
 - `same`: share of the answers that are those that this server gave to one client alone, of the questions asked then
 - `memory_mb`: resident, when the round ends
@@ -28,6 +29,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import statistics
@@ -114,6 +116,15 @@ class Running:
         self._process.terminate()
         self._process.wait()
         self._home.cleanup()
+
+    def passes(self) -> int | None:
+        """Forward passes of the target so far, each for all sessions at once. None: another server does not say."""
+        if not self.server.ours:
+            return None
+        page = httpx.get(f"{self.url}/metrics", timeout=PATIENCE, trust_env=False).text
+        found = re.search(r"^outrider_batches_total (\d+)$", page, re.MULTILINE)
+        assert found is not None, page
+        return int(found[1])
 
     def cpu_seconds(self) -> float:
         """CPU of the process and of those that it started."""
@@ -212,16 +223,18 @@ class Clients:
 
     def measured(self, running: Running, way: str, clients: int, questions: Sequence[str]) -> dict[str, Any]:
         """One round of one server."""
-        cpu = running.cpu_seconds()
+        before, cpu = running.passes(), running.cpu_seconds()
         asked, seconds = self.ask(running, way, clients, questions)
+        cpu, passes = running.cpu_seconds() - cpu, running.passes()
         tokens = sum(len(self.text.encode(answer)) + 1 for answer in asked.texts.values())
         alone = running.alone[way]
         known = [answer == alone[question] for question, answer in asked.texts.items() if question in alone]
         return {
             "tokens_per_second": round(tokens / seconds, 1),
-            "tokens_per_cpu_second": round(tokens / max(running.cpu_seconds() - cpu, 0.01), 1),
+            "tokens_per_cpu_second": round(tokens / max(cpu, 0.01), 1),
             "first_ms": spread(asked.first),
             "gap_ms": spread(asked.gaps),
+            "passes": None if passes is None or before is None else round(100 * (passes - before) / tokens, 1),
             "pieces": round(asked.pieces / max(1, len(asked.texts)), 1),
             "refused": asked.refused,
             "failed": asked.failed,

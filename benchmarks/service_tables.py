@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.markdown import page, table
+from benchmarks.markdown import page, picture, table
 
 Round = Mapping[str, Any]
 
@@ -16,10 +16,19 @@ def service_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
     if "service" not in documents:
         return ""
     document = documents["service"]
-    parts = by_way(document, "openai", "Tokens a second, of all clients together:")
-    parts += by_way(document, "hosted", "Hosted answers in Outrider's own protocol, tokens a second:")[:2]
-    parts += by_way(document, "edge", "Rounds of devices that draft, tokens a second:")[:2]
+    parts = [picture("service", "Tokens a second and first text of each server, by the number of clients")]
+    parts += by_way(document, "openai", "Tokens a second, of all clients together:")
+    parts += by_way(document, "hosted", "Hosted answers in Outrider's own protocol, tokens a second:")
+    parts += by_way(document, "edge", "Rounds of devices that draft, tokens a second:")
     return page(parts, document)
+
+
+def service_rounds_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """Medians of more rounds, through OpenAI's API alone."""
+    if "service-openai" not in documents:
+        return ""
+    document = documents["service-openai"]
+    return page(by_way(document, "openai", "Tokens a second, of all clients together:"), document)
 
 
 def by_way(document: Mapping[str, Any], way: str, title: str) -> list[str]:
@@ -35,6 +44,7 @@ def by_way(document: Mapping[str, Any], way: str, title: str) -> list[str]:
     def by_clients(say: Any) -> str:
         return table(["", *heads], [[one, *(say(found[one, count]) for count in clients)] for one in servers])
 
+    counted = any(one.get("passes") is not None for rounds in found.values() for one in rounds)
     return [
         title,
         by_clients(lambda rounds: f"{middle(rounds, 'tokens_per_second'):.0f}"),
@@ -46,7 +56,13 @@ def by_way(document: Mapping[str, Any], way: str, title: str) -> list[str]:
         by_clients(lambda rounds: spread(rounds, "gap_ms")),
         "Pieces of an answer, resident MB, requests refused and failed, and answers that are as to one client alone:",
         by_clients(besides),
+        *(["Forward passes per 100 tokens, each for all that ask:", by_clients(passes)] if counted else []),
     ]
+
+
+def passes(rounds: Sequence[Round]) -> str:
+    known = [one["passes"] for one in rounds if one.get("passes") is not None]
+    return f"{statistics.median(known):.0f}" if known else "–"
 
 
 def middle(rounds: Sequence[Round], name: str) -> float:

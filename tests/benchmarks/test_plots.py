@@ -177,6 +177,15 @@ DOCUMENTS = {
             network_row("auto", 100.0, profile="train", paced_ms=25.0, unverified_tokens=300),
         ],
     },
+    "equals": {
+        "machine": MACHINE,
+        "plan": {"limit": 8, "max_tokens": 160},
+        "rows": [
+            network_row("eagle-2", 50.0, tau=5.0, bytes_down=250.0),
+            network_row("moa-float", 60.0, tau=7.5),
+            network_row("moa-float", 9.0, profile="4g", tau=7.5),
+        ],
+    },
     "withdrawn": {
         "machine": MACHINE,
         "plan": {"limit": 40, "max_tokens": 160},
@@ -253,6 +262,7 @@ DOCUMENTS = {
                         "tokens_per_cpu_second": 125.0,
                         "first_ms": {"p50": 12.0, "p95": 40.0},
                         "gap_ms": {"p50": 4.0, "p95": 8.0},
+                        "passes": 37.5,
                         "pieces": 12.5,
                         "refused": 1,
                         "failed": 0,
@@ -494,6 +504,8 @@ def test_every_plot_is_drawn_and_says_what_was_measured(docs, capsys):
         "staleness": ["MoA", "independent", "16", "256"],
         "ablations": ["baseline", "no layer self-attention", "6.50", "6.00", "62.5%"],
         "speed": ["plain, 100/s", "outrider, 175/s", "1.75 x"],
+        "comparison": ["MoA", "EAGLE-3.1", "6.50", "tokens per round, 95 % interval; a dot for each seed"],
+        "service": ["Outrider, onnx", "clients at once", "first text of an answer, p95 in ms"],
         "learning": ["as it came", "correction", "layers", "tokens per round"],
         "draft_step": [
             "int8, 1 row",
@@ -651,12 +663,16 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
         ),
         (
             "service",
-            ["| Outrider, onnx | 250 |", "| 12 and 40 |", "| 12.5, 150 MB, 1 and 0, 75.0% |"],
+            ["| Outrider, onnx | 250 |", "| 12 and 40 |", "| 12.5, 150 MB, 1 and 0, 75.0% |", "| 38 |"],
         ),
         ("born", ["| deep, 24 layers | born | 6.2 MB | 4, nbits4 | 50 s | 3.25 | 75.0% | 50.0% |", "| trained |"]),
         ("first_use", ["| `outrider drafter fetch mine` | 2.5 s | 6.25 MB |"]),
         ("chaos", ["| 2 | 3 | 100 | 90 | 1 |"]),
         ("draft_step-8b", ["| 1 | 1 row | nbits8 | 31.2 ms | 20.5 ms | 1.52 |"]),
+        (
+            "equals",
+            ["| lan | 60.0 (59 to 61) | 50.0 (49 to 51) | 1.20 | 7.50 and 5.00 | 1.50 | 987 and 250 |", "8 prompts"],
+        ),
         (
             "withdrawn",
             [

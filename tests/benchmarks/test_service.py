@@ -35,6 +35,8 @@ def test_every_server_has_a_row_for_each_number_of_clients(tmp_path: Path, monke
         assert found["tokens_per_second"] > 1 and 0 < found["first_ms"]["p50"] <= found["first_ms"]["p95"]
         assert (found["refused"], found["failed"]) == (0, 0) and found["memory_mb"] > 50
         assert found["same"] in (None, 1.0)
+        one_token_each = row["clients"] == 1 and row["server"].endswith("no drafts") and row["way"] != "edge"
+        assert (found["passes"] >= 90) == one_token_each
         if row["way"] == "edge":
             assert found["pieces"] < 16, "rounds with drafts bring several tokens each"
 
