@@ -49,10 +49,9 @@ from benchmarks.everyday import read_questions
 from benchmarks.pair import machine_and_pair
 from benchmarks.processes import cpu_seconds, resident_mb
 from benchmarks.retrieval import DATA
-from benchmarks.service_ways import PATIENCE, TRIES, WAYS, Asked, by_tokens, drafts_of
+from benchmarks.service_ways import PATIENCE, TRIES, WAYS, Asked, Drafts, by_tokens, drafts_of
 from drafter.runtime import Drafter
 from drafter.text import ChatText
-from drafter.tree import DraftTree
 from remote.openai.schema import DONE
 from remote.openai.sse import EventReader
 from remote.verifier.engines.graphs import GRAPHS
@@ -209,7 +208,7 @@ class Clients:
     def __init__(self, prompts: Sequence[str], ways: Sequence[str]) -> None:
         self.text = ChatText.load(BUNDLED_DRAFTER)
         self._prompts = {question: self.text.render([("user", question)]) for question in prompts}
-        self._drafts: dict[str, list[DraftTree]] = {}
+        self._drafts: Drafts = {}
         if "edge" in ways:
             engine = OnnxEngine(BUNDLED_TARGET / GRAPHS[0], ArrayEncoder.load(BUNDLED_DRAFTER))
             self._drafts = drafts_of(engine, Drafter.load(BUNDLED_DRAFTER), self._prompts, MOST_TOKENS)

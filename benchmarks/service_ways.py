@@ -1,8 +1,8 @@
 """Ways in which the clients of `benchmarks.service` ask: OpenAI's API, hosted answers, and rounds of devices.
 
-A device's drafts would take the processor that the server needs. So the drafts of each question are made before, once,
-by the bundled drafter with the bundled target's memory, and sent again as a device would send them. The memory is asked
-for and read, as a device does.
+A device's drafts would take the processor that the server needs. So a draft after each token of each answer is made
+before, by the bundled drafter with the bundled target's memory, and those that follow a round are sent as a device
+would send them: trees of 60 nodes. The memory is asked for and read, as a device does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drafter.runtime import Drafter
@@ -45,22 +45,25 @@ class Asked:
         self.pieces += 1
 
 
-def drafts_of(
-    engine: Engine, drafter: Drafter, prompts: Mapping[str, list[int]], most: int
-) -> dict[str, list[DraftTree]]:
-    """The drafts of a device for each question, one for each round."""
+Drafts = Mapping[str, Sequence[DraftTree]]
+"""The drafts of a device for each question: one for each token of the answer that may be the next."""
+
+
+def drafts_of(engine: Engine, drafter: Drafter, prompts: Mapping[str, list[int]], most: int) -> Drafts:
+    """A device's drafts for each question, with the memory of all tokens before."""
     return {question: _drafts(engine, drafter, prompt, most) for question, prompt in prompts.items()}
 
 
 def _drafts(engine: Engine, drafter: Drafter, prompt: list[int], most: int) -> list[DraftTree]:
     draft, stops = drafter.context(), frozenset(drafter.config.stop_tokens)
     draft.commit(prompt)
-    trees = []
+    trees = [DraftTree.empty()]  # The first round carries the prompt.
     with memory_telling(engine, drafter, draft) as tell:
-        for one in rounds(engine, prompt, lambda _: draft.draft(TREE), stops, most):
-            trees.append(one.tree)
+        for one in rounds(engine, prompt, lambda _: DraftTree.empty(), stops, most):
             draft.commit(one.new)
             tell(one.context, one.tree, one.accepted)
+            if one.new[-1] not in stops:
+                trees.append(draft.draft(TREE))
     return trees
 
 
@@ -71,7 +74,7 @@ async def by_tokens(
     prompts: Mapping[str, list[int]],
     text: ChatText,
     most: int,
-    drafts: Mapping[str, list[DraftTree]] | None,
+    drafts: Drafts | None,
 ) -> tuple[Asked, float]:
     """Let so many clients ask in Outrider's own protocol: in rounds with these drafts, or hosted (None).
 
@@ -127,15 +130,15 @@ async def hosted(session: RemoteSession, prompt: Sequence[int], most: int) -> As
 
 
 async def in_rounds(
-    session: RemoteSession, prompt: Sequence[int], drafts: Iterable[DraftTree], most: int
+    session: RemoteSession, prompt: Sequence[int], drafts: Sequence[DraftTree], most: int
 ) -> AsyncGenerator[list[int], None]:
-    """The tokens that each round of a device brings, whose drafts these are, up to `most` of them.
+    """The tokens that each round of a device brings, up to `most` of them.
 
-    The memory is read, as a device does.
+    `drafts`: its draft after so many tokens of the answer. The memory is read, as a device does.
     """
-    tokens, trees, known = list(prompt), iter(drafts), 0
-    while len(tokens) - len(prompt) < most:
-        tree = next(trees, DraftTree.empty())
+    tokens, known = list(prompt), 0
+    while (said := len(tokens) - len(prompt)) < most:
+        tree = drafts[said] if said < len(drafts) else DraftTree.empty()
         reply = await session.round(tokens, tree, Sampling(), memory_from=known, deadline=PATIENCE)
         verdict = reply.verdict
         new = [int(tree.tokens[node]) for node in verdict.accepted]

@@ -66,12 +66,14 @@ def walk(tree: DraftTree, choose: Chooser, *, position: int, room: int, stop_tok
         at = child
 
 
-def at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, NDArray[np.intp]]:
+def at_most(tree: DraftTree, depth: int, kept: NDArray[np.bool_] | None = None) -> tuple[DraftTree, NDArray[np.intp]]:
     """The nodes of a tree down to `depth`, and the index of each in the whole tree.
 
     Deeper ones could not be accepted any more, and their positions may lie beyond those that the target was made for.
+    `kept`: those nodes alone, (n,), of a tree without candidates. Each of them has its parent among them, or the root.
     """
-    nodes = np.flatnonzero(tree.depths() <= depth)
+    wanted = tree.depths() <= depth
+    nodes = np.flatnonzero(wanted if kept is None else wanted & kept)
     if len(nodes) == len(tree):
         return tree, nodes
     place = np.full(len(tree) + 1, -1)

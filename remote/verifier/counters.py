@@ -20,6 +20,8 @@ class Counters:
     shared_tokens: int = 0
     """Prompt tokens that were not computed, because another session had them."""
     drafted_nodes: int = 0
+    pruned_nodes: int = 0
+    """Nodes of devices' drafts that were left out, because others would have gained more in their time."""
     accepted_nodes: int = 0
     new_tokens: int = 0
     memory_tokens: int = 0

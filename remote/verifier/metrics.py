@@ -30,6 +30,7 @@ COUNTERS = {
     "prompt_tokens": "Tokens that were appended to sessions.",
     "shared_tokens": "Tokens among them that another session had computed.",
     "drafted_nodes": "Tokens that were drafted, by devices and by the server.",
+    "pruned_nodes": "Tokens of devices' drafts that were not checked, because others needed the time more.",
     "accepted_nodes": "Drafted tokens that the model accepted.",
     "new_tokens": "Tokens that answers gained.",
     "memory_tokens": "Tokens whose memory was sent.",

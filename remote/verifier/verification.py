@@ -88,10 +88,14 @@ def verify(
     room: int,
     stop_tokens: frozenset[int],
     options: AnswerOptions | None = None,
+    kept: NDArray[np.bool_] | None = None,
 ) -> Computing[Verified]:
-    """Verify a draft and commit at most `room` new tokens. At most one chunk of tokens is not computed yet."""
+    """Verify a draft and commit at most `room` new tokens. At most one chunk of tokens is not computed yet.
+
+    `kept`: the nodes of the draft that are read; see `at_most`.
+    """
     context, start = session.context, len(session.context.tokens)
-    shallow, places = at_most(tree, room - 1)
+    shallow, places = at_most(tree, room - 1, kept)
     computed = yield Forward(context, start - context.computed, shallow)
     assert computed is not None
     process = None if options is None or not options.changes else _along(shallow, options)

@@ -13,6 +13,8 @@ from drafter.memory import unpack_memory
 from drafter.tree import Candidates, DraftTree
 from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
 from remote.verifier.engine import Engine
+from remote.verifier.own_drafter import Judged
+from remote.verifier.pruning import Pruning
 from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions import SHORTEST_SHARED, Sessions
 from remote.verifier.table import Session, Table
@@ -94,6 +96,23 @@ def test_rounds_with_any_trees_give_what_generate_gives(target: Engine) -> None:
         ahead = expected[len(device.tokens) - len(PROMPT) :][: rng.randrange(6)]
         device.play([], DraftTree.chain(ahead) if rng.random() < 0.5 else random_tree(rng, 12))
     assert device.tokens[len(PROMPT) :][:40] == expected
+
+
+def test_what_is_left_of_a_pruned_tree_gives_the_same_text_and_its_nodes_keep_their_numbers(target: Engine) -> None:
+    expected, sessions = generated(target.model, PROMPT, 120), table(target)
+    device, sessions.pruning = Device(sessions), Pruning(lambda: 100.0)
+    device.play(PROMPT)
+    for _ in range(40):  # A row takes a millisecond, in which others gain half a token.
+        sessions.pruning.forwards.add(1, 1000, 1.0)
+        sessions.pruning.forwards.add(1, 500, 0.5)
+    sessions.pruning.ran("b", Judged((), None, [7] * 1000, rows=1, seconds=2.0, sessions=1), pending=1000)
+    while len(device.tokens) < len(PROMPT) + 115:
+        ahead = expected[len(device.tokens) - len(PROMPT) :][:4]
+        pruned = sessions.counters.pruned_nodes
+        tree = DraftTree(np.array([(ahead[0] + 1) % VOCABULARY, *ahead]), np.array([-1, -1, 1, 2, 3]))
+        assert device.play([], tree).verdict.accepted == (1, 2, 3, 4)
+    assert sessions.counters.pruned_nodes == pruned + 1, "the first one is always wrong"
+    assert device.tokens[len(PROMPT) :][:115] == expected[:115]
 
 
 def test_sampled_tokens_do_not_depend_on_the_trees(target: Engine) -> None:
