@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.answer_tables import share
+from benchmarks.comparison_table import LABELS as COMPARED
 from benchmarks.pair import FORMER
 from benchmarks.standings import Standing, standings
 
 Document = Mapping[str, Any]
 Documents = Mapping[str, Document]
-README = ("everyday", "behaviour", "acceptance-shipped", "acceptance", "network", "withdrawn")
+README = ("everyday", "behaviour", "acceptance-shipped", "comparison", "network", "withdrawn")
 
 
 def fill(readme: str, documents: Documents) -> str:
@@ -141,6 +142,17 @@ def _shipped(documents: Documents) -> tuple[str, str]:
     rows = [row for document in found for row in document["rows"] if not row.get("temperature")]
     what = f"Tokens per round (tau) of the bundled pair, {rows[0]['prompts']} held-out pages, trees of 60 nodes"
     return what, "; ".join(f"depth {row['depth']}: {_interval(row, 'tau')}" for row in rows)
+
+
+def _comparison(documents: Documents) -> tuple[str, str]:
+    """Tau of all drafters that were compared on equal terms."""
+    document = documents["comparison"]
+    plan, rows = document["plan"], document["rows"]
+    steps = plan["patience"]["bound"] + plan["patience"]["fall"]
+    what = f"Tokens per round (tau), on equal terms, after at most {steps} steps, {plan['limit']} held-out pages"
+    if len(plan["seeds"]) > 1:
+        what += f", {len(plan['seeds'])} trainings of each"
+    return what, "; ".join(f"{COMPARED[row['drafter']]} {_interval(row, 'tau')}" for row in rows)
 
 
 def _deep(documents: Documents) -> tuple[str, str]:
@@ -271,9 +283,10 @@ def _interval(row: Mapping[str, Any], key: str) -> str:
 
 LINES: dict[str, tuple[str, Callable[[Documents], tuple[str, str]]]] = {
     "everyday": ("everyday", _everyday),
-    "acceptance": ("acceptance", _tau),
     "behaviour": ("behaviour", _behaviour),
     "acceptance-shipped": ("acceptance --drafter moa", _shipped),
+    "comparison": ("comparison --pages PAGES --work DIR", _comparison),
+    "acceptance": ("acceptance", _tau),
     "acceptance-deep": ("acceptance --depth 16", _deep),
     "network": ("network", _lines),
     "network, paced": ("", _paced),

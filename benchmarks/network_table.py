@@ -10,6 +10,8 @@ from benchmarks.standings import GOALS, Standing, forward, standings
 
 SHOWN = ("edge", "hosted", "auto", "plain", "eagle-2", "moa-float")
 """Modes in the table, besides the fastest fixed one."""
+FEW = 8
+"""Nodes a round below which a mode hardly drafts."""
 LABELS = {"eagle-2": "EAGLE-2 in float", "moa-float": "MoA in float"}
 
 
@@ -44,16 +46,18 @@ def equals_table(document: Mapping[str, Any]) -> str:
     parts, modes = [], ("moa-float", "eagle-2")
     found = standings(document["rows"])
     head = ["line", "MoA, tokens a second", "EAGLE-2, tokens a second", f"MoA over EAGLE-2 (goal {GOALS['speed']})"]
-    head += ["tau of both", f"in tau (goal {GOALS['tau']})", "bytes down per token"]
+    head += ["nodes a round", "tau of both", f"in tau (goal {GOALS['tau']})", "bytes down per token"]
     for paced_ms in sorted({each.paced_ms for each in found}):
         lines = []
         for each in found:
             if each.paced_ms != paced_ms or not all(mode in each.rows for mode in modes):
                 continue
-            taus, down = ([each.rows[mode][part] for mode in modes] for part in ("tau", "bytes_down"))
+            nodes, taus, down = ([each.rows[mode][part] for mode in modes] for part in ("nodes", "tau", "bytes_down"))
             line = [each.profile, *(_speed(each, mode) for mode in modes), _ratio(each.ratio(*modes))]
-            line += [" and ".join(f"{tau:.2f}" for tau in taus), _ratio(each.tau_ratio(*modes))]
-            lines.append([*line, " and ".join(f"{count:.0f}" for count in down)])
+            line += [_both(nodes, "{:.0f}"), _both(taus, "{:.2f}")]
+            # Where one of them hardly drafts, as rounds without are faster there, its tau says nothing of it.
+            line.append(_ratio(each.tau_ratio(*modes) if min(nodes) >= FEW else None))
+            lines.append([*line, _both(down, "{:.0f}")])
         parts += [f"{forward(paced_ms).capitalize()}:", table(head, lines)]
     if counted := _counted(document["rows"]):
         parts.append(counted)
@@ -143,6 +147,10 @@ def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
         for row in found
     ]
     return "\n".join(["Not verified to the end:", "", *(f"- {line}" for line in said)]) if said else ""
+
+
+def _both(values: Sequence[float], form: str) -> str:
+    return " and ".join(form.format(value) for value in values)
 
 
 def _ratio(value: float | None) -> str:

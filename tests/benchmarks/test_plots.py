@@ -113,6 +113,7 @@ DOCUMENTS = {
             "rates": [0.001, 0.0025],
             "trial": 60,
             "patience": {"bound": 500, "fall": 150},
+            "seeds": [1, 2],
             "limit": 100,
         },
         "rows": [
@@ -181,9 +182,11 @@ DOCUMENTS = {
         "machine": MACHINE,
         "plan": {"limit": 8, "max_tokens": 160},
         "rows": [
-            network_row("eagle-2", 50.0, tau=5.0, bytes_down=250.0),
-            network_row("moa-float", 60.0, tau=7.5),
-            network_row("moa-float", 9.0, profile="4g", tau=7.5),
+            network_row("eagle-2", 50.0, tau=5.0, bytes_down=250.0, nodes=60.0),
+            network_row("moa-float", 60.0, tau=7.5, nodes=60.0),
+            network_row("eagle-2", 20.0, profile="4g", tau=1.25, bytes_down=250.0, nodes=0.5),
+            network_row("moa-float", 10.0, profile="4g", tau=7.5, nodes=60.0),
+            network_row("moa-float", 9.0, profile="train", tau=7.5, nodes=60.0),
         ],
     },
     "withdrawn": {
@@ -671,7 +674,11 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
         ("draft_step-8b", ["| 1 | 1 row | nbits8 | 31.2 ms | 20.5 ms | 1.52 |"]),
         (
             "equals",
-            ["| lan | 60.0 (59 to 61) | 50.0 (49 to 51) | 1.20 | 7.50 and 5.00 | 1.50 | 987 and 250 |", "8 prompts"],
+            [
+                "| lan | 60.0 (59 to 61) | 50.0 (49 to 51) | 1.20 | 60 and 60 | 7.50 and 5.00 | 1.50 | 987 and 250 |",
+                "| 4g | 10.0 (9 to 11) | 20.0 (19 to 21) | 0.50 | 60 and 0 | 7.50 and 1.25 | – |",
+                "8 prompts",
+            ],
         ),
         (
             "withdrawn",
@@ -801,6 +808,9 @@ def test_every_figure_in_short_is_made_of_its_document():
     assert "99 ms to open; longest stall 80 ms on the clock, 7 ms of its own work; 25% of a core" in said
     assert "median 5.5 ms, worst 30 ms" in said
     assert "depth 8: 5.75 (5.50 to 6.00); depth 16: 6.50 (6.25 to 6.75) |" in said
+    assert (
+        "on equal terms, after at most 650 steps, 100 held-out pages, 2 trainings of each | MoA 6.50 (6.38 to" in said
+    )
     assert "| names and numbers letter by letter: 100.0% (1 of 1)" in said
     assert "verifier killed, loopback: 0.25 s; line silent, 4g: 2.50 s" in said
 
