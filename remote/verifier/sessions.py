@@ -35,7 +35,7 @@ from remote.verifier.engine import Engine, TargetContext, UnknownToken
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.learning import Learning
 from remote.verifier.own_drafter import BOUNDS, Judged, OwnDrafter, OwnDrafts
-from remote.verifier.pruning import Pruning
+from remote.verifier.pruner import Pruner
 from remote.verifier.record import Record, current
 from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.table import RoundResult, Session, Table
@@ -71,7 +71,7 @@ class Sessions:
         self.learning = learning
         self.table = Table(engine.bytes_per_token, max_sessions=max_sessions, max_bytes=max_bytes)
         self.counters = Counters()
-        self.pruning = Pruning()
+        self.pruner = Pruner()
 
     def round(self, message: Round, holder: str = EVERYONE) -> Answer:
         """Append, verify and commit, then send memory. The memory ends early if its tokens are gone.
@@ -339,12 +339,12 @@ class Sessions:
         begun, context = time.monotonic(), session.context
         pending = len(context.tokens) - context.computed
         # What the verifier drafts itself, it has made as large as pays for all.
-        kept = self.pruning.kept(message.session, tree) if isinstance(message, Round) else None
+        kept = self.pruner.kept(message.session, tree) if isinstance(message, Round) else None
         verified = yield from verify(session, tree, message.sampling, room, self.stop_tokens, options, kept)
         judged = verified.judged
-        self.pruning.ran(message.session, judged, pending)
+        self.pruner.ran(message.session, judged, pending)
         if isinstance(message, Round) and tree.candidates is None:
-            self.pruning.chances.learn(tree, judged.accepted, judged.bonus)
+            self.pruner.chances.learn(tree, judged.accepted, judged.bonus)
         self.counters.verified(len(tree), len(judged.accepted), len(judged.new))
         self.counters.pruned_nodes += 0 if kept is None else len(tree) - int(kept.sum())
         record.wrote(len(judged.new), time.monotonic() - begun, len(context.tokens), self._finished(context))

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from drafter.memory import unpack_memory
 from drafter.tree import Candidates, DraftTree
 from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
+from remote.verifier import pruner
 from remote.verifier.engine import Engine
 from remote.verifier.own_drafter import Judged
-from remote.verifier.pruning import Pruning
+from remote.verifier.pruner import Pruner
 from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions import SHORTEST_SHARED, Sessions
 from remote.verifier.table import Session, Table
@@ -98,14 +99,17 @@ def test_rounds_with_any_trees_give_what_generate_gives(target: Engine) -> None:
     assert device.tokens[len(PROMPT) :][:40] == expected
 
 
-def test_what_is_left_of_a_pruned_tree_gives_the_same_text_and_its_nodes_keep_their_numbers(target: Engine) -> None:
+def test_what_is_left_of_a_pruned_tree_gives_the_same_text_and_its_nodes_keep_their_numbers(
+    target: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruner, "LONGEST_READ", -1)  # Only the times below count, not those of this machine.
     expected, sessions = generated(target.model, PROMPT, 120), table(target)
-    device, sessions.pruning = Device(sessions), Pruning(lambda: 100.0)
+    device, sessions.pruner = Device(sessions), Pruner(lambda: 100.0)
     device.play(PROMPT)
     for _ in range(40):  # A row takes a millisecond, in which others gain half a token.
-        sessions.pruning.forwards.add(1, 1000, 1.0)
-        sessions.pruning.forwards.add(1, 500, 0.5)
-    sessions.pruning.ran("b", Judged((), None, [7] * 1000, rows=1, seconds=2.0, sessions=1), pending=1000)
+        sessions.pruner.forwards.add(1, 1000, 1.0)
+        sessions.pruner.forwards.add(1, 500, 0.5)
+    sessions.pruner.ran("b", Judged((), None, [7] * 1000, rows=1, seconds=2.0, sessions=1), pending=1000)
     while len(device.tokens) < len(PROMPT) + 115:
         ahead = expected[len(device.tokens) - len(PROMPT) :][:4]
         pruned = sessions.counters.pruned_nodes

@@ -9,7 +9,7 @@ import pytest
 
 from drafter.tree import Candidates, DraftTree
 from remote.verifier.own_drafter import Judged
-from remote.verifier.pruning import TRUST, WINDOW, Chances, Pruning
+from remote.verifier.pruner import TRUST, WINDOW, Chances, Pruner
 
 #            0
 #      1           2        under it a chain 3, 4, 5
@@ -30,17 +30,17 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def pruning(clock: Clock) -> Pruning:
-    made = Pruning(clock)
+def pruner(clock: Clock) -> Pruner:
+    made = Pruner(clock)
     for rows in (1, 8, 32) * 20:  # A row takes a millisecond.
         made.forwards.add(1, rows, 0.002 + 0.001 * rows)
     return made
 
 
-def ran(pruning: Pruning, clock: Clock, session: str, tokens: int, seconds: float) -> None:
+def ran(pruner: Pruner, clock: Clock, session: str, tokens: int, seconds: float) -> None:
     """The engine was busy with a round of this session all the while."""
     clock.now += seconds
-    pruning.ran(session, Judged((), None, [7] * tokens, rows=1000, seconds=seconds, sessions=1), pending=1000)
+    pruner.ran(session, Judged((), None, [7] * tokens, rows=1000, seconds=seconds, sessions=1), pending=1000)
 
 
 def learn(chances: Chances, tree: DraftTree, accepted: Sequence[int], bonus: int, times: int) -> None:
@@ -73,40 +73,40 @@ def test_chances_change_with_the_drafters() -> None:
     assert chances.of(FORK)[0] > 0.7
 
 
-def test_alone_a_draft_stays_whole(pruning: Pruning, clock: Clock) -> None:
-    learn(pruning.chances, FORK, [], 9, times=400)
+def test_alone_a_draft_stays_whole(pruner: Pruner, clock: Clock) -> None:
+    learn(pruner.chances, FORK, [], 9, times=400)
     for _ in range(10):
-        ran(pruning, clock, "a", tokens=50, seconds=0.1)
-    assert pruning.price("a") == 0.0 and pruning.kept("a", FORK) is None
-    assert pruning.price("b") > 0.0
+        ran(pruner, clock, "a", tokens=50, seconds=0.1)
+    assert pruner.price("a") == 0.0 and pruner.kept("a", FORK) is None
+    assert pruner.price("b") > 0.0
 
 
-def test_in_company_a_row_costs_what_the_others_gain_in_its_time(pruning: Pruning, clock: Clock) -> None:
+def test_in_company_a_row_costs_what_the_others_gain_in_its_time(pruner: Pruner, clock: Clock) -> None:
     for _ in range(20):
-        ran(pruning, clock, "a", tokens=20, seconds=0.05)
-        ran(pruning, clock, "b", tokens=10, seconds=0.05)
-    assert pruning.price("a") == pytest.approx(0.001 * 100, rel=0.2)  # 100 tokens a second.
-    assert pruning.price("b") == pytest.approx(0.001 * 200, rel=0.2)
+        ran(pruner, clock, "a", tokens=20, seconds=0.05)
+        ran(pruner, clock, "b", tokens=10, seconds=0.05)
+    assert pruner.price("a") == pytest.approx(0.001 * 100, rel=0.2)  # 100 tokens a second.
+    assert pruner.price("b") == pytest.approx(0.001 * 200, rel=0.2)
     clock.now += WINDOW / 2
-    assert 0 < pruning.price("b") < 0.07, "the engine has rested half the time"
+    assert 0 < pruner.price("b") < 0.07, "the engine has rested half the time"
     clock.now += WINDOW
-    assert pruning.price("b") == 0.0, "the others have gone"
+    assert pruner.price("b") == 0.0, "the others have gone"
 
 
-def test_nodes_stay_while_they_are_worth_their_rows(pruning: Pruning, clock: Clock) -> None:
-    learn(pruning.chances, FORK, [0, 3, 4, 5], 9, times=400)
+def test_nodes_stay_while_they_are_worth_their_rows(pruner: Pruner, clock: Clock) -> None:
+    learn(pruner.chances, FORK, [0, 3, 4, 5], 9, times=400)
     for _ in range(20):
-        ran(pruning, clock, "a", tokens=30, seconds=0.1)
-    kept = pruning.kept("b", FORK)
+        ran(pruner, clock, "a", tokens=30, seconds=0.1)
+    kept = pruner.kept("b", FORK)
     assert kept is not None and kept.tolist() == [True, False, False, True, True, True]
     for _ in range(20):
-        ran(pruning, clock, "a", tokens=200, seconds=0.1)
-    kept = pruning.kept("b", FORK)
+        ran(pruner, clock, "a", tokens=200, seconds=0.1)
+    kept = pruner.kept("b", FORK)
     assert kept is not None and not kept.any(), "a row takes as long as two tokens of somebody else"
 
 
-def test_a_drawn_tree_stays_whole(pruning: Pruning, clock: Clock) -> None:
+def test_a_drawn_tree_stays_whole(pruner: Pruner, clock: Clock) -> None:
     for _ in range(20):
-        ran(pruning, clock, "a", tokens=200, seconds=0.1)
+        ran(pruner, clock, "a", tokens=200, seconds=0.1)
     drawn = DraftTree(np.array([1]), np.array([-1]), candidates={-1: Candidates(np.array([1, 2]), np.array([3, 1]))})
-    assert pruning.kept("b", DraftTree.chain([1])) is not None and pruning.kept("b", drawn) is None
+    assert pruner.kept("b", DraftTree.chain([1])) is not None and pruner.kept("b", drawn) is None

@@ -86,7 +86,7 @@ class _Gain(NamedTuple):
     """The share of the engine's time that it took."""
 
 
-class Pruning:
+class Pruner:
     """Leaves nodes out of the drafts of all sessions, and learns from what becomes of the rest.
 
     Belongs to the engine's thread.
