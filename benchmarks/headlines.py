@@ -18,6 +18,8 @@ from benchmarks.standings import Standing, standings
 
 Document = Mapping[str, Any]
 Documents = Mapping[str, Document]
+SHORT = "--rows 4 --trial 30 --bound 120 --every 40 --fall 60 --limit 100 --timed 12"
+"""The plan of the comparison for two cores and two hours."""
 README = ("everyday", "behaviour", "acceptance-shipped", "comparison", "network", "withdrawn")
 
 
@@ -285,7 +287,7 @@ LINES: dict[str, tuple[str, Callable[[Documents], tuple[str, str]]]] = {
     "everyday": ("everyday", _everyday),
     "behaviour": ("behaviour", _behaviour),
     "acceptance-shipped": ("acceptance --drafter moa", _shipped),
-    "comparison": ("comparison --pages PAGES --work DIR", _comparison),
+    "comparison": (f"comparison --pages PAGES --work DIR {SHORT}", _comparison),
     "acceptance": ("acceptance", _tau),
     "acceptance-deep": ("acceptance --depth 16", _deep),
     "network": ("network", _lines),

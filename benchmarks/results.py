@@ -25,7 +25,7 @@ from benchmarks.app_tables import (
 )
 from benchmarks.comparison_table import comparison_table
 from benchmarks.fault_tables import chaos_table, clients_table, exactness_table, handover_table
-from benchmarks.headlines import figures
+from benchmarks.headlines import SHORT, figures
 from benchmarks.learning_tables import (
     born_table,
     first_use_table,
@@ -52,7 +52,6 @@ TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
 SHIPPED = "remote/verifier/pretrained/shell-guide"
 TRAINED_PAIRS = "--trained bundled=drafter/pretrained/shell-guide --trained deep=runs/deeppair --questions 20"
-SHORT = "--rows 4 --trial 30 --bound 120 --every 40 --fall 60 --limit 100 --timed 12"
 EQUALS = "--mode moa-float eagle-2 --drafter runs/export/moa --eagle runs/export/eagle2-f"
 BOTH = "--prompts tests/data/everyday.jsonl tests/data/heldout_pages.jsonl"
 COMMANDS = {

@@ -2,8 +2,8 @@
 
 A device makes its draft as large as pays for it alone: it cannot see the others, whom each row of its draft keeps
 waiting. So the verifier leaves out what is not worth that. In the time of a row, the other sessions would have gained
-so many tokens; a node stays if its chance to be accepted is more than that. Where nobody else asks, all nodes stay, and
-where the engine is full, hardly more than the sure ones.
+so many tokens; a node stays if its chance to be accepted is more than that. Where nobody else has asked of late, all
+nodes stay, and where the engine is full, hardly more than the sure ones.
 
 A node's chance is what nodes of its kind have come to, whoever drafted them. Its kind is its place among its siblings,
 how many these are, and its depth: a drafter that is in doubt gives a node more children, and the likelier ones first.
@@ -30,7 +30,8 @@ from remote.verifier.own_drafter import LONGEST_READ, Judged
 WINDOW = 2.0
 """Seconds that tell what the sessions gain."""
 PLACES, SIBLINGS, DEPTHS = 4, 4, 5
-"""Kinds of nodes: by place and siblings, of which the last kind holds all beyond, and by twice the depth."""
+"""Kinds of nodes by place, by siblings and by depth: 1, 2, up to 4, up to 8, and more. The last kind of each holds all
+beyond."""
 TRUST = 8.0
 """Every kind begins as if so many of its nodes had been judged, and all accepted: nothing is left out untried."""
 MEMORY = 512.0
