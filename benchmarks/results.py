@@ -84,7 +84,7 @@ COMMANDS = {
         "retrieval": "retrieval",
         "coins": "coins",
         "service": f"service {SERVERS} --gguf f32,q8_0 --ways openai,hosted,edge --rounds 1",
-        "service-openai": f"service {SERVERS} --gguf q8_0 --clients 1,4,16,64",
+        "service-openai": f"service {SERVERS} --gguf q8_0 --clients 1,4,16,64 --rounds 3",
         "network": "network",
         "equals": f"network {EQUALS} --forward 0",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
