@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from app.remotes.switcher import RemoteSwitcher
 
 
+GONE_SECONDS = 0.5
+"""After the time of a toast: it has surely gone then."""
+
 # The palette is imported when it is opened for the first time.
 
 
@@ -145,9 +148,13 @@ class OutriderApp(App[None]):
     # ---- toasts and copies -------------------------------------------------------------------------------------------
 
     def on_notify(self, event: Notify) -> None:
-        """Replace an identical toast: a key that is held down would cover the answer with them."""
+        """Replace an identical toast: a key that is held down would cover the answer with them.
+
+        Once in some fifty times, Textual does not draw what was under a toast that has gone. So all is drawn again.
+        """
         for toast in [one for one in shown_notifications(self) if one.message == event.notification.message]:
             drop_notification(self, toast)
+        self.set_timer(event.notification.time_left + GONE_SECONDS, lambda: self.screen.refresh())
 
     def copy_to_clipboard(self, text: str) -> None:
         """Begin to copy a text. Pasting inside the application uses this text from now on."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from textual.events import MouseScrollUp
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets._toast import Toast
 
@@ -67,6 +70,26 @@ async def test_notices_do_not_cover_the_prompt(store: Store, size: tuple[int, in
         await wait_until(pilot, lambda: len(app.screen.query(Toast)) == 3 and app.prompt.region.height > 9)
         await wait_until(pilot, lambda: all(toast.region.height for toast in app.screen.query(Toast)))
         assert max(toast.region.bottom for toast in app.screen.query(Toast)) <= app.prompt.region.y
+
+
+class Drawn(Window):
+    """Counts how often the whole screen was drawn."""
+
+    whole = 0
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        self.whole += getattr(renderable, "region", None) == screen.size.region
+        super()._display(screen, renderable)
+
+
+async def test_all_is_drawn_again_once_a_notice_has_gone(store: Store) -> None:
+    app = Drawn(ScriptedCore(store))
+    async with app.run_test(notifications=True) as pilot:
+        app.notify("notice", timeout=0.1)
+        await wait_until(pilot, lambda: len(app.screen.query(Toast)) == 1)
+        await wait_until(pilot, lambda: not app.screen.query(Toast))
+        before = app.whole
+        await wait_until(pilot, lambda: app.whole > before)
 
 
 async def test_the_head_of_a_code_block_names_its_language_and_copies_it_alone(store: Store) -> None:

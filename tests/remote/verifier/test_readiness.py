@@ -41,8 +41,10 @@ async def test_a_full_line_and_a_stuck_engine_are_not_ready(
             while not held.came:
                 await asyncio.sleep(0.01)
             assert await told(client) == (503, "the line is full\n")
-            monkeypatch.setattr("remote.verifier.readiness.STUCK_SECONDS", 0.0)
-            status, text = await told(client)
+            # For this look alone: turns that nobody waits for may stand in line a moment longer than their answer.
+            with monkeypatch.context() as patched:
+                patched.setattr("remote.verifier.readiness.STUCK_SECONDS", 0.0)
+                status, text = await told(client)
             assert status == 503 and text.startswith("the engine has finished nothing for ")
             held.open.set()
             assert (await waits).status_code == 200
