@@ -150,7 +150,7 @@ class OutriderApp(App[None]):
     def on_notify(self, event: Notify) -> None:
         """Replace an identical toast: a key that is held down would cover the answer with them.
 
-        Once in some fifty times, Textual does not draw what was under a toast that has gone. So all is drawn again.
+        Now and then Textual does not draw what was under a toast that has gone. So all is drawn again.
         """
         for toast in [one for one in shown_notifications(self) if one.message == event.notification.message]:
             drop_notification(self, toast)
