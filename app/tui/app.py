@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 GONE_SECONDS = 0.5
-"""After the time of a toast: it has surely gone then."""
+"""Time that a toast has to go once its own is over."""
 
 # The palette is imported when it is opened for the first time.
 
