@@ -68,6 +68,23 @@ class PromptRecipe(msgspec.Struct, frozen=True):
     """Checksum of that file, hex."""
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """How well a drafter guesses, on answers of its target that had no part in making it."""
+
+    tau: float
+    """Tokens gained per round, bonus included. 1: nothing was guessed."""
+    alone: float
+    """Share of the target's tokens that are its first choice, with no memory of the answer: what it knows offline."""
+    perplexity: float
+    """Perplexity, under the target, of answers of `WRITTEN` tokens that it wrote alone."""
+    repeated: float
+    """Share of the four-grams in those answers that had stood there before."""
+
+
+WRITTEN = 64
+"""Tokens of an answer that a drafter writes alone to be measured."""
+
+
 class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The `config.json` of a drafter's folder."""
 
@@ -138,6 +155,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     same."""
     prompt_recipe: PromptRecipe | msgspec.UnsetType = msgspec.UNSET
     """Unset: questions are asked as they are."""
+    measured: Measured | msgspec.UnsetType = msgspec.UNSET
+    """Unset: it was never measured. What follows from it: `drafter/floors.py`."""
     files: dict[str, str] = {}
     """File name -> sha256, hex."""
 

@@ -14,7 +14,7 @@ import torch
 from tokenizers import AddedToken
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, write_config
+from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, Measured, write_config
 from drafter.guide.names import MARKS
 from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
 from drafter.training.export import export_graph
@@ -22,6 +22,9 @@ from drafter.training.target import borrow, drafter_config
 from remote.verifier.engines.graphs import GRAPHS
 from remote.verifier.engines.onnx_graph import write_graph
 from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
+
+GOOD = Measured(tau=3.0, alone=0.8, perplexity=5.0, repeated=0.1)
+"""Figures above all floors, so that tests may draft and write alone with random weights."""
 
 
 def build_pair(folder: Path, *, seed: int = 0, context: int = 1024, marks: bool = False) -> Path:
@@ -98,5 +101,6 @@ def _write_drafter(folder: Path, target_folder: Path, target: LlamaForCausalLM) 
         stop_tokens=(END,),
         tokenizer=hashlib.blake2b((folder / TOKENIZER).read_bytes(), digest_size=16).hexdigest(),
         memory=memory_digest(target.state_dict(), encoder).hex(),
+        measured=GOOD,
     )
     write_config(folder, config)
