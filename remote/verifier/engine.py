@@ -11,6 +11,7 @@ thread-safe: only one thread at a time may call an engine and its contexts.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from drafter.config import DrafterConfig
 from drafter.tree import DraftTree
+from remote.verifier.engines.threads import Threads
 
 Floats = NDArray[np.float32]
 
@@ -186,6 +188,15 @@ class Engine(ABC):
     most_nodes: int | None = None
     """Most nodes of a tree; None: any number."""
     encoder: Encoder | None
+    threads: Threads | None = None
+    """Chooses how many threads compute; None: their number is fixed."""
+    _computes_with = 0
+    """Threads of the last forward."""
+
+    @property
+    def takes_drafts(self) -> bool:
+        """Whether a draft may save time. A model that reads one node after another takes one at most, for nothing."""
+        return self.most_nodes != 1
 
     @property
     @abstractmethod
@@ -223,7 +234,7 @@ class Engine(ABC):
         """Run the requests of different contexts together. For each its logits, (1 + n, V) float32, or its error."""
         answers = [self._unknown(request) for request in requests]
         sound = [request for request, error in zip(requests, answers) if error is None]
-        results = iter(self._run(sound) if sound else ())
+        results = iter(self._timed(sound) if sound else ())
         return [
             self._judged(request, next(results)) if error is None else error
             for request, error in zip(requests, answers)
@@ -249,6 +260,30 @@ class Engine(ABC):
         while self.read(context):
             pass
         return self._alone(Forward(context, len(context.tokens) - context.computed, tree))
+
+    def _timed(self, requests: Sequence[Forward]) -> list[Floats]:
+        """Compute all rows, with the number of threads that is fastest."""
+        if self.threads is None:
+            return self._run(requests)
+        if self._computes_with != self.threads.count:
+            self._computes_with = self.threads.count
+            self._use_threads(self._computes_with)
+        begun = time.perf_counter()
+        logits = self._run(requests)
+        self.threads.ran(sum(request.rows for request in requests), time.perf_counter() - begun)
+        return logits
+
+    def measure_threads(self) -> None:
+        """Run single rows until it is known how many threads are fastest."""
+        context = self.context()
+        while self.threads is not None and self.threads.trying:
+            context.assign(0, [7 % self.vocabulary])
+            self.verify(context, DraftTree.empty())
+        context.release()
+
+    def _use_threads(self, count: int) -> None:
+        """Compute with so many threads from now on. Only with `threads`."""
+        raise NotImplementedError
 
     def _alone(self, request: Forward) -> Floats:
         (answer,) = self.forward([request])

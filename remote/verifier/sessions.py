@@ -206,7 +206,7 @@ class Sessions:
 
     def _expected(self, options: AnswerOptions) -> DraftTree:
         """What is expected to come, as a draft; often empty."""
-        tokens, most = options.draft(), self.engine.most_nodes
+        tokens, most = options.draft() if self.engine.takes_drafts else (), self.engine.most_nodes
         return DraftTree.chain(list(tokens[:most])) if tokens else DraftTree.empty()
 
     def _keep(self, session: Session, name: str, rows: int, end: int) -> None:

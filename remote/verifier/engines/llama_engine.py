@@ -1,9 +1,17 @@
 """The engine for GGUF files, on llama.cpp. It needs the `gguf` extra, and no PyTorch.
 
 llama.cpp keeps rows in a cache, and each row knows the *sequences* that see it. The committed rows of a conversation
-belong to its main sequence. A draft tree takes one more for each leaf but the first: a node belongs to the sequences of
-all leaves below it, so a row sees its ancestors and the committed rows, and nothing else. Accepted rows are kept by
-giving them to the main sequence. `llama_rows.py` reads the rows for memory.
+belong to its main sequence. A draft tree takes one more for each leaf but the likeliest one: a node belongs to the
+sequences of all leaves below it, so a row sees its ancestors and the committed rows, and nothing else. `llama_rows.py`
+reads the rows for memory.
+
+The text is that of llama.cpp's own server, because attention and cache are as they are there. llama.cpp adds up in the
+order of the cache and quantises what it multiplies, so one bit that differs becomes another word after a while. Three
+rules keep the bits of a conversation that runs alone, whatever is drafted. The likeliest path of a tree lies first in
+the cache, and accepted rows of other paths are computed again behind it, in order. A draft runs in pieces of as many
+rows as give the bits of one row alone (`_rows_alike`). And a conversation moves where gaps that others left would come
+before its last rows. Conversations that run at the same time share a batch all the same: there, rounding may decide
+between tokens that are almost equally likely.
 """
 
 from __future__ import annotations
@@ -13,24 +21,26 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from drafter.cores import usable_cores
 from drafter.tree import DraftTree
 from remote.verifier.budget import free_bytes
 from remote.verifier.engine import (
+    BrokenTarget,
     Engine,
     EngineError,
     Floats,
     Forward,
     TargetContext,
-    UnverifiableTarget,
     check_shape,
     tree_difference,
 )
 from remote.verifier.engines.llama_rows import ROW_BYTES, CacheRows, UnreadableRows
 from remote.verifier.engines.memory_encoder import ArrayEncoder
+from remote.verifier.engines.threads import Threads, spin_briefly
 from remote.verifier.start_errors import CorruptWeights
 
 log = logging.getLogger(__name__)
@@ -47,11 +57,28 @@ LEAVES = 64
 nodes."""
 IDLE = 64
 """Forwards without a conversation after which its rows leave their lane, where they cost all others time."""
+RESUMED = 8
+"""Forwards without a conversation after which it is worth moving where its rows are not in order."""
 SMALLEST, LARGEST = 1024, 16_384
 """Rows of a lane that several conversations share."""
-PLAIN_ATTENTION = 0
-"""llama.cpp without its fused attention, which adds up in float16: a text would depend far more on where rows lie in
-the cache, and so on who else is served."""
+PIECE = 32
+"""Rows of a piece where any number gives the same bits. From 64 on, llama.cpp computes attention in another way."""
+TOLERANCE = 0.02
+"""Difference of logits up to which a tree is read as its paths are, as a share of the largest logit."""
+ALIKE = 4
+"""Most rows that are tried for the same bits as one row, if any number does not give them."""
+SHORT = 8
+"""Rows of a conversation that are as few are no prompt: they are cut into pieces like a draft."""
+
+
+class _Row(NamedTuple):
+    """A row of a batch."""
+
+    token: int
+    position: int
+    sequences: list[int]
+    wanted: bool
+    """Its logits are wanted."""
 
 
 class Lane:
@@ -68,7 +95,6 @@ class Lane:
         parameters.n_seq_max, parameters.kv_unified = SEQUENCES, True
         parameters.n_outputs_max = parameters.n_outputs_max_per_seq = 0  # As many as there are rows.
         parameters.n_threads = parameters.n_threads_batch = threads
-        parameters.flash_attn_type = PLAIN_ATTENTION
         parameters.swa_full = True  # A rewind may need any row.
         parameters.no_perf = True
         self._context = lib.llama_init_from_model(model, parameters)
@@ -81,6 +107,8 @@ class Lane:
         """Those that are free."""
         self.holders: set[LlamaContext] = set()
         """Conversations that have rows here."""
+        self._last: LlamaContext | None = None
+        """The one whose rows lie behind all others; None: not known."""
 
     def close(self) -> None:
         """Free the cache."""
@@ -104,9 +132,18 @@ class Lane:
         self.cut(sequence)
         self._sequences.append(sequence)
 
-    def cut(self, sequence: int, start: int = -1, end: int = -1) -> None:
-        """Take rows `start .. end` out of a sequence; -1: from the first, to the last."""
-        self._lib.llama_memory_seq_rm(self._memory, sequence, start, end)
+    def cut(self, sequence: int, start: int = -1, end: int = -1) -> bool:
+        """Take rows `start .. end` out of a sequence; -1: from the first, to the last. False: its state has no rows."""
+        return bool(self._lib.llama_memory_seq_rm(self._memory, sequence, start, end))
+
+    def use_threads(self, count: int) -> None:
+        self._lib.llama_set_n_threads(self._context, count, count)
+
+    def leave_gaps(self, context: LlamaContext) -> None:
+        """A conversation gives up rows. Where others lie behind them, what they get next would come before those."""
+        if self._last is not context:
+            for other in self.holders:
+                other.in_order = other.in_order and other is context
 
     def copy(self, source: int, sequence: int, start: int, end: int) -> None:
         """Let another sequence have the rows `start .. end` too. Nothing is computed or moved."""
@@ -128,42 +165,68 @@ class Lane:
         held = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
         return bool(self._lib.llama_state_seq_set_data(self._context, held, len(state), sequence))
 
-    def decode(self, requests: Sequence[Forward], vocabulary: int) -> list[Floats]:
-        """Run requests of this lane's conversations as one batch. Raises `EngineError`."""
-        batch, at, counts = self._batch, 0, list[int]()
+    def decode(self, requests: Sequence[Forward], vocabulary: int, alike: int | None) -> list[Floats]:
+        """Run requests of this lane's conversations: one alone in pieces of `alike` rows, if so many give the bits of
+        one row, and several as one batch.
+
+        The logits of each request, (1 + n, V), or (0, V) without a tree. Raises `EngineError`.
+        """
+        rows, wanted = list[_Row](), list[list[int]]()
+        alone = requests[0].context if len(requests) == 1 else None
         for request in requests:
             assert isinstance(request.context, LlamaContext)
-            wanted = request.rows if request.tree is None else request.pending - 1
-            counts.append(request.rows - wanted)
-            rows = zip(request.tokens, request.positions.tolist(), request.context.begin(request))
-            for row, (token, position, sequences) in enumerate(rows):
-                batch.token[at], batch.pos[at], batch.n_seq_id[at] = token, position, len(sequences)
-                for number, sequence in enumerate(sequences):
-                    batch.seq_id[at][number] = sequence
-                batch.logits[at] = row >= wanted
-                at += 1
-        batch.n_tokens = at
+            begun, sequences = len(rows), request.context.begin(request)
+            tokens, positions = request.tokens, request.positions.tolist()
+            order = [*range(request.pending), *(request.pending + node for node in request.context.order)]
+            first = request.rows if request.tree is None else request.pending - 1
+            places = {row: begun + at for at, row in enumerate(order)}
+            rows += [_Row(tokens[row], positions[row], sequences[row], row >= first) for row in order]
+            wanted.append([places[row] for row in range(first, request.rows)])
+        self._last = alone if isinstance(alone, LlamaContext) else None
+        found: dict[int, Floats] = {}
+        at = 0
+        for size in _pieces(requests, alike):
+            found |= self._decoded(rows, at, at + size, vocabulary)
+            at += size
+        empty = np.zeros((0, vocabulary), np.float32)
+        return [np.stack([found[place] for place in places]) if places else empty for places in wanted]
+
+    def _decoded(self, rows: Sequence[_Row], start: int, end: int, vocabulary: int) -> dict[int, Floats]:
+        """Run rows `start .. end` as one batch. The logits of those whose logits are wanted, by their place."""
+        batch = self._batch
+        for at, row in enumerate(rows[start:end]):
+            batch.token[at], batch.pos[at], batch.n_seq_id[at] = row.token, row.position, len(row.sequences)
+            for number, sequence in enumerate(row.sequences):
+                batch.seq_id[at][number] = sequence
+            batch.logits[at] = row.wanted
+        batch.n_tokens = end - start
         if status := self._lib.llama_decode(self._context, batch):
             raise EngineError(f"llama.cpp could not compute this (status {status}){_last_words()}")
-        total = sum(counts)
-        if not total:
-            return [np.zeros((0, vocabulary), np.float32) for _ in requests]
-        logits = np.ctypeslib.as_array(self._lib.llama_get_logits(self._context), (total, vocabulary)).copy()
-        return np.split(logits, np.cumsum(counts[:-1]))
+        places = [place for place in range(start, end) if rows[place].wanted]
+        if not places:
+            return {}
+        logits = np.ctypeslib.as_array(self._lib.llama_get_logits(self._context), (len(places), vocabulary))
+        return dict(zip(places, logits.copy()))
 
 
 class LlamaContext(TargetContext):
     """A conversation whose rows lie in a lane."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, cuttable: bool = True) -> None:
+        """`cuttable`: single rows can be taken back. Else there is one state, which is computed anew."""
         super().__init__()
+        self._cuttable = cuttable
         self._lane: Lane | None = None
         self._main = 0
         """Its own sequence there."""
+        self._held = 0
+        """Rows that the main sequence has in its lane."""
         self._branches: dict[int, list[int]] = {}
         """The other sequences of the last tree, each with the nodes of its path."""
         self._path: list[int] = []
         """The nodes of the last tree that the main sequence has."""
+        self.order: list[int] = []
+        """The nodes of the last tree in the order in which they lie in the cache: those of the main sequence first."""
         self._rows = 0
         self._parked: bytes | None = None
         """Its rows, outside of any lane."""
@@ -171,6 +234,8 @@ class LlamaContext(TargetContext):
         """How many rows these are: a lane must have room for all of them, also where fewer count."""
         self.used = 0
         """Number of the last forward that it took part in."""
+        self.in_order = True
+        """Its rows lie one after another, and the next ones come behind them, as far as is known."""
         self._whole = 0
         """The last commit has the rows of so many tokens."""
 
@@ -188,12 +253,13 @@ class LlamaContext(TargetContext):
         self._lane, self._main = lane, lane.take()
         lane.holders.add(self)
         state, self._parked, self.parked_rows = self._parked, None, 0
-        self._rows = self.computed
+        self._rows = self._held = self.computed
+        self.in_order = True
         if state is None:
             return
         if not lane.put(self._main, state):
             # The forward that was asked for counts on them.
-            self.computed = self._rows = 0
+            self.computed = self._rows = self._held = 0
             self.rewinds += 1
             raise EngineError(f"llama.cpp did not take back the rows of a conversation{_last_words()}. Ask again.")
         lane.cut(self._main, self.computed)
@@ -210,18 +276,27 @@ class LlamaContext(TargetContext):
         """Count so many rows as its own, so that no other conversation is given them."""
         self._rows = rows
 
+    def assign(self, base: int, tokens: Sequence[int]) -> None:
+        super().assign(base, tokens)
+        self._anew()
+
     def begin(self, request: Forward) -> list[list[int]]:
-        """Make the lane ready for a forward. The sequences of each of its rows."""
+        """Make the lane ready for a forward, and choose the order of its nodes. The sequences of each of its rows."""
         assert self._lane is not None
         self.forget_branches()
-        self._lane.cut(self._main, self.computed)
-        paths = [] if request.tree is None else [[*request.tree.path(leaf)] for leaf in leaves(request.tree)]
-        self._path = paths[0] if paths else []
-        for path in paths[1:]:
-            sequence = self._lane.take()
-            if self.computed:
-                self._lane.copy(self._main, sequence, 0, self.computed)
-            self._branches[sequence] = path
+        if self._held > self.computed:
+            self._lane.cut(self._main, self.computed if self.computed else -1)
+            self._lane.leave_gaps(self)
+        tree = DraftTree.empty() if request.tree is None else request.tree
+        self._path = tree.likeliest_path()
+        for leaf in leaves(tree):
+            if leaf != (self._path[-1] if self._path else None):
+                sequence = self._lane.take()
+                if self.computed:
+                    self._lane.copy(self._main, sequence, 0, self.computed)
+                self._branches[sequence] = tree.path(leaf)
+        self.order = [*self._path, *(node for node in range(len(tree)) if node not in set(self._path))]
+        self._held = self.computed + request.pending + len(self._path)
         pending = [[self._main, *self._branches] for _ in range(request.pending)]
         nodes: list[list[int]] = [[] for _ in range(request.nodes)]
         for sequence, path in ((self._main, self._path), *self._branches.items()):
@@ -243,29 +318,34 @@ class LlamaContext(TargetContext):
 
     def commit(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> list[int]:
         new = super().commit(tree, accepted, bonus)
-        self.computed = min(self.computed, self._whole)  # A branch that was given up is computed again.
+        self.computed = min(self.computed, self._whole)  # What was accepted beside the main path is computed again.
+        self._anew()
         return new
+
+    def _anew(self) -> None:
+        """Compute everything again where a row would have to be taken back that cannot be."""
+        if not self._cuttable and max(self._held, self.parked_rows) > self.computed:
+            self.computed, self._parked, self.parked_rows = 0, None, 0
 
     def _keep(self, start: int, rows: Sequence[int]) -> None:
         if self._lane is None:  # It was parked, without the rows of a draft.
             self._whole = min(start, self.computed)
             return
-        nodes = [row - start for row in rows]
-        self._whole = start + len(nodes)
-        branch = next((sequence for sequence, path in self._branches.items() if path[: len(nodes)] == nodes), None)
-        if self._path[: len(nodes)] != nodes and branch is not None:
-            self._lane.cut(self._main, start)
-            self._lane.copy(branch, self._main, start, self._whole)
-        else:
-            agreed = next((at for at, pair in enumerate(zip(self._path, nodes)) if pair[0] != pair[1]), len(self._path))
-            self._whole = start + min(agreed, len(nodes))
+        pairs = zip(self._path, (row - start for row in rows))
+        agreed = next((at for at, (node, kept) in enumerate(pairs) if node != kept), min(len(self._path), len(rows)))
+        self._whole = start + agreed
+        if (self._branches or self._held > self._whole) and self._cuttable:
             self._lane.cut(self._main, self._whole)
+            self._lane.leave_gaps(self)
+            self._held = self._whole
         self.forget_branches()
         self._path, self._rows = [], self._whole
 
     def _copy(self, other: TargetContext, count: int) -> bool:
         assert isinstance(other, LlamaContext)
         lane = other.lane
+        if not self._cuttable and other._held != count:
+            return False
         if lane is None and self._lane is None and other._parked is not None:
             self._parked, self.parked_rows, self._rows = other._parked, other.parked_rows, count
             return True
@@ -275,15 +355,16 @@ class LlamaContext(TargetContext):
             self._lane, self._main = lane, lane.take()
             lane.holders.add(self)
         lane.cut(self._main)
-        lane.copy(other._main, self._main, 0, count)
-        self._rows = count
+        lane.copy(other._main, self._main, 0, count if self._cuttable else -1)
+        self._rows = self._held = count
         return True
 
     def _leave(self) -> None:
         if self._lane is not None:
             self._lane.give_back(self._main)
             self._lane.holders.discard(self)
-        self._lane = None
+            self._lane.leave_gaps(self)
+        self._lane, self._held = None, 0
 
     def _free(self) -> None:
         self.forget_branches()
@@ -294,19 +375,21 @@ class LlamaContext(TargetContext):
 class LlamaEngine(Engine):
     """A GGUF file.
 
-    The constructor verifies a small tree in two ways, as a tree and token by token. Raises `CorruptWeights` for a file
-    that llama.cpp cannot load, `UnverifiableTarget`, `UnfitDrafter`, `BrokenTarget`, and `ImportError` without the
-    extra.
+    The constructor verifies a small tree in two ways, as a tree and token by token. A model that reads the two
+    differently is served without drafts. Raises `CorruptWeights` for a file that llama.cpp cannot load, `UnfitDrafter`,
+    `BrokenTarget`, and `ImportError` without the extra.
     """
 
     def __init__(
-        self, path: Path, encoder: ArrayEncoder | None = None, *, threads: int = 1, chunk: int = CHUNK
+        self, path: Path, encoder: ArrayEncoder | None = None, *, threads: int | None = None, chunk: int = CHUNK
     ) -> None:
-        """`threads`: for the products."""
+        """`threads`: for the products; None: as many as are fastest, measured."""
+        spin_briefly()
         import llama_cpp as lib
 
         self._lib: Any = lib
-        self._threads = threads
+        self.threads = Threads(usable_cores()) if threads is None else None
+        self._fixed_threads = threads or usable_cores()
         self._lanes: list[Lane] = []
         self._forwards = 0
         _be_silent(lib)
@@ -315,7 +398,8 @@ class LlamaEngine(Engine):
         if not self._model:
             raise CorruptWeights(f"{path} cannot be loaded by llama.cpp{_last_words()}. Fetch or convert it again.")
         self._bytes = path.stat().st_size
-        self.vocabulary = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model)))
+        self._vocabulary = lib.llama_model_get_vocab(self._model)
+        self.vocabulary = int(lib.llama_vocab_n_tokens(self._vocabulary))
         layers, heads, kv_heads = (
             int(count(self._model))
             for count in (lib.llama_model_n_layer, lib.llama_model_n_head, lib.llama_model_n_head_kv)
@@ -324,17 +408,23 @@ class LlamaEngine(Engine):
         self.shape = layers, kv_heads, size
         self.chunk, self.row_budget, self.most_nodes = chunk, ROWS, LEAVES
         self.bytes_per_token = layers * kv_heads * size * 2 * ROW_BYTES
-        shared = int(lib.llama_model_n_params(self._model)) // (4 * layers * heads * size)
+        shared = int(lib.llama_model_n_params(self._model)) // (4 * layers * max(1, heads * size))
         self.lane_cells = min(LARGEST, max(SMALLEST, shared // 256 * 256))
         """Rows of a lane that several conversations share."""
         self.encoder: ArrayEncoder | None = None
+        self._cuttable = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
+        self._rows_alike: int | None = None
+        """Rows of one batch that have the bits of one row alone; None: any number."""
         # Threads for products live as long as the thread that asked for them. OpenMP counts those of all threads, and
         # where there are more than cores, each waits asleep: a forward then takes several times as long.
         with ThreadPoolExecutor(1) as passing:
-            passing.submit(self._self_check, path).result()
-            if encoder is not None:
+            if why := passing.submit(self._check_trees).result():
+                self.most_nodes = 1
+                log.warning("Without drafts: %s reads a draft differently from plain text (%s).", path.name, why)
+            elif encoder is not None:
                 check_shape(encoder.config, self.shape, "file")
                 self.encoder = encoder if passing.submit(self._reads_rows).result() else None
+            passing.submit(self.measure_threads).result()
 
     def close(self) -> None:
         """Free the model and all rows. The engine cannot be used any more."""
@@ -349,7 +439,13 @@ class LlamaEngine(Engine):
         return f"llama.cpp, {count / 1e6:,.1f} million parameters, {self._bytes / 1e6:,.0f} MB"
 
     def context(self) -> LlamaContext:
-        return LlamaContext()
+        return LlamaContext(cuttable=self._cuttable)
+
+    def tokenize(self, text: bytes) -> list[int]:
+        """The tokens of a text, as llama.cpp sees them: special tokens are read, and none is added."""
+        tokens = (self._lib.llama_token * (len(text) + 8))()
+        count = self._lib.llama_tokenize(self._vocabulary, text, len(text), tokens, len(tokens), False, True)
+        return list(tokens[: max(0, count)])
 
     def free_bytes(self) -> int:
         return free_bytes()
@@ -374,7 +470,7 @@ class LlamaEngine(Engine):
         found: dict[int, Floats] = {}
         for lane, places in by_lane.items():
             for part in _parts(requests, places):
-                logits = lane.decode([requests[at] for at in part], self.vocabulary)
+                logits = lane.decode([requests[at] for at in part], self.vocabulary, self._rows_alike)
                 found |= zip(part, logits)
                 for at in part:
                     if lane.free >= LEAVES:
@@ -388,10 +484,16 @@ class LlamaEngine(Engine):
                 context.park()
         return [found[at] for at in range(len(requests))]
 
+    def _use_threads(self, count: int) -> None:
+        for lane in self._lanes:
+            lane.use_threads(count)
+
     def _placed(self, request: Forward) -> Lane:
         """The lane of a request's conversation, which moves where its lane has no room."""
         context, rows = request.context, request.context.computed + request.rows
         assert isinstance(context, LlamaContext)
+        if not context.in_order and context.used < self._forwards - RESUMED:
+            context.park()
         context.used = self._forwards
         if context.lane is not None and context.lane.has_room(rows, context):
             context.reserve(rows)
@@ -404,7 +506,8 @@ class LlamaEngine(Engine):
         lane = next((lane for lane in self._lanes if lane.has_room(needed, context)), None)
         if lane is None:
             alone = (needed + needed // 2) // 256 * 256 + 256
-            lane = Lane(self._lib, self._model, max(self.lane_cells, alone), self._threads)
+            threads = self._fixed_threads if self.threads is None else self.threads.count
+            lane = Lane(self._lib, self._model, max(self.lane_cells, alone), threads)
             self._lanes.append(lane)
         context.move(lane)
         context.reserve(rows)
@@ -438,13 +541,36 @@ class LlamaEngine(Engine):
             context.release()
         return True
 
-    def _self_check(self, path: Path) -> None:
+    def _check_trees(self) -> str | None:
+        """Find out whether a draft tree is read as its paths are, and in pieces of how many rows to the last bit.
+
+        Returns why there can be no trees. Raises `BrokenTarget`.
+        """
+        if not self._cuttable:
+            return "its state cannot be taken back"
         try:
-            difference = tree_difference(self)
+            for alike in (None, *range(ALIKE, 0, -1)):
+                self._rows_alike = alike
+                difference = tree_difference(self)
+                if difference == 0:
+                    return None
+        except BrokenTarget:
+            raise
         except EngineError as error:
-            raise UnverifiableTarget(f"{path.name} cannot verify a draft tree: {error}") from error
-        if difference > 0.02:
-            raise UnverifiableTarget(f"llama.cpp reads a draft tree of {path.name} differently from its paths.")
+            return str(error)
+        self._rows_alike = None
+        return None if difference < TOLERANCE else f"logits differ by {difference:.1%}"
+
+
+def _pieces(requests: Sequence[Forward], alike: int | None) -> list[int]:
+    """Sizes of the batches in which the rows of these requests run, in their order."""
+    if len(requests) > 1:
+        return [sum(request.rows for request in requests)]
+    (request,) = requests
+    prompt = request.pending if request.pending > SHORT else 0
+    size, rest = alike or PIECE, request.rows - prompt
+    whole = [prompt] * (prompt > 0) + [size] * (rest // size)
+    return [*whole, rest % size] if rest % size else whole
 
 
 def _parts(requests: Sequence[Forward], places: Sequence[int]) -> list[list[int]]:

@@ -91,6 +91,9 @@ class SequentialEngine(Engine):
     def memory(self, context: TargetContext, start: int, end: int) -> bytes:
         raise AssertionError("there is no encoder")
 
+    def _use_threads(self, count: int) -> None:
+        torch.set_num_threads(count)
+
     def free_bytes(self) -> int:
         return torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else free_bytes()
 

@@ -222,6 +222,9 @@ class TorchEngine(Engine):
     def context(self) -> TorchContext:
         return TorchContext(self._layers)
 
+    def _use_threads(self, count: int) -> None:
+        torch.set_num_threads(count)
+
     def free_bytes(self) -> int:
         return torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else free_bytes()
 

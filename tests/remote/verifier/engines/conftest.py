@@ -70,7 +70,7 @@ def llama_bench(kind: str, folder: Path) -> Bench:
     model.save_pretrained(folder / "target")
     write_gguf(folder / "target", folder / "target.gguf")
     engine = LlamaEngine(folder / "target.gguf", tiny_array_encoder(folder) if kind == "llama" else None, chunk=CHUNK)
-    return Bench(engine, model, 0.01, False, 0.005)
+    return Bench(engine, model, 0.01, False, 0.02)
 
 
 def tiny_array_encoder(folder: Path) -> ArrayEncoder:
@@ -100,7 +100,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
                 kept[name] = torch_bench(kind)
             elif runtime == "sequential":
                 model = tiny_model(kind)
-                kept[name] = Bench(SequentialEngine(model, chunk=CHUNK), model, 1e-4, False)
+                kept[name] = Bench(SequentialEngine(model, chunk=CHUNK), model, 1e-4, False, 1e-4)
             else:
                 kept[name] = onnx_bench(kind, folder, int8=runtime == "int8")
         return kept[name]

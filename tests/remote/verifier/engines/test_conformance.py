@@ -124,7 +124,14 @@ def test_sessions_that_run_together_are_answered_as_each_alone(bench: Bench) -> 
                 accept(request.context, request.tree, logits)
             else:
                 assert len(logits) == 0
-    assert [context.tokens[len(prompt) :][:30] for context, prompt in zip(contexts, prompts)] == expected
+    for context, prompt, wanted in zip(contexts, prompts, expected):
+        said = context.tokens[len(prompt) :][:30]
+        if isinstance(bench.engine, LlamaEngine):  # Rounding may decide between tokens that are about equally likely.
+            logits = stepwise(bench.engine, prompt, said)[:-1]
+            behind = logits.max(-1) - logits[np.arange(len(said)), said]
+            assert behind.max() <= 2 * bench.apart * np.abs(logits).max()
+        else:
+            assert said == wanted
 
 
 def test_the_logits_of_a_batch_are_those_of_its_sessions_alone(bench: Bench) -> None:
@@ -206,7 +213,10 @@ def test_any_history_of_rounds_and_rewinds_leaves_the_rows_exact(bench: Bench, d
         engine.verify(context, tree)
         node = data.draw(st.integers(-1, len(tree) - 1))
         context.commit(tree, tree.path(node), data.draw(tokens))
-        assert context.computed == len(context.tokens) - 1 <= context.capacity
+        uncomputed = len(context.tokens) - context.computed
+        # llama.cpp computes again what was accepted beside the likeliest path.
+        assert 1 <= uncomputed <= (len(tree) + 1 if isinstance(engine, LlamaEngine) else 1)
+        assert context.computed <= context.capacity
     bench.same(engine.verify(context, EMPTY)[0], stepwise(engine, context.tokens)[0])
 
 

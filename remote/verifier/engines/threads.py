@@ -1,0 +1,119 @@
+"""How many threads compute a forward: as many as are measured to be fastest, looked at again when speed falls.
+
+More threads than free cores are no mere waste: each waits at every barrier for one that does not run. Beside one busy
+process, two threads on two cores take a step of 7 ms to 250 ms, where one takes 9.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+MOST_ROWS = 16
+"""Forwards with more rows, which read a prompt, are not compared: their times differ too much."""
+STEPS = 3
+"""Forwards of a trial. The first starts threads, and does not count."""
+NEWEST = 0.25
+"""Weight of the newest time among those of one number of rows."""
+SLOW, HOPELESS = 1.6, 4.0
+"""A forward is slow if it takes so many times as long as usual. A trial ends at once at the second factor."""
+SLOW_STEPS = 3
+"""Slow forwards in a row after which other numbers are tried at once."""
+BETTER = 0.95
+"""A trial wins if its forwards take this share of the time or less."""
+SOONEST, LATEST = 64, 4096
+"""Forwards between two trials while speed is as usual: twice as many after each that does not win."""
+
+
+def spin_briefly() -> None:
+    """Let OpenMP's threads wait at a barrier for microseconds, not milliseconds, before they sleep.
+
+    Call this before PyTorch or llama.cpp is imported; who has set the variables has them. Beside one busy process, two
+    threads are five times as fast with it, and on quiet cores as fast as without.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
+@dataclass
+class _Times:
+    """Seconds of forwards with one number of threads, by rows."""
+
+    usual: dict[int, float] = field(default_factory=dict)
+
+    def add(self, rows: int, seconds: float) -> None:
+        before = self.usual.get(rows)
+        self.usual[rows] = seconds if before is None else before + NEWEST * (seconds - before)
+
+
+class Threads:
+    """Chooses the number of threads of an engine, by the times of its forwards."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: cores that may be used."""
+        self.count = most
+        """Threads of the next forward."""
+        self._others = [count for count in _halves(most) if count != most]
+        """Those that are still to be tried, the next one first."""
+        self._counts = _halves(most)
+        self._best = most
+        self._times: dict[int, _Times] = {count: _Times() for count in self._counts}
+        self._trial: list[float] = []
+        self._slow = self._since = 0
+        self._pause = SOONEST
+
+    @property
+    def trying(self) -> bool:
+        """Whether there are numbers of threads that were not tried lately."""
+        return bool(self._others) or self.count != self._best
+
+    def ran(self, rows: int, seconds: float) -> None:
+        """Take the time of a forward with so many rows, and choose for the next one."""
+        if rows > MOST_ROWS or len(self._counts) == 1:
+            return
+        if self.count != self._best:
+            self._tried(rows, seconds)
+            return
+        usual = self._times[self._best].usual.get(rows)
+        self._slow = self._slow + 1 if usual is not None and seconds > SLOW * usual else 0
+        if self._slow >= SLOW_STEPS:
+            self._times[self._best] = _Times({rows: seconds})
+            self._begin()
+            return
+        self._times[self._best].add(rows, min(seconds, SLOW * usual) if usual is not None else seconds)
+        self._since += 1
+        if self._since >= (self._pause if not self._others else STEPS):
+            self._begin()
+
+    def _begin(self) -> None:
+        """Try another number from the next forward on."""
+        self._others = self._others or [count for count in self._counts if count != self._best]
+        self.count = self._others.pop(0)
+        self._trial, self._slow, self._since = [], 0, 0
+
+    def _tried(self, rows: int, seconds: float) -> None:
+        usual = self._times[self._best].usual.get(rows)
+        if usual is None:  # Nothing to compare it with: it is tried again with other rows.
+            self._end(won=False)
+            return
+        self._trial.append(seconds / usual)
+        if self._trial[-1] > (SLOW if len(self._trial) > 1 else HOPELESS):
+            self._end(won=False)
+        elif len(self._trial) >= STEPS:
+            self._times[self.count].usual[rows] = seconds
+            self._end(won=sum(self._trial[1:]) / (len(self._trial) - 1) <= BETTER)
+
+    def _end(self, *, won: bool) -> None:
+        if won:
+            self._best, self._pause = self.count, SOONEST
+        elif not self._others:
+            self._pause = min(2 * self._pause, LATEST)
+        self.count = self._best
+
+
+def _halves(most: int) -> list[int]:
+    """`most`, and half as many again and again, down to one."""
+    counts = [most]
+    while counts[-1] > 1:
+        counts.append(counts[-1] // 2)
+    return counts
