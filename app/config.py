@@ -192,6 +192,11 @@ class Folders:
         return self.data / "drafters" / "made"
 
     @property
+    def texts(self) -> Path:
+        """Folder of the tokenizers that `outrider serve` made of GGUF files."""
+        return self.data / "tokenizers"
+
+    @property
     def fetched(self) -> Path:
         """Folder of the drafters that were fetched from servers."""
         return self.data / "drafters" / "fetched"

@@ -33,10 +33,18 @@ class TemplateFailed(DrafterError):
     """The chat template cannot render this conversation. The message says why."""
 
 
+class TemplateUnreadable(DrafterCorrupt):
+    """The chat template is no valid Jinja. `why`: what Jinja says of it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{TEMPLATE} cannot be read ({why}). {ADVICE}")
+        self.why = why
+
+
 class ChatTemplate:
     """A compiled template. `special_tokens`: name -> text, as in `special_tokens_map.json`.
 
-    Raises `DrafterCorrupt` if it cannot be read.
+    Raises `TemplateUnreadable`.
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
@@ -44,7 +52,7 @@ class ChatTemplate:
         try:
             self._template = _environment().from_string(source)
         except Exception as error:  # Jinja compiles it to Python, whose own errors come through too.
-            raise DrafterCorrupt(f"{TEMPLATE} cannot be read ({_said(error)}). {ADVICE}") from None
+            raise TemplateUnreadable(_said(error)) from None
 
     def render(self, messages: Sequence[tuple[str, str]], *, begun: bool = False) -> str:
         """The text of a conversation, (role, content) in order, up to where the assistant's answer begins.

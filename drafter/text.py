@@ -75,7 +75,7 @@ class ChatText:
         self.stop_tokens = frozenset(stop_tokens)
         try:
             self._tokenizer = Tokenizer.from_buffer(tokenizer)
-            self._literal = Tokenizer.from_buffer(tokenizer)
+            self._literal = _beside(self._tokenizer)
         except Exception as error:  # The library raises nothing narrower.
             raise DrafterCorrupt(f"{TOKENIZER} cannot be read ({error}). Reinstall the drafter.") from None
         self._literal.encode_special_tokens = True
@@ -251,6 +251,16 @@ class ChatText:
         for token in self._special:
             text = text.replace(token[0] + _BREAK + token[1:], token)
         return text
+
+
+def _beside(tokenizer: Tokenizer) -> Tokenizer:
+    """Another tokenizer with the same tokens. It shares the model, which takes half a second to read if it is large."""
+    other = Tokenizer(tokenizer.model)
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        if (found := getattr(tokenizer, part)) is not None:
+            setattr(other, part, found)
+    other.add_tokens([token for _, token in sorted(tokenizer.get_added_tokens_decoder().items())])
+    return other
 
 
 def _special_tokens(path: Path) -> dict[str, str]:

@@ -252,6 +252,14 @@ def serve(
             help="Processor cores for the model. Default: all.",
         ),
     ] = None,
+    chat_template: Annotated[
+        Path | None,
+        typer.Option(
+            "--chat-template",
+            metavar="FILE",
+            help="Jinja file that writes a conversation as the model reads it. Default: the model's own.",
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -427,6 +435,8 @@ def serve(
             engine=engine,
             threads=threads,
             quantize=quantize,
+            kept_texts=folders.texts,
+            chat_template=chat_template,
             tokens=None if token_file is None else read_tokens(token_file),
             tls_cert=tls_cert,
             tls_key=tls_key,

@@ -25,7 +25,7 @@ def main() -> None:
 
 def _serve() -> None:
     model, drafter, token_file, threads = sys.argv[1:]
-    settings_with()  # Opens the log.
+    _, folders = settings_with()  # Opens the log.
     try:
         from remote.verifier.holders import read_tokens
         from remote.verifier.serve import serve
@@ -34,7 +34,15 @@ def _serve() -> None:
         fail(f"The server needs {error.name}, which is missing: {how_to_install('server')}", FAILED)
     try:
         tokens = read_tokens(Path(token_file))
-        serve(model, drafter=Path(drafter), tokens=tokens, watch_stdin=True, threads=int(threads), log_format="off")
+        serve(
+            model,
+            drafter=Path(drafter),
+            tokens=tokens,
+            watch_stdin=True,
+            threads=int(threads),
+            log_format="off",
+            kept_texts=folders.texts,
+        )
     except START_ERRORS as error:
         fail(str(error), FAILED)
 

@@ -240,6 +240,9 @@ async def _verifier(
 ) -> AsyncIterator[Finding]:
     drafts = "; the server can draft" if card.drafts else ""
     yield Finding("ok", "model", f"{card.target}; limit {card.limits.max_tokens:,} tokens{drafts}")
+    if not card.chat_template:
+        text = f"{card.target} is a base model: it continues text, and nobody can chat with it"
+        yield Finding("warning", "chat", f"{text}; serve another model, or give it a chat template: --chat-template")
     try:
         config = await beside(lambda: _config_for(card, Path(settings.drafter), shelf))
     except DrafterError as error:

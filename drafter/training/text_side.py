@@ -36,10 +36,11 @@ class TextSide:
         (folder / SPECIAL_TOKENS).write_bytes(msgspec.json.format(msgspec.json.encode(self.special_tokens), indent=1))
 
 
-def read_text_side(source: str, name: str, *, several_turns: bool) -> TextSide:
+def read_text_side(source: str, name: str, *, several_turns: bool, template: str | None = None) -> TextSide:
     """Read the text side of the target in the folder `source`, or of that name on the hub, and try it.
 
-    It is tried on a conversation, and on one of `several_turns` if wanted. Raises `UnsupportedTarget` if a device would
+    It is tried on a conversation, and on one of `several_turns` if wanted. `template`: a chat template in the place of
+    the target's own. Raises `UnsupportedTarget` if a device would
     not ask the target as transformers does.
     """
     local = Path(source).is_dir()
@@ -47,6 +48,8 @@ def read_text_side(source: str, name: str, *, several_turns: bool) -> TextSide:
     if file is None:
         raise UnsupportedTarget(f"{name} has no {TOKENIZER}. Save a fast tokenizer with it.")
     tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local, trust_remote_code=False)
+    if template is not None:
+        tokenizer.chat_template = template
     try:
         template = tokenizer.get_chat_template()
     except ValueError:

@@ -75,10 +75,11 @@ class Newborn:
         return f"{of}; {self.tau:.1f} tokens a round, first guess right in {next(iter(self.agreement.values())):.0%}"
 
 
-def kept_drafter(model: str, budget: int, kept: Path) -> Path | None:
+def kept_drafter(model: str, budget: int, kept: Path, template: str | None = None) -> Path | None:
     """The folder of the drafter of this size that was made for `model`, as it is now: a folder, a file, or a name.
 
-    It need not exist. None: the model is not on this machine yet.
+    `template`: the chat template that it was made with; None: the model's own. It need not exist. Returns None if the
+    model is not on this machine yet.
     """
     found = Path(model)
     if not found.exists():
@@ -89,7 +90,8 @@ def kept_drafter(model: str, budget: int, kept: Path) -> Path | None:
         if config is None:
             return None
         found = Path(config).parent
-    running = hashlib.sha256(msgspec.json.encode((MADE_AS, budget)))
+    asked = (MADE_AS, budget) if template is None else (MADE_AS, budget, template)
+    running = hashlib.sha256(msgspec.json.encode(asked))
     for file in sorted(found.iterdir()) if found.is_dir() else [found]:
         about = file.stat()
         running.update(msgspec.json.encode((file.name, about.st_size, about.st_mtime_ns)))
@@ -97,17 +99,24 @@ def kept_drafter(model: str, budget: int, kept: Path) -> Path | None:
 
 
 def make_drafter(
-    target: Target, source: str, out: Path, questions: Sequence[str], budget: int = BUDGET, seconds: float = SECONDS
+    target: Target,
+    source: str,
+    out: Path,
+    questions: Sequence[str],
+    budget: int = BUDGET,
+    seconds: float = SECONDS,
+    *,
+    template: str | None = None,
 ) -> Newborn:
     """Write a drafter of at most `budget` bytes for `target` into the folder `out`, which appears when it is complete.
 
     `source`: the target's folder, or its name on the hub. `questions`: what people ask it; each is its own
-    conversation. Raises `UnsupportedTarget`.
+    conversation. `template`: a chat template in the place of the target's own. Raises `UnsupportedTarget`.
     """
     begun = time.monotonic()
     check_head(target.model)
     shapes = shapes_within(target.model, target.name, budget)
-    side = read_text_side(source, target.name, several_turns=False)
+    side = read_text_side(source, target.name, several_turns=False, template=template)
     scored = evenly(questions, SCORED)
     asked = [[question] for question in questions if question not in scored] or [[question] for question in questions]
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,29 +1,28 @@
 """A GGUF file as a target: where its text side is, as files that other targets have in their folder.
 
-Published GGUF files mostly stand alone. Then the text side is unpacked from the file, with transformers. Where
-`tokenizer.json` and `config.json` lie beside the file, they are taken as they are: an unpacked tokenizer is a
-translation, and may miss a rule that the file does not tell.
+Published GGUF files mostly stand alone. Then the text side is made of the file's header; transformers translates a
+tokenizer of a kind that is not known here. Where `tokenizer.json` and `config.json` lie beside the file, they are taken
+as they are: they are the model's own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from drafter.config import TOKENIZER
 from drafter.extras import how_to_install
 from remote.verifier.engines.graphs import is_gguf
-from remote.verifier.start_errors import CorruptWeights, MissingPackage, MissingTokenizer, UnknownModel
+from remote.verifier.gguf_header import read_header
+from remote.verifier.gguf_text import write_text_side
+from remote.verifier.gguf_tokenizer import Untranslatable, Vocabulary
+from remote.verifier.kept_text import keep_text, kept_text
+from remote.verifier.start_errors import MissingPackage, MissingTokenizer, UnknownModel
 from remote.verifier.text_side import CONFIG, GENERATION, licence_in
-
-ENDS = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
-"""Entries that name a token which ends an answer."""
 
 
 def gguf_path(model: str) -> Path:
@@ -35,70 +34,80 @@ def gguf_path(model: str) -> Path:
 
 
 @contextlib.contextmanager
-def text_source(model: str) -> Iterator[str]:
+def text_source(model: str, kept: Path | None = None) -> Iterator[str]:
     """The folder or the name on the hub that the text side of `model` is read from.
 
-    A folder for the text side of a GGUF file is there while the block runs. Raises `UnknownModel`, `CorruptWeights`,
-    `MissingPackage`, `MissingTokenizer`.
+    A folder for the text side of a GGUF file is there while the block runs. `kept`: where those that were made are
+    kept; None: it is made each time. Raises `UnknownModel`, `CorruptWeights`, `MissingPackage`, `MissingTokenizer`.
     """
     if not is_gguf(model):
         yield model
         return
     path = gguf_path(model)
-    if (path.parent / TOKENIZER).is_file() and (path.parent / CONFIG).is_file():
+    if has_own_text(path):
         yield str(path.parent)
-        return
-    with tempfile.TemporaryDirectory(prefix="outrider-") as scratch:
-        folder = Path(scratch) / path.stem  # Its name is that of the target.
-        folder.mkdir()
-        _unpack(path, folder)
+    elif kept is not None and (folder := kept_text(path, kept)) is not None:
         yield str(folder)
+    else:
+        with _scratch(path) as folder:
+            try:
+                write_text_side(read_header(path), folder)
+            except Untranslatable as unknown:
+                translate(path, folder, str(unknown))
+            if kept is not None:
+                keep_text(path, folder, kept)
+            yield str(folder)
+
+
+def has_own_text(path: Path) -> bool:
+    """Whether the model's own tokenizer lies beside a GGUF file."""
+    return (path.parent / TOKENIZER).is_file() and (path.parent / CONFIG).is_file()
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[Path]:
+    """The folder of a file's text side as transformers translates it. For what it raises, see `translate`."""
+    with _scratch(path) as folder:
+        translate(path, folder, f"The tokenizer of {path.name} is to be translated by transformers")
+        yield folder
 
 
 def head_size(path: Path) -> int | None:
     """Numbers of a key, as the file says, which transformers does not read for every architecture; None: not said."""
-    said = _entry(path, f"{_entry(path, 'general.architecture')}.attention.key_length")
-    return None if said is None else int(said)
+    architecture = read_header(path, ("general.architecture",)).text("general.architecture")
+    entry = f"{architecture}.attention.key_length"
+    return read_header(path, (entry,)).number(entry)
 
 
 def gguf_licence(path: Path) -> str:
-    """The licence that the card beside a file names, or the file; empty: none, or the `gguf` package is missing."""
-    try:
-        return licence_in(path.parent / "README.md") or str(_entry(path, "general.license") or "")[:60]
-    except ImportError:
-        return ""
+    """The licence that the card beside a file names, or the file; empty: none."""
+    entry = "general.license"
+    return licence_in(path.parent / "README.md") or (read_header(path, (entry,)).text(entry) or "")[:60]
 
 
-def _entry(path: Path, name: str) -> Any:
-    """An entry of the file; None if it has none of that name. Raises `ImportError`, and what `_fields` raises."""
-    field = _fields(path).get(name)
-    return None if field is None else field.contents()
+@contextlib.contextmanager
+def _scratch(path: Path) -> Iterator[Path]:
+    """A folder for a moment, which has the name of the target."""
+    with tempfile.TemporaryDirectory(prefix="outrider-") as scratch:
+        folder = Path(scratch) / path.stem
+        folder.mkdir()
+        yield folder
 
 
-@functools.lru_cache(maxsize=1)
-def _fields(path: Path) -> dict[str, Any]:
-    """All entries of a file. Reading those of a large vocabulary takes seconds, so they are read once.
+def translate(path: Path, folder: Path, why: str) -> None:
+    """Write the text side of a GGUF file into a folder, as transformers translates it.
 
-    Raises `ImportError` without the `gguf` package, `CorruptWeights`.
+    `why`: a sentence without its full stop, which says what transformers is needed for. Raises `MissingPackage`,
+    `UnknownModel`, `MissingTokenizer`, `CorruptWeights`.
     """
-    from gguf import GGUFReader
-
+    ends = Vocabulary(read_header(path)).stop_tokens
     try:
-        return dict(GGUFReader(path).fields)
-    except (ValueError, OSError, IndexError, KeyError) as error:
-        raise CorruptWeights(f"{path} is no GGUF file, or is damaged ({error}). Fetch it again.") from error
-
-
-def _unpack(path: Path, folder: Path) -> None:
-    """Write the text side of a GGUF file into a folder, as transformers writes it."""
-    try:
+        import gguf  # noqa: F401 # transformers needs it, and would say so in other words.
         from transformers import AutoConfig, AutoTokenizer
-
-        ends = [int(end) for name in ENDS if (end := _entry(path, name)) is not None]
     except ImportError as error:
         raise MissingPackage(
-            f"The tokenizer of {path.name} has to be unpacked, and {error.name} is missing: "
-            f"{how_to_install('server,gguf')}, or put its tokenizer.json and config.json beside it."
+            f"{why}, and {error.name} is missing: {how_to_install('server,gguf')}, "
+            "or put its tokenizer.json and config.json beside it."
         ) from error
     try:
         config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
@@ -112,5 +121,4 @@ def _unpack(path: Path, folder: Path) -> None:
             "Put its tokenizer.json and config.json beside it."
         ) from error
     config.save_pretrained(folder)
-    if ends:
-        (folder / GENERATION).write_bytes(msgspec.json.encode({"eos_token_id": sorted(set(ends))}))
+    (folder / GENERATION).write_bytes(msgspec.json.encode({"eos_token_id": ends}))

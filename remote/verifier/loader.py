@@ -21,7 +21,8 @@ from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, o
 from remote.verifier.engines.graphs import is_gguf
 from remote.verifier.gguf_file import gguf_licence, gguf_path, text_source
 from remote.verifier.start_errors import MissingPackage
-from remote.verifier.text_side import TextSide, licence_in, stored_size
+from remote.verifier.text_side import TextSide, licence_in, stored_size, tokenizer_digest
+from remote.verifier.vocabulary_check import settled
 
 if TYPE_CHECKING:
     from remote.verifier.target import Target
@@ -46,26 +47,34 @@ def opened(
     kind: EngineKind,
     quantize: Literal["int8", "int4"] | None,
     threads: int | None,
+    *,
+    kept: Path | None = None,
+    template: str | None = None,
 ) -> tuple[TextSide, Engine, Path | None]:
     """The text side, the engine, and the drafter's folder: the one that was given, or one that is made.
 
-    `threads`: for the products of the model; None: one for each core. Raises what `START_ERRORS` names.
+    `threads`: for the products of the model; None: one for each core. `kept`: see `text_source`. `template`: a chat
+    template in the place of the model's own. Raises what `START_ERRORS` names.
     """
     by_llama = is_gguf(model) and kind in ("auto", "llama")
     graph = None if by_llama else graph_of(model, kind, quantize)
     target: Target | None = None
     if drafter is None and making is not None:
-        drafter, target = made_drafter(model, making)
+        drafter, target = made_drafter(model, making, kept, template)
     if by_llama:
         target = None  # Its weights were unpacked to make the drafter.
         with timed_step(f"loading {model}"):
-            side, engine = llama_engine(model, drafter, threads or usable_cores(), quantize)
+            side, engine = llama_engine(
+                model, drafter, threads or usable_cores(), quantize, kept=kept, template=template
+            )
+            if (tokenize := getattr(engine, "tokenize", None)) is not None:
+                side = settled(side, gguf_path(model), tokenize, say, kept=kept, template=template)
         say(f"{side.name}: {engine.description}")
         return side, engine, drafter
     if graph is not None:
         try:
             with timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
-                side, engine = onnx_engine(graph, drafter, threads or usable_cores())
+                side, engine = onnx_engine(graph, drafter, threads or usable_cores(), template)
             say(f"{side.name}: {engine.description}")
             return side, engine, drafter
         except UnverifiableTarget as error:
@@ -84,7 +93,7 @@ def opened(
     if target is None or quantize is not None:
         target = None  # Two copies of the weights may be too much.
         with timed_step(f"loading {model}{stored_size(Path(model))}"):
-            target = load_target(model, quantize=quantize)
+            target = load_target(model, quantize=quantize, kept=kept, template=template)
     with timed_step("testing whether it can check drafts"):
         engine, drafter = _torch_engine(target, drafter)
     torch.set_num_threads(threads or usable_cores())
@@ -119,10 +128,12 @@ def licence(model: str) -> str:
     return licence_of(model)
 
 
-def made_drafter(model: str, making: Making) -> tuple[Path | None, Target | None]:
+def made_drafter(
+    model: str, making: Making, kept: Path | None = None, template: str | None = None
+) -> tuple[Path | None, Target | None]:
     """The drafter that is kept for `model`, or a new one; None if there can be none. And the target, if it was loaded.
 
-    Raises what `load_target` raises.
+    `kept`, `template`: see `opened`. Raises what `load_target` raises.
     """
     try:
         from remote.verifier.birth import UnsupportedTarget, kept_drafter, make_drafter
@@ -131,28 +142,36 @@ def made_drafter(model: str, making: Making) -> tuple[Path | None, Target | None
         advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
         say(f"no drafter: {error.name} is missing, so none can be made: {advice}")
         return None, None
-    folder = kept_drafter(model, making.budget, making.folder)
+    folder = kept_drafter(model, making.budget, making.folder, template)
     if folder is not None and folder.is_dir():
         try:
-            read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
-            return folder, None
+            config = read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
+            if not is_gguf(model) or config.tokenizer == _tokenizer(model, kept):
+                return folder, None
+            say("it is made again: the tokenizer is read in another way now")
         except DrafterError as error:
             say(f"it is made again: {error}")
     with timed_step(f"loading {model}{stored_size(Path(model))}"):
-        target = load_target(model)
-    folder = kept_drafter(model, making.budget, making.folder)
+        target = load_target(model, kept=kept, template=template)
+    folder = kept_drafter(model, making.budget, making.folder, template)
     assert folder is not None  # The model is here now.
     try:
         with (
             timed_step(f"making a drafter for {target.name}, which takes a minute or two, once"),
-            text_source(model) as source,
+            text_source(model, kept) as source,
         ):
-            made = make_drafter(target, source, folder, making.questions, making.budget)
+            made = make_drafter(target, source, folder, making.questions, making.budget, template=template)
     except UnsupportedTarget as error:
         say(f"no drafter: {error} Devices get plain text, and cannot go on alone.")
         return None, target
     say(f"the drafter: {made}")
     return folder, target
+
+
+def _tokenizer(model: str, kept: Path | None) -> str:
+    """The digest of the tokenizer of a GGUF file."""
+    with text_source(model, kept) as source:
+        return tokenizer_digest((Path(source) / TOKENIZER).read_bytes()).hex()
 
 
 def say(sentence: str) -> None:

@@ -34,6 +34,7 @@ from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, Ve
 from remote.verifier.loader import Making, made_drafter, say, timed_step
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, build_app, check_exposure
 from remote.verifier.start_errors import CannotBind, MissingPackage, NoReplicas
+from remote.verifier.text_side import read_template
 
 APPLICATION = "outrider"
 """The name under which Ray Serve knows the replicas."""
@@ -81,6 +82,8 @@ def serve_replicas(
     max_connections: int = MAX_CONNECTIONS,
     max_cached_bytes: int | None = None,
     threads: int | None = None,
+    kept_texts: Path | None = None,
+    chat_template: Path | None = None,
 ) -> None:
     """Serve a target by several replicas until SIGINT or SIGTERM.
 
@@ -91,6 +94,7 @@ def serve_replicas(
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_exposure(host, tokens, tls_cert, tls_key)
+    template = None if chat_template is None else read_template(chat_template)
     if cluster is None:
         with contextlib.closing(bind(host, port)) as listener:  # A taken port is reported before minutes of loading.
             port = listener.getsockname()[1]
@@ -100,7 +104,7 @@ def serve_replicas(
         )
     if drafter is None and making is not None:
         # Every replica must have the same one, or a device's memory would fit only some of them.
-        drafter, _ = made_drafter(model, making)
+        drafter, _ = made_drafter(model, making, kept_texts, template)
     cores = None if cluster else usable_cores()
     out = sys.stdout
     # Ray tells there what becomes of its processes; what this server says there is its address alone.
@@ -121,6 +125,8 @@ def serve_replicas(
             max_cached_bytes=max_cached_bytes,
             threads=threads if cores is None or threads else max(1, cores // beside),
             cache_share=CACHE_SHARE / beside,
+            kept_texts=kept_texts,
+            template=template,
         )
         options = ray_serve.Options(
             least=replicas.least,

@@ -48,7 +48,7 @@ from remote.verifier.request_log import LogFormat, write_log
 from remote.verifier.security import check_binding, is_loopback
 from remote.verifier.start_errors import BadCertificate, NoMemory
 from remote.verifier.table import Session, Table
-from remote.verifier.text_side import TextSide
+from remote.verifier.text_side import TextSide, read_template
 
 try:
     import resource
@@ -113,6 +113,8 @@ def serve(
     drain_seconds: float = DRAIN_SECONDS,
     log_format: LogFormat = "text",
     metrics_by_holder: bool = False,
+    kept_texts: Path | None = None,
+    chat_template: Path | None = None,
 ) -> None:
     """Serve a target until SIGINT or SIGTERM, and then until running answers have ended. Port 0 takes a free one.
 
@@ -123,12 +125,15 @@ def serve(
     so an app that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`: how the drafter
     learns from what is answered; None: nothing is kept. `rate_limits`: for each token holder; None: none.
     `max_per_address`: connections of one address. `drain_seconds`: most time for running answers after the signal to
-    end. `metrics_by_holder`: the metrics page counts by the names of holders, too. Raises what `START_ERRORS` names.
+    end. `metrics_by_holder`: the metrics page counts by the names of holders, too. `kept_texts`: the folder that keeps
+    the text sides that are made of GGUF files; None: they are made each time. `chat_template`: a Jinja file in the
+    place of the model's own chat template. Raises what `START_ERRORS` names.
     """
     give_back_at_once()
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_exposure(host, tokens, tls_cert, tls_key)
+    template = None if chat_template is None else read_template(chat_template)
     connections = _connections(max_connections)
     with contextlib.closing(bind(host, port, connections)) as listener:
         listener.most_per_address = max_per_address + BURST
@@ -151,6 +156,8 @@ def serve(
                 teaching=teaching,
                 admission=admission,
                 metrics=metrics,
+                kept_texts=kept_texts,
+                template=template,
             )
         write_log(log_format)
         start_giving_back()
@@ -212,13 +219,23 @@ def build_app(
     cache_share: float = CACHE_SHARE,
     admission: Admission | None = None,
     metrics: Metrics | None = None,
+    kept_texts: Path | None = None,
+    template: str | None = None,
 ) -> tuple[VerifierApp, Learning | None]:
     """Load a target, and make the app that serves it, and what learns beside it. For the arguments, see `serve`.
 
     `cache_share`: of the free memory, for all sessions together, unless `max_cached_bytes` is given. `admission` and
-    `metrics`: those of the whole server; None: new ones.
+    `metrics`: those of the whole server; None: new ones. `template`: the text of a chat template in the place of the
+    model's own.
     """
-    target, running, drafter = opened(model, drafter, making, engine, quantize, threads)
+    target, running, drafter = opened(
+        model, drafter, making, engine, quantize, threads, kept=kept_texts, template=template
+    )
+    if not target.chat_template:
+        say(
+            f"{target.name} is a base model: without a chat template it continues text, and nobody can chat with it. "
+            "If you know how it is asked, give that as a file: --chat-template FILE"
+        )
     own = None
     if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
         with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):

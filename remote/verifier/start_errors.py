@@ -17,6 +17,7 @@ class ServeError(Exception):
     ├── CannotBind          the address is taken or not ours
     ├── MissingPackage      a package that only some engines need is not installed
     ├── NoMemory            there is less memory than one session needs
+    ├── BadTemplate         a chat template of one's own cannot be used
     ├── NoReplicas          Ray does not start, or the replicas on it do not
     └── BadCertificate      a TLS certificate or key cannot be used
     Besides, `serve` raises `EngineError`, `SecurityError` and `DrafterError`.
@@ -33,6 +34,10 @@ class CorruptWeights(ServeError):
 
 class MissingTokenizer(ServeError):
     """The model has no `tokenizer.json`, which devices need."""
+
+
+class BadTemplate(ServeError):
+    """A chat template of one's own cannot be used."""
 
 
 class CannotBind(ServeError):

@@ -24,23 +24,40 @@ class Target(TextSide):
     model: PreTrainedModel
 
 
-def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, device: str | None = None) -> Target:
+def load_target(
+    model: str,
+    *,
+    quantize: Literal["int8", "int4"] | None = None,
+    device: str | None = None,
+    kept: Path | None = None,
+    template: str | None = None,
+) -> Target:
     """Load a folder, a GGUF file or a hub model: float32 on a CPU, so that greedy output equals `generate`.
 
-    On a GPU it is bfloat16. A GGUF file's weights are unpacked. Raises `UnknownModel`, `CorruptWeights`,
+    On a GPU it is bfloat16. A GGUF file's weights are unpacked. `kept`: see `text_source`. `template`: in the place of
+    the model's own chat template. Raises `UnknownModel`, `CorruptWeights`,
     `MissingTokenizer`, `MissingPackage`.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if is_gguf(model):
-        with text_source(model) as source:
-            return _loaded(gguf_path(model), source, quantize, device)
+        with text_source(model, kept) as source:
+            return _loaded(gguf_path(model), source, quantize, device, template)
     if not Path(model).is_dir() and (Path(model).is_absolute() or model.startswith(("./", "../", "~"))):
         raise UnknownModel(f"There is no folder {model}. Give a model's folder, or its name on the Hugging Face hub.")
-    return _loaded(model, model, quantize, device)
+    return _loaded(model, model, quantize, device, template)
 
 
-def _loaded(model: str | Path, source: str, quantize: Literal["int8", "int4"] | None, device: str) -> Target:
-    """`model`: a folder, a name on the hub, or the path of a GGUF file. `source`: where its text side is."""
+def _loaded(
+    model: str | Path,
+    source: str,
+    quantize: Literal["int8", "int4"] | None,
+    device: str,
+    template: str | None,
+) -> Target:
+    """`model`: a folder, a name on the hub, or the path of a GGUF file. `source`: where its text side is.
+
+    `template`: in the place of the model's own; None: its own.
+    """
     file = model.name if isinstance(model, Path) else None
     where = str(model.parent) if isinstance(model, Path) else model
     local = Path(where).is_dir()  # Then no network is asked.
@@ -51,7 +68,11 @@ def _loaded(model: str | Path, source: str, quantize: Literal["int8", "int4"] | 
         raise UnknownModel(f"{model} is no model that this server can load: {_first_line(error)}") from error
     if isinstance(model, Path) and (size := head_size(model)) is not None:
         config.head_dim = size
-    tokenizer, template, end, special_tokens = _text_side(source)
+    if isinstance(model, Path):
+        side = read_text_side(Path(source), template)  # The same as on llama.cpp.
+    else:
+        tokenizer, own_template, end, special_tokens = _text_side(source)
+        chosen = own_template if template is None else template
     try:
         loaded, report = AutoModelForCausalLM.from_pretrained(
             where,
@@ -79,16 +100,17 @@ def _loaded(model: str | Path, source: str, quantize: Literal["int8", "int4"] | 
         from drafter.model.quanto import quantise  # Slow to import, and rarely wanted.
 
         quantise(loaded, 8 if quantize == "int8" else 4, head="lm_head", head_bits=None)
+    positions = getattr(loaded.config.get_text_config(), "max_position_embeddings", None)
+    model_here = loaded.to(device).eval()
+    if isinstance(model, Path):
+        rest = side.tokenizer, side.chat_template, side.stop_tokens, side.text
+        return Target(model.stem, *rest, positions, model_here)
     stop = loaded.generation_config.eos_token_id if loaded.generation_config is not None else None
     stop = end if stop is None else stop
     stops = tuple(stop) if isinstance(stop, list) else () if stop is None else (int(stop),)
-    if file is not None:
-        stops = read_text_side(Path(source)).stop_tokens
-    name = model.stem if isinstance(model, Path) else Path(model).resolve().name if local else model
-    positions = getattr(loaded.config.get_text_config(), "max_position_embeddings", None)
-    text = chat_text(name, tokenizer, template, stops, special_tokens)
-    model_here = loaded.to(device).eval()
-    return Target(name, tokenizer_digest(tokenizer), template, stops, text, positions, model_here)
+    name = Path(model).resolve().name if local else str(model)
+    text = chat_text(name, tokenizer, chosen, stops, special_tokens)
+    return Target(name, tokenizer_digest(tokenizer), chosen, stops, text, positions, model_here)
 
 
 def _text_side(model: str) -> tuple[bytes, str, int | None, dict[str, str]]:

@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from drafter.config import TEMPLATE, TOKENIZER, DrafterError
+from drafter.template import ChatTemplate, TemplateFailed, TemplateUnreadable
 from drafter.text import ChatText
 from remote.protocol import DIGEST_BYTES
-from remote.verifier.start_errors import MissingTokenizer, UnknownModel
+from remote.verifier.start_errors import BadTemplate, MissingTokenizer, UnknownModel
 
 CONFIG, GENERATION, TOKENIZER_CONFIG = "config.json", "generation_config.json", "tokenizer_config.json"
 HEAD = 20_000
 """Characters of a model card that are looked at."""
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """Special tokens that a template knows by name."""
+QUESTION = "Which folder is the largest?"
+"""A message by which a template is tried."""
 log = logging.getLogger(__name__)
 
 
@@ -57,8 +60,28 @@ def tokenizer_digest(tokenizer: bytes) -> bytes:
     return hashlib.blake2b(tokenizer, digest_size=DIGEST_BYTES).digest()
 
 
-def read_text_side(folder: Path) -> TextSide:
-    """The text side of a model's folder. Raises `UnknownModel`, `MissingTokenizer`."""
+def read_template(path: Path) -> str:
+    """A chat template of one's own, which a short conversation has tried. Raises `BadTemplate`."""
+    try:
+        template = path.read_text("utf-8")
+        texts = {name: f"<{name}>" for name in NAMED}
+        written = ChatTemplate(template, texts).render([("user", QUESTION), ("assistant", "a"), ("user", "b")])
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadTemplate(f"The chat template {path} cannot be read: {error}. Give a text file.") from error
+    except TemplateUnreadable as error:
+        raise BadTemplate(f"The chat template {path} is no valid Jinja: {error.why}. Correct it.") from error
+    except TemplateFailed as error:
+        raise BadTemplate(f"{error} Correct {path}.") from error
+    if QUESTION not in written:
+        raise BadTemplate(f"The chat template {path} leaves out what is asked. It has to write each message's content.")
+    return template
+
+
+def read_text_side(folder: Path, template: str | None = None) -> TextSide:
+    """The text side of a model's folder. `template`: in the place of its own chat template.
+
+    Raises `UnknownModel`, `MissingTokenizer`.
+    """
     config, named = _json(folder / CONFIG), _json(folder / TOKENIZER_CONFIG)
     if not config:
         raise UnknownModel(f"{folder} is no model that this server can load: {CONFIG} is missing.")
@@ -73,7 +96,7 @@ def read_text_side(folder: Path) -> TextSide:
     if end is None:
         end = _numbers(tokenizer, folder).get(special_tokens.get("eos_token", ""))
     stops = tuple(end) if isinstance(end, list) else () if end is None else (int(end),)
-    template = _template(folder, named)
+    template = _template(folder, named) if template is None else template
     return TextSide(
         folder.resolve().name,
         tokenizer_digest(tokenizer),

@@ -33,22 +33,35 @@ def graph_of(model: str, kind: EngineKind, quantize: str | None) -> Path | None:
     return found
 
 
-def onnx_engine(graph: Path, drafter: Path | None, threads: int) -> tuple[TextSide, Engine]:
+def onnx_engine(
+    graph: Path, drafter: Path | None, threads: int, template: str | None = None
+) -> tuple[TextSide, Engine]:
     """The text side and the engine of a graph.
 
-    `drafter`: the folder of the drafter that its memory is for. `threads`: for its products.
+    `drafter`: the folder of the drafter that its memory is for. `threads`: for its products. `template`: see
+    `read_text_side`.
 
     Raises `UnknownModel`, `MissingTokenizer`, `CorruptWeights`, and what `OnnxEngine` raises.
     """
     from remote.verifier.engines.memory_encoder import ArrayEncoder
     from remote.verifier.engines.onnx_engine import OnnxEngine
 
-    side = read_text_side(graph.parent)
+    side = read_text_side(graph.parent, template)
     return side, OnnxEngine(graph, None if drafter is None else ArrayEncoder.load(drafter), threads=threads)
 
 
-def llama_engine(model: str, drafter: Path | None, threads: int, quantize: str | None) -> tuple[TextSide, Engine]:
+def llama_engine(
+    model: str,
+    drafter: Path | None,
+    threads: int,
+    quantize: str | None,
+    *,
+    kept: Path | None = None,
+    template: str | None = None,
+) -> tuple[TextSide, Engine]:
     """The text side and the engine of a GGUF file. For the others see `onnx_engine`.
+
+    `kept`: see `text_source`.
 
     Raises `UnknownModel`, `MissingPackage`, `MissingTokenizer`, `CorruptWeights`, and what `LlamaEngine` raises.
     """
@@ -65,7 +78,8 @@ def llama_engine(model: str, drafter: Path | None, threads: int, quantize: str |
     from remote.verifier.engines.llama_engine import LlamaEngine
     from remote.verifier.engines.memory_encoder import ArrayEncoder
 
-    with text_source(model) as folder:
-        side = replace(read_text_side(Path(folder)), name=path.stem)
+    # Not beside the engine: its threads wait for each other so busily that this would cost more than it saves.
+    with text_source(model, kept) as folder:
+        side = replace(read_text_side(Path(folder), template), name=path.stem)
     encoder = None if drafter is None else ArrayEncoder.load(drafter)
     return side, LlamaEngine(path, encoder, threads=threads)

@@ -17,7 +17,7 @@ from benchmarks.gguf_file import write_gguf
 from drafter.tree import DraftTree
 from remote.verifier.birth import kept_drafter
 from remote.verifier.engines.choice import graph_of, llama_engine
-from remote.verifier.gguf_file import _fields, text_source
+from remote.verifier.gguf_file import text_source
 from remote.verifier.loader import licence, opened
 from remote.verifier.start_errors import CorruptWeights, MissingPackage, UnknownModel
 from remote.verifier.target import load_target

@@ -1,0 +1,92 @@
+"""Text sides that were made of GGUF files, kept in a folder, so that they are made once.
+
+One folder for each file, by its path. It is used as long as the file has its size and its time, and as long as what is
+in it is what was written there; otherwise it is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+MADE_AS = 1
+"""Counts the ways in which text sides were made, so that one made in an older way is not used any more."""
+MANIFEST = "made.json"
+log = logging.getLogger(__name__)
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a kept text side was made of."""
+
+    made_as: int
+    size: int
+    modified: int
+    """Bytes of the GGUF file, and its time in nanoseconds."""
+    files: dict[str, str]
+    """Digest of each file."""
+    compared: bool = False
+    """Both ways to make it were compared with llama.cpp. There is no better one."""
+
+
+def kept_text(path: Path, kept: Path) -> Path | None:
+    """The folder with the text side of a GGUF file; None: there is none, or it is old or damaged."""
+    folder = _place(path, kept)
+    manifest = _manifest(folder)
+    if manifest is None or manifest != _manifest_of(path, folder, manifest.files, manifest.compared):
+        return None
+    return folder
+
+
+def was_compared(folder: Path) -> bool:
+    """Whether both ways to make a kept text side were compared with llama.cpp."""
+    manifest = _manifest(folder)
+    return manifest is not None and manifest.compared
+
+
+def keep_text(path: Path, made: Path, kept: Path, *, compared: bool = False) -> None:
+    """Keep the files of the folder `made` as the text side of a GGUF file. Where nothing can be written, nothing is."""
+    place = _place(path, kept)
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept, prefix=f".{place.name}.") as scratch:
+            new = Path(shutil.copytree(made, Path(scratch) / "new", ignore=shutil.ignore_patterns(MANIFEST)))
+            names = [file.name for file in new.iterdir()]
+            manifest = _manifest_of(path, new, names, compared)
+            (new / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+            if place.exists():
+                os.replace(place, Path(scratch) / "older")
+            os.replace(new, place)
+    except OSError as error:  # Another server may have put its own there in this moment.
+        log.info("The tokenizer of %s is not kept: %s", path.name, error)
+
+
+def _place(path: Path, kept: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
+    return kept / f"{path.stem[:40]}-{name}"
+
+
+def _manifest(folder: Path) -> Manifest | None:
+    try:
+        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def _manifest_of(path: Path, folder: Path, names: list[str] | dict[str, str], compared: bool) -> Manifest:
+    """The manifest of these files of a folder, as they are now; a file that is not there has no digest."""
+    about = path.stat()
+    files = {name: _digest(folder / Path(name).name) for name in names}
+    return Manifest(MADE_AS, about.st_size, about.st_mtime_ns, files, compared)
+
+
+def _digest(file: Path) -> str:
+    try:
+        return hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return ""

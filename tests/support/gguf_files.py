@@ -1,0 +1,116 @@
+"""Small GGUF files without tensors: a vocabulary and what a test wants to say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gguf
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+CORPUS = [
+    "It's a test: don't panic, she'll WE'VE been there. The quick brown fox jumps over the lazy dog, and then others.",
+    "def mean(values: list[float]) -> float:\n    if not values:\n\t\treturn 0.0\n    return sum(values) / len(values)\n",
+    "Größe, Äpfel und ÜBERMUT: 50 € für Straßenbahn-Fahrkarten. Привет, мир! 你好，世界！这是一个测试。",
+    "12345678901 2026-01-31 1,000,000 0x1F",
+]
+SPECIAL = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
+UNK, BOS, EOS, START, END = range(5)
+
+
+def write_vocabulary(path: Path, entries: Mapping[str, Any]) -> Path:
+    """Write a file with these entries: texts, whole numbers, truth values, and lists of texts or numbers."""
+    writer = gguf.GGUFWriter(path, "llama")
+    for name, value in {"llama.context_length": 512, **entries}.items():
+        if isinstance(value, bool):
+            writer.add_bool(name, value)
+        elif isinstance(value, int):
+            writer.add_uint32(name, value)
+        elif isinstance(value, str):
+            writer.add_string(name, value)
+        else:
+            writer.add_array(name, value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return path
+
+
+def byte_level(pattern: str | None = None) -> Tokenizer:
+    """A trained byte-level tokenizer, which splits text by a pattern; None: as GPT-2 does."""
+    tokenizer = Tokenizer(models.BPE())
+    last = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
+    if pattern is None:
+        tokenizer.pre_tokenizer = last
+    else:
+        from tokenizers import Regex
+
+        split = pre_tokenizers.Split(Regex(pattern), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, last])
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=640, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator([*CORPUS] * 4, trainer)
+    return tokenizer
+
+
+def sentencepiece() -> Tokenizer:
+    """A trained tokenizer as Llama 2 has one: spaces are ▁, text begins with one, and unknown letters are bytes."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    trainer = trainers.BpeTrainer(
+        vocab_size=480,
+        special_tokens=[*SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256))],
+        limit_alphabet=80,
+        show_progress=False,
+        max_token_length=8,
+    )
+    tokenizer.train_from_iterator([word for line in CORPUS for word in line.split(" ")] * 4, trainer)
+    return tokenizer
+
+
+def entries_of(tokenizer: Tokenizer, **others: Any) -> dict[str, Any]:
+    """The entries of a file with this tokenizer. `others`: the last parts of names, with their values."""
+    tokens = [str(tokenizer.id_to_token(number)) for number in range(tokenizer.get_vocab_size())]
+    model = json.loads(tokenizer.to_str())["model"]
+    types = [_type(token) for token in tokens]
+    named = {"tokens": tokens, "token_type": types, "bos_token_id": BOS, "eos_token_id": END, "unknown_token_id": UNK}
+    if model["byte_fallback"]:
+        # Tokens are in the order in which they were made, so the earlier one is the likelier.
+        named |= {"model": "llama", "scores": [-float(number) for number in range(len(tokens))]}
+    else:
+        named |= {"model": "gpt2", "merges": [" ".join(merge) for merge in model["merges"]]}
+    return {f"tokenizer.ggml.{name}": value for name, value in {**named, **others}.items()}
+
+
+def _type(token: str) -> int:
+    if token in SPECIAL:
+        return int(gguf.TokenType.UNKNOWN if token == "<unk>" else gguf.TokenType.CONTROL)
+    return int(gguf.TokenType.BYTE if token.startswith("<0x") else gguf.TokenType.NORMAL)
+
+
+def texts() -> Sequence[str]:
+    """Texts of many kinds, with special tokens among them."""
+    return [
+        *CORPUS,
+        "<|im_start|>user\nHi there<|im_end|>\n<|im_start|>assistant\n",
+        "<s> hello</s>world <unk>",
+        "\t\ttabs\n\n\n\nmany\r\n\r\nlines \r end   ",
+        "   leading and trailing   ",
+        " \u00a0nbsp\u2003em\u3000ideo\u200bzero\u0085next\u2028line",
+        "don't I'LL we'Ve SHE'S it's ''s 'tis",
+        "1234567890 12.34 0x1F ½ ² Ⅷ ①",
+        "e\u0301 a\u0308 x\u0302 Zalgo: Z\u0338\u0322a\u0336",
+        "👩\u200d💻 🇩🇪 ❤\ufe0f",
+        "İstanbul ıI ǅ ǆ ß ẞ ſ camelCase HTTPServer ÄPFELäpfel",
+        "مرحبا ١٢٣ नमस्ते สวัสดี 한국어 テスト",
+        "$€£ © ® ™ ± × ÷ ≠ ∑ ∫ foo_bar.baz(qux)->x += 1; // c++",
+        "a",
+        "\n",
+        " ",
+        "",
+    ]
