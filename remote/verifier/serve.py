@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from drafter.config import GRAPH
+from drafter.config import GRAPH, TEMPLATE, read_config
 from drafter.delivery import delivery
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
@@ -236,6 +236,8 @@ def build_app(
             f"{target.name} is a base model: without a chat template it continues text, and nobody can chat with it. "
             "If you know how it is asked, give that as a file: --chat-template FILE"
         )
+    if drafter is not None:
+        _tell_differences(drafter, target)
     own = None
     if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
         with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
@@ -267,6 +269,15 @@ def build_app(
         metrics=metrics,
     )
     return app, learning
+
+
+def _tell_differences(drafter: Path, target: TextSide) -> None:
+    """Say where a drafter's text side is not the target's: devices that draft ask with the drafter's."""
+    config = read_config(drafter)
+    if config.tokenizer and config.tokenizer != target.tokenizer.hex():
+        say(f"warning: devices cannot use the drafter {drafter}, because it was made for another tokenizer")
+    elif (drafter / TEMPLATE).is_file() and (drafter / TEMPLATE).read_text("utf-8") != target.chat_template:
+        say(f"warning: the drafter {drafter} has another chat template. Devices that use it ask with that one")
 
 
 def _learning(

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 CORPUS = [
     "It's a test: don't panic, she'll WE'VE been there. The quick brown fox jumps over the lazy dog, and then others.",
-    "def mean(values: list[float]) -> float:\n    if not values:\n\t\treturn 0.0\n    return sum(values) / len(values)\n",
+    "def mean(values: list[float]) -> float:\n    if not values:\n\t\treturn 0.0\n    return sum(values) / 12\n",
     "Größe, Äpfel und ÜBERMUT: 50 € für Straßenbahn-Fahrkarten. Привет, мир! 你好，世界！这是一个测试。",
     "12345678901 2026-01-31 1,000,000 0x1F",
 ]
@@ -91,6 +91,41 @@ def _type(token: str) -> int:
     if token in SPECIAL:
         return int(gguf.TokenType.UNKNOWN if token == "<unk>" else gguf.TokenType.CONTROL)
     return int(gguf.TokenType.BYTE if token.startswith("<0x") else gguf.TokenType.NORMAL)
+
+
+_silent: list[Any] = []
+"""llama.cpp holds a bare pointer to what hears it."""
+
+
+class LlamaVocabulary:
+    """llama.cpp's own tokenizer of a file."""
+
+    def __init__(self, path: Path) -> None:
+        import llama_cpp
+
+        self._lib = llama_cpp
+        if not _silent:
+            _silent.append(llama_cpp.llama_log_callback(lambda *_: None))
+        llama_cpp.llama_log_set(_silent[0], None)
+        parameters = llama_cpp.llama_model_default_params()
+        parameters.vocab_only = True
+        self._model = llama_cpp.llama_model_load_from_file(str(path).encode(), parameters)
+        assert self._model, f"llama.cpp does not load {path}"
+        self._vocab = llama_cpp.llama_model_get_vocab(self._model)
+
+    def __call__(self, text: bytes) -> list[int]:
+        """The ids of a text. Special tokens in it are special, and nothing is added."""
+        room = (self._lib.llama_token * (len(text) + 8))()
+        count = self._lib.llama_tokenize(self._vocab, text, len(text), room, len(room), False, True)
+        return list(room[:count])
+
+    def ends(self) -> list[int]:
+        """The ids that end an answer."""
+        count = self._lib.llama_vocab_n_tokens(self._vocab)
+        return [number for number in range(count) if self._lib.llama_vocab_is_eog(self._vocab, number)]
+
+    def close(self) -> None:
+        self._lib.llama_model_free(self._model)
 
 
 def texts() -> Sequence[str]:

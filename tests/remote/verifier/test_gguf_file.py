@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.gguf_file import write_gguf
 from drafter.tree import DraftTree
@@ -23,8 +24,9 @@ from remote.verifier.start_errors import CorruptWeights, MissingPackage, Unknown
 from remote.verifier.target import load_target
 from remote.verifier.text_side import read_text_side
 from tests.remote.verifier.tiny import CONFIGS
-from tests.support.tiny_text import CHAT_TEMPLATE, END, train_tokenizer
+from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
 
+ASSISTANT = SPECIAL.index("<|assistant|>")
 TEXT = "list the files of a folder, and then those of 12 others; it's a naïve test"
 
 
@@ -79,6 +81,8 @@ def test_what_lies_beside_the_file_is_taken_as_it_is(model_folder: Path, alone: 
 
 def test_pytorch_reads_the_same_weights(model_folder: Path, alone: Path) -> None:
     target = load_target(str(alone), device="cpu")
+    with text_source(str(alone)) as folder:
+        assert target.tokenizer == read_text_side(Path(folder)).tokenizer, "one text side, whatever runs it"
     reference = load_target(str(model_folder), device="cpu")
     assert target.name == "tiny-f32" and target.stop_tokens == (END,)
     tokens = torch.tensor([[5, 9, 200, 30, 7, 7, 110]])
@@ -121,11 +125,102 @@ def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pyt
         llama_engine(str(alone), None, 1, None)
 
 
-def test_without_the_package_that_unpacks_it_says_what_to_do(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_pytorch_nor_transformers_is_needed(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("torch", "transformers", "gguf"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with text_source(str(alone)) as folder:
+        found = read_text_side(Path(folder))
+    assert found.text is not None and found.text.render([("user", "a")])[-1] == ASSISTANT
+    assert licence(str(alone)) == "mit"
+
+
+def test_transformers_reads_the_same_from_its_folder(alone: Path) -> None:
+    """A drafter is made with it."""
+    with text_source(str(alone)) as folder:
+        theirs, ours = AutoTokenizer.from_pretrained(folder), read_text_side(Path(folder))
+    asked = theirs.apply_chat_template([{"role": "user", "content": TEXT}], add_generation_prompt=True)["input_ids"]
+    assert ours.text is not None and ours.text.render([("user", TEXT)]) == asked
+    assert theirs(TEXT)["input_ids"] == ours.text.encode(TEXT)
+
+
+@pytest.fixture
+def strange(alone: Path, tmp_path: Path) -> Path:
+    """A file whose tokenizer splits text by a rule that is not known here. transformers does not ask for the rule."""
+    data = alone.read_bytes()
+    assert data.count(b"gpt-2") == 1
+    path = tmp_path / "files" / "strange.gguf"
+    path.parent.mkdir()
+    path.write_bytes(data.replace(b"gpt-2", b"gpt-0"))
+    return path
+
+
+def test_transformers_translates_what_is_not_known_here(strange: Path, model_folder: Path) -> None:
+    with text_source(str(strange)) as folder:
+        found = read_text_side(Path(folder))
+    wanted = read_text_side(model_folder)
+    assert found.text is not None and wanted.text is not None
+    assert found.text.render([("user", TEXT)]) == wanted.text.render([("user", TEXT)])
+    assert found.stop_tokens == (END,)
+
+
+def test_without_transformers_it_says_what_to_do(strange: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
-    _fields.cache_clear()
-    with pytest.raises(MissingPackage, match=r"tokenizer.json and config.json beside it"), text_source(str(alone)):
+    said = r"strange\.gguf splits text by the rule gpt-0, .*gguf is missing: .*tokenizer.json and config.json beside it"
+    with pytest.raises(MissingPackage, match=said), text_source(str(strange)):
         pass
+
+
+# ---- keeping it -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(alone: Path, tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return Path(shutil.copy(alone, tmp_path / "files" / "tiny.gguf"))
+
+
+def text_of(file: Path, kept: Path) -> tuple[Path, bytes]:
+    """Where the text side of a file is, and its tokenizer."""
+    with text_source(str(file), kept) as folder:
+        return Path(folder), (Path(folder) / "tokenizer.json").read_bytes()
+
+
+def test_what_was_made_is_found_again(file: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept" / "texts"
+    first, tokenizer = text_of(file, kept)
+    [entry] = kept.iterdir()
+    assert entry.name.startswith("tiny-") and first != entry, "it is made elsewhere, and appears when it is whole"
+    about, size = file.stat(), file.stat().st_size
+    file.write_bytes(b"\0" * size)  # Now nothing could be made of it.
+    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert text_of(file, kept) == (entry, tokenizer)
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(CorruptWeights):
+        text_of(file, kept)
+
+
+def test_a_changed_file_takes_the_place_of_the_older(file: Path, tmp_path: Path) -> None:
+    text_of(file, tmp_path / "kept")
+    os.utime(file, ns=(1, 1))
+    text_of(file, tmp_path / "kept")
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+    assert text_of(file, tmp_path / "kept")[0].parent == tmp_path / "kept"
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "config.json", "made.json"])
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-9])])
+def test_what_is_damaged_is_made_again(file: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
+    kept = tmp_path / "kept"
+    _, tokenizer = text_of(file, kept)
+    [entry] = kept.iterdir()
+    damage(entry / name)
+    assert text_of(file, kept)[1] == tokenizer and text_of(file, kept) == (entry, tokenizer)
+
+
+def test_it_is_served_where_nothing_can_be_kept(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a file, and no folder")
+    assert text_of(file, tmp_path / "kept")[1]
+    assert (tmp_path / "kept").is_file()
 
 
 def test_what_is_no_gguf_file_is_told(tmp_path: Path, model_folder: Path) -> None:
