@@ -282,6 +282,12 @@ def test_a_verifier_that_fits(outrider: Outrider, verifier: VerifierProcess) -> 
     assert "this device drafts: about" in tested.out or "the server drafts: about" in tested.out
 
 
+def test_a_base_model_is_told(outrider: Outrider) -> None:
+    with serving(ToyVerifier().app()) as port:  # Its card has no chat template.
+        tested = outrider("remote", "test", f"http://127.0.0.1:{port}")
+    assert parts(tested.out)["chat"] == "!" and "is a base model" in tested.out and "--chat-template" in tested.out
+
+
 def test_a_server_that_cannot_draft(
     outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
