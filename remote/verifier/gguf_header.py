@@ -139,7 +139,7 @@ class _Reader:
         self._check()
 
     def _texts(self, count: int) -> list[str]:
-        """So many texts. A large vocabulary has 300,000, so this loop calls as little as it can."""
+        """The next `count` texts. A large vocabulary has 300,000, so this loop calls as little as it can."""
         data, at, end, length = self._data, self._at, self._end, struct.Struct("<Q").unpack_from
         found: list[bytes] = []
         for _ in range(count):

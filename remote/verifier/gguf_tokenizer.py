@@ -13,6 +13,7 @@ import msgspec
 
 from remote.verifier.gguf_header import Header, damaged
 from remote.verifier.gguf_splits import SPLITTINGS
+from remote.verifier.start_errors import MissingTokenizer
 
 BPE, SENTENCEPIECE = "gpt2", "llama"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
@@ -61,19 +62,23 @@ class Untranslatable(Exception):
 
 
 class Vocabulary:
-    """The tokens of a file, with what each is. Raises `CorruptWeights`."""
+    """The tokens of a file, with what each is. Raises `CorruptWeights`, `MissingTokenizer`."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
         self.kind = header.text("tokenizer.ggml.model") or "none"
         tokens = header.texts("tokenizer.ggml.tokens")
         if not tokens:
-            raise damaged(header.path, "it has no tokens")
+            raise MissingTokenizer(
+                f"{header.path.name} has no tokenizer. Put its tokenizer.json and config.json beside it."
+            )
         self.tokens = [token or f"[EMPTY_{number}]" for number, token in enumerate(tokens)]
         self.types = header.numbers("tokenizer.ggml.token_type") or (NORMAL,) * len(tokens)
         self.numbers = {token: number for number, token in enumerate(self.tokens)}
-        if len(self.types) < len(tokens) or len(self.numbers) < len(tokens):
-            raise damaged(header.path, "its tokens are not one of each, with a type each")
+        if len(self.types) < len(tokens):
+            raise damaged(header.path, "not each of its tokens has a type")
+        if len(self.numbers) < len(tokens):
+            raise damaged(header.path, "it has a token twice")
 
     @property
     def special_tokens(self) -> dict[str, str]:
@@ -84,7 +89,9 @@ class Vocabulary:
     def named(self, name: str) -> int | None:
         """The id of a special token that has a name in `NAMED`."""
         number = self._entry(NAMED[name])
-        return DEFAULTS.get(name) if number is None and self.kind == SENTENCEPIECE else number
+        if number is None and self.kind == SENTENCEPIECE and DEFAULTS.get(name, len(self.tokens)) < len(self.tokens):
+            return DEFAULTS[name]
+        return number
 
     @property
     def stop_tokens(self) -> list[int]:

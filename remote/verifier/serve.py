@@ -276,7 +276,7 @@ def _tell_differences(drafter: Path, target: TextSide) -> None:
     config = read_config(drafter)
     if config.tokenizer and config.tokenizer != target.tokenizer.hex():
         say(f"warning: devices cannot use the drafter {drafter}, because it was made for another tokenizer")
-    elif (drafter / TEMPLATE).is_file() and (drafter / TEMPLATE).read_text("utf-8") != target.chat_template:
+    elif (drafter / TEMPLATE).is_file() and (drafter / TEMPLATE).read_bytes() != target.chat_template.encode():
         say(f"warning: the drafter {drafter} has another chat template. Devices that use it ask with that one")
 
 

@@ -180,7 +180,7 @@ def file(alone: Path, tmp_path: Path) -> Path:
 
 
 def text_of(file: Path, kept: Path) -> tuple[Path, bytes]:
-    """Where the text side of a file is, and its tokenizer."""
+    """The folder of the text side of a file, and its tokenizer."""
     with text_source(str(file), kept) as folder:
         return Path(folder), (Path(folder) / "tokenizer.json").read_bytes()
 

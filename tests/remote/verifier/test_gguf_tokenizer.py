@@ -14,7 +14,7 @@ from drafter.text import ChatText
 from remote.verifier.gguf_header import read_header
 from remote.verifier.gguf_splits import SPLITTINGS
 from remote.verifier.gguf_tokenizer import Untranslatable, Vocabulary, tokenizer_json
-from remote.verifier.start_errors import CorruptWeights
+from remote.verifier.start_errors import CorruptWeights, MissingTokenizer
 from tests.support.gguf_files import (
     BOS,
     END,
@@ -33,6 +33,9 @@ QWEN2 = (
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 """The pattern of Qwen's own tokenizer."""
+
+
+SMALL = {"tokenizer.ggml.model": "llama"}
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +170,7 @@ def test_a_vocabulary_that_makes_no_sense_is_told(tmp_path: Path, gpt2: Tokenize
     for changes in ({"tokens": [*tokens[:-1], tokens[9]]}, {"token_type": [1, 1]}, {"tokens": [1, 2]}):
         with pytest.raises(CorruptWeights, match=r"a\.gguf is damaged"):
             vocabulary(tmp_path, gpt2, **changes)
+    named = Vocabulary(read_header(write_vocabulary(tmp_path / "a.gguf", {**SMALL, "tokenizer.ggml.tokens": ["a"]})))
+    assert named.special_tokens == {"unk_token": "a"} and named.stop_tokens == []
+    with pytest.raises(MissingTokenizer, match=r"a\.gguf has no tokenizer"):
+        Vocabulary(read_header(write_vocabulary(tmp_path / "a.gguf", SMALL)))
