@@ -30,8 +30,8 @@ from drafter.questions import usual_questions
 from drafter.runtime import Drafter
 from drafter.training.birth import Shape, graph_bytes, shapes_within
 from drafter.training.target import drafter_config
-from remote.verifier.birth import make_drafter
 from remote.verifier.engines.torch_engine import TorchEngine
+from remote.verifier.making_worker import made_at_once
 from remote.verifier.measure import agreement_by_staleness, evenly, measure
 from remote.verifier.target import Target, load_target
 
@@ -85,7 +85,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             for number, budget in enumerate(budgets(target)):
                 out = Path(scratch) / str(number)
-                newborn = make_drafter(target, folder, out, usual_questions(), budget)
+                newborn = made_at_once(folder, out, usual_questions(), budget)
                 text = Drafter.load(out).text
                 prompts = [text.render(prompt.asked_as([question])) for question in asked]
                 add(name, "born", newborn.seconds, figures(target, out, prompts), target)

@@ -32,10 +32,9 @@ BUDGET = 6_000_000
 def born(target: str, drafter: Path, budget: int = BUDGET) -> None:
     """Make a drafter of a target's own layers."""
     from drafter.questions import usual_questions
-    from remote.verifier.birth import make_drafter
-    from remote.verifier.target import load_target
+    from remote.verifier.making_worker import made_at_once
 
-    print(make_drafter(load_target(target), target, drafter, usual_questions(), budget), file=sys.stderr)
+    print(made_at_once(target, drafter, usual_questions(), budget), file=sys.stderr)
 
 
 def requests(platform: str, count: int, seed: int) -> list[str]:

@@ -18,7 +18,7 @@ MOST_PERPLEXITY = 20.0
 """Perplexity under the target up to which what a drafter writes alone is readable."""
 MOST_REPEATED = 0.5
 """Share of repeated four-grams up to which it is readable."""
-UNMEASURED = "it was never measured: outrider drafter eval does so"
+UNMEASURED = "it was never measured: outrider drafter eval --record does so"
 
 
 def why_no_drafts(config: DrafterConfig) -> str | None:

@@ -403,7 +403,7 @@ def serve(
     try:
         from remote.verifier.holders import read_tokens
         from remote.verifier.learning.learning import Teaching
-        from remote.verifier.loader import Making
+        from remote.verifier.making import Making
         from remote.verifier.rate_limits import RateLimits
         from remote.verifier.serve import serve as serve_alone
         from remote.verifier.start_errors import START_ERRORS

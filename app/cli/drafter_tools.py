@@ -40,12 +40,14 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
     `questions`: those of each conversation, of which the first counts; None: the usual ones.
     """
     try:
+        from drafter.progress import stage
         from drafter.questions import usual_questions
         from drafter.training.target import UnsupportedTarget
-        from remote.verifier.birth import make_drafter
         from remote.verifier.engine import EngineError
+        from remote.verifier.making import MakingProgress, MakingTask
+        from remote.verifier.making_worker import ANSWERS, newborn
+        from remote.verifier.measure import NothingMeasured
         from remote.verifier.start_errors import ServeError
-        from remote.verifier.target import load_target
     except ImportError as error:
         raise _lacking(error, "server") from error
     if out.exists() and not (out / CONFIG).is_file() and (not out.is_dir() or any(out.iterdir())):
@@ -53,10 +55,20 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
     asked = usual_questions() if questions is None else [turns[0] for turns in questions]
     if not asked:
         raise DrafterError("There is no question in the file of --prompts: give some, one a line.")
-    try:
-        made = make_drafter(load_target(target), target, out, asked, budget)
-    except (ServeError, EngineError, UnsupportedTarget) as error:
-        raise DrafterError(str(error)) from error
+    work = out.with_name(f"{out.name}.part")
+    task = MakingTask(target, str(out), str(work), budget, tuple(asked))
+    with stage("answers", min(len(asked), ANSWERS)) as progress:
+        done = 0
+
+        def told(message: MakingProgress) -> None:
+            nonlocal done
+            progress.advance(message.done - done if message.done else 0)
+            done = message.done or done
+
+        try:
+            made = newborn(task, told)
+        except (ServeError, EngineError, UnsupportedTarget, NothingMeasured) as error:
+            raise DrafterError(str(error)) from error
     print(f"{made}; made in {made.seconds:.0f} s", file=sys.stderr)
     print(out)
 

@@ -50,6 +50,7 @@ from remote.verifier.exposition import CONTENT_TYPE as METRICS
 from remote.verifier.exposition import page
 from remote.verifier.holders import EVERYONE, Tokens, holder_of
 from remote.verifier.learning.learning import Learning
+from remote.verifier.learning.quiet import Quiet
 from remote.verifier.metrics import Metrics, service_metrics
 from remote.verifier.observer import HUNG_UP, Observer
 from remote.verifier.own_drafter import OwnDrafter
@@ -115,6 +116,7 @@ def create_app(
     text: ChatText | None = None,
     deliveries: Deliveries | None = None,
     learning: Learning | None = None,
+    quiet: Quiet | None = None,
     admission: Admission | None = None,
     metrics: Metrics | None = None,
     quiet_seconds: float = QUIET_SECONDS,
@@ -122,13 +124,14 @@ def create_app(
 ) -> VerifierApp:
     """The service as an ASGI app.
 
-    `hosts`: names that it answers to besides localhost, if there is no token. `max_sessions`, `max_cached_bytes`: most
-    sessions, and most bytes of keys and values in all of them. `max_waiting`: most answers that wait for their first
-    frame; others get `busy`. `max_wait`: seconds that a completion may have to expect to wait for a place. `own` drafts
-    in streams; without it each round of a stream yields one token. `text` serves chat completions to other clients.
-    `deliveries`: the drafters that devices may fetch. `learning`: from the answers. `admission`: which answers may
-    begin; None: all. `metrics`: the times and counts of requests. `quiet_seconds`: a stream of OpenAI's API that has no
-    words for so long says that it is still there. `alive_seconds`: the same for a stream of a device that asks for it.
+    `hosts`: names that it answers to besides localhost, if there is no token. `max_sessions`, `max_cached_bytes`:
+    most sessions, and most bytes of keys and values in all of them. `max_waiting`: most answers that wait for their
+    first frame; others get `busy`. `max_wait`: seconds that a completion may have to expect to wait for a place.
+    `own` drafts in streams; without it each round of a stream yields one token. `text` serves chat completions to
+    other clients. `deliveries`: the drafters that devices may fetch. `learning`: from the answers. `quiet`: told when
+    the engine is wanted, where nobody learns. `admission`: which answers may begin; None: all. `metrics`: the times
+    and counts of requests. `quiet_seconds`: a stream of OpenAI's API that has no words for so long says that it is
+    still there. `alive_seconds`: the same for a stream of a device that asks for it.
     """
     admission, metrics = admission or Admission(), metrics or Metrics()
     card = msgspec.structs.replace(card, drafts=own is not None)
@@ -141,7 +144,8 @@ def create_app(
         own=own,
         learning=learning,
     )
-    service = Service(sessions, card, max_waiting, admission, metrics, deliveries, alive_seconds)
+    quiet = quiet if learning is None else learning.quiet
+    service = Service(sessions, card, max_waiting, admission, metrics, deliveries, alive_seconds, quiet)
     completions = None if text is None else Completions(sessions, card, text, service.turns, quiet_seconds, max_wait)
     spoken = [] if completions is None else _completion_routes(completions)
     readiness = Readiness(service.turns, admission, None if completions is None else completions.line)
@@ -213,10 +217,10 @@ class Service:
         metrics: Metrics,
         deliveries: Deliveries | None,
         alive_seconds: float,
+        quiet: Quiet | None,
     ) -> None:
         self.sessions, self._card, self._deliveries = sessions, card, deliveries
         self._admission, self._metrics = admission, metrics
-        quiet = None if sessions.learning is None else sessions.learning.quiet
         self.turns = Turns(max_waiting, sessions.engine, quiet)
         self._alive_seconds, self._sign = alive_seconds, encode_frame(Alive(seconds=alive_seconds))
         self.refused = 0

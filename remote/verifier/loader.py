@@ -1,4 +1,4 @@
-"""Loads what a server serves: the model on its engine, and the drafter, which may have to be made first.
+"""Loads what a server serves: the model on its engine, and its drafter if there is one that is of use.
 
 What is loaded, and how long it took, is said on stderr.
 """
@@ -8,20 +8,25 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from drafter.config import ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
+import msgspec
+
+from drafter.config import read_config
 from drafter.cores import usable_cores
 from drafter.extras import how_to_install
+from drafter.floors import why_no_drafts
 from remote.verifier.engine import Engine, UnverifiableTarget
 from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
 from remote.verifier.engines.graphs import is_gguf
-from remote.verifier.gguf_file import gguf_licence, gguf_path, text_source
+from remote.verifier.engines.threads import Threads
+from remote.verifier.gguf_file import gguf_licence, gguf_path
+from remote.verifier.making import Making, look_up
 from remote.verifier.start_errors import MissingPackage
-from remote.verifier.text_side import TextSide, licence_in, stored_size, tokenizer_digest
+from remote.verifier.text_side import TextSide, licence_in, stored_size
 from remote.verifier.vocabulary_check import settled
 
 if TYPE_CHECKING:
@@ -29,15 +34,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Making:
-    """How a drafter is made for a target that has none."""
+class Opened:
+    """What a server serves."""
 
-    folder: Path
-    """The folder that holds all drafters that were made here."""
-    budget: int
-    """Bytes that one may take on a device."""
-    questions: Sequence[str]
-    """What people ask. The target's answers choose what the drafter can say, and tell how well it guesses."""
+    side: TextSide
+    engine: Engine
+    drafter: Path | None
+    """The folder of the drafter that is of use; None: it is served without."""
+    due: bool = False
+    """A drafter is to be made."""
 
 
 def opened(
@@ -50,33 +55,58 @@ def opened(
     *,
     kept: Path | None = None,
     template: str | None = None,
-) -> tuple[TextSide, Engine, Path | None]:
-    """The text side, the engine, and the drafter's folder: the one that was given, or one that is made.
+) -> Opened:
+    """The text side, the engine, and the drafter: the one that was given, or one that was made before.
 
-    `threads`: for the products of the model; None: one for each core. `kept`: see `text_source`. `template`: a chat
-    template in the place of the model's own. Raises what `START_ERRORS` names.
+    `threads`: for the products of the model; None: as many as are fastest. `kept`: see `text_source`. `template`: a
+    chat template in the place of the model's own. Raises what `START_ERRORS` names, and `DrafterError`.
     """
-    by_llama = is_gguf(model) and kind in ("auto", "llama")
-    graph = None if by_llama else graph_of(model, kind, quantize)
-    target: Target | None = None
-    if drafter is None and making is not None:
-        drafter, target = made_drafter(model, making, kept, template)
-    if by_llama:
-        target = None  # Its weights were unpacked to make the drafter.
+    due = False
+    if drafter is not None:
+        drafter = of_use(drafter)
+    elif making is not None:
+        drafter, said, due = look_up(model, making, template)
+        if said is not None:
+            say(said)
+    found = _opened(model, drafter, kind, quantize, threads, kept, template)
+    say(f"{found.side.name}: {found.engine.description}")
+    return replace(found, due=due and found.engine.takes_drafts)
+
+
+def of_use(drafter: Path) -> Path | None:
+    """The folder of a drafter that a person has named; None: its figures say that it is of none, and so it is said.
+
+    Raises `DrafterError`.
+    """
+    config = read_config(drafter)
+    if (why := why_no_drafts(config)) is None:
+        return drafter
+    if isinstance(config.measured, msgspec.UnsetType):
+        say(f"devices are not offered the drafter {drafter}: {why}")
+        return drafter
+    say(f"without the drafter {drafter}: {why}")
+    return None
+
+
+def _opened(
+    model: str,
+    drafter: Path | None,
+    kind: EngineKind,
+    quantize: Literal["int8", "int4"] | None,
+    threads: int | None,
+    kept: Path | None,
+    template: str | None,
+) -> Opened:
+    if is_gguf(model) and kind in ("auto", "llama"):
         with timed_step(f"loading {model}"):
-            side, engine = llama_engine(
-                model, drafter, threads or usable_cores(), quantize, kept=kept, template=template
-            )
-            if (tokenize := getattr(engine, "tokenize", None)) is not None:
-                side = settled(side, gguf_path(model), tokenize, say, kept=kept, template=template)
-        say(f"{side.name}: {engine.description}")
-        return side, engine, drafter
-    if graph is not None:
+            text, llama = llama_engine(model, drafter, threads, quantize, kept=kept, template=template)
+            text = settled(text, gguf_path(model), llama.tokenize, say, kept=kept, template=template)
+        return Opened(text, llama, drafter if llama.takes_drafts else None)
+    if (graph := graph_of(model, kind, quantize)) is not None:
         try:
             with timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
                 side, engine = onnx_engine(graph, drafter, threads or usable_cores(), template)
-            say(f"{side.name}: {engine.description}")
-            return side, engine, drafter
+            return Opened(side, engine, drafter)
         except UnverifiableTarget as error:
             if kind == "onnx":
                 raise
@@ -90,15 +120,15 @@ def opened(
         raise MissingPackage(
             f"This model needs PyTorch and more ({error.name} is missing): {how_to_install('server')}"
         ) from error
-    if target is None or quantize is not None:
-        target = None  # Two copies of the weights may be too much.
-        with timed_step(f"loading {model}{stored_size(Path(model))}"):
-            target = load_target(model, quantize=quantize, kept=kept, template=template)
+    with timed_step(f"loading {model}{stored_size(Path(model))}"):
+        target = load_target(model, quantize=quantize, kept=kept, template=template)
     with timed_step("testing whether it can check drafts"):
         engine, drafter = _torch_engine(target, drafter)
-    torch.set_num_threads(threads or usable_cores())
-    say(f"{target.name}: {engine.description}")
-    return target, engine, drafter
+        torch.set_num_threads(threads or usable_cores())
+        if threads is None and target.model.device.type == "cpu":
+            engine.threads = Threads(usable_cores())
+            engine.measure_threads()
+    return Opened(target, engine, drafter)
 
 
 def _torch_engine(target: Target, drafter: Path | None) -> tuple[Engine, Path | None]:
@@ -126,52 +156,6 @@ def licence(model: str) -> str:
     from remote.verifier.target import licence_of  # A name on the hub: its files are where transformers keeps them.
 
     return licence_of(model)
-
-
-def made_drafter(
-    model: str, making: Making, kept: Path | None = None, template: str | None = None
-) -> tuple[Path | None, Target | None]:
-    """The drafter that is kept for `model`, or a new one; None if there can be none. And the target, if it was loaded.
-
-    `kept`, `template`: see `opened`. Raises what `load_target` raises.
-    """
-    try:
-        from remote.verifier.birth import UnsupportedTarget, kept_drafter, make_drafter
-        from remote.verifier.target import load_target
-    except ImportError as error:
-        advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
-        say(f"no drafter: {error.name} is missing, so none can be made: {advice}")
-        return None, None
-    folder = kept_drafter(model, making.budget, making.folder, template)
-    if folder is not None and folder.is_dir():
-        try:
-            config = read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
-            if not is_gguf(model) or config.tokenizer == _tokenizer(model, kept):
-                return folder, None
-            say("it is made again: the tokenizer is read in another way now")
-        except DrafterError as error:
-            say(f"it is made again: {error}")
-    with timed_step(f"loading {model}{stored_size(Path(model))}"):
-        target = load_target(model, kept=kept, template=template)
-    folder = kept_drafter(model, making.budget, making.folder, template)
-    assert folder is not None  # The model is here now.
-    try:
-        with (
-            timed_step(f"making a drafter for {target.name}, which takes a minute or two, once"),
-            text_source(model, kept) as source,
-        ):
-            made = make_drafter(target, source, folder, making.questions, making.budget, template=template)
-    except UnsupportedTarget as error:
-        say(f"no drafter: {error} Devices get plain text, and cannot go on alone.")
-        return None, target
-    say(f"the drafter: {made}")
-    return folder, target
-
-
-def _tokenizer(model: str, kept: Path | None) -> str:
-    """The digest of the tokenizer of a GGUF file."""
-    with text_source(model, kept) as source:
-        return tokenizer_digest((Path(source) / TOKENIZER).read_bytes()).hex()
 
 
 def say(sentence: str) -> None:

@@ -7,6 +7,7 @@ crosses the wire. Tau counts the bonus token, so plain decoding is 1.00. No file
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from drafter.calibration import Calibration
 from drafter.coin import Coins
+from drafter.config import WRITTEN, Measured
 from drafter.context import DraftContext
 from drafter.memory import unpack_memory
 from drafter.model import memory_digest
@@ -35,6 +37,7 @@ T = TypeVar("T")
 
 TREE, CHAIN = Pace(depth=8, breadth=8, nodes=60), Pace(depth=7, breadth=1, nodes=7)
 """The paces at which drafters are measured."""
+ONE = Pace(depth=1, breadth=1, nodes=1)
 MOST_TOKENS = 160
 """Longest answer, in tokens."""
 STALENESS = (1, 8, 16, 32, 64, 128)
@@ -148,6 +151,101 @@ class Tally:
         return {"drafter": name} | {
             key: list(value) if isinstance(value, tuple) else value for key, value in result.items()
         }
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question that a target has answered."""
+
+    prompt: list[int]
+    answer: list[int]
+    """The greedy answer."""
+
+
+def answered(engine: Engine, prompt: list[int], stops: frozenset[int], most: int) -> Answered:
+    """Let the target answer a prompt greedily, without drafts, in at most `most` tokens."""
+    plain = rounds(engine, prompt, lambda _: DraftTree.empty(), stops, most)
+    return Answered(prompt, [token for round in plain for token in round.new])
+
+
+def measured(engine: Engine, drafter: Drafter, answers: Sequence[Answered], pace: Pace = CHAIN) -> Measured:
+    """How well a drafter guesses what its target said in these answers, which had no part in making it.
+
+    The target reads each answer once, so this takes a small part of the time in which it wrote them. Raises
+    `NothingMeasured` if no answer has two tokens.
+    """
+    tally, alone, log_probs, repeats = Tally(), list[bool](), list[float](), list[bool]()
+    for one in answers:
+        tally.add(_replayed(engine, drafter, one, pace))
+        alone += _first_choices(drafter, one)
+        chosen, repeated = _written_alone(engine, drafter, one.prompt)
+        log_probs += chosen
+        repeats += repeated
+    tau = tally.result().tau
+    perplexity = float(np.exp(-np.mean(log_probs))) if log_probs else math.inf
+    shares = (round(float(np.mean(part)), 3) if part else 0.0 for part in (alone, repeats))
+    return Measured(tau=tau, alone=next(shares), perplexity=round(min(perplexity, 1e6), 1), repeated=next(shares))
+
+
+def _replayed(engine: Engine, drafter: Drafter, one: Answered, pace: Pace) -> Iterator[MeasuredRound]:
+    """The rounds of an answer that is known already."""
+    context, draft, tokens = engine.context(), drafter.context(), one.prompt + one.answer
+    context.assign(0, tokens)
+    engine.verify(context, DraftTree.empty())
+    draft.commit(one.prompt)
+    told, at, tree = 0, len(one.prompt), DraftTree.empty()
+    while at < len(tokens):
+        accepted, node, children = list[int](), ROOT, tree.children()
+        while at + len(accepted) < len(tokens) - 1:
+            child = children.get(node, {}).get(tokens[at + len(accepted)])
+            if child is None:
+                break
+            accepted.append(child)
+            node = child
+        new = tokens[at : at + len(accepted) + 1]
+        at += len(new)
+        yield MeasuredRound(context, tree, tuple(accepted), new)
+        draft.commit(new)
+        if engine.encoder is not None:
+            known = at - 1  # The root has none yet.
+            draft.remember(
+                told, unpack_memory(engine.memory(context, told, known), known - told, drafter.memory_layers)
+            )
+            told = known
+        tree = draft.draft(pace) if at < len(tokens) else tree
+    context.release()
+
+
+def _first_choices(drafter: Drafter, one: Answered) -> list[bool]:
+    """For each token of an answer, whether it is the drafter's first choice without any memory."""
+    draft = drafter.context()
+    draft.commit(one.prompt)
+    hits = list[bool]()
+    for token in one.answer:
+        hits.append(int(draft.draft(ONE).tokens[0]) == token)
+        draft.commit([token])
+    return hits
+
+
+def _written_alone(engine: Engine, drafter: Drafter, prompt: list[int]) -> tuple[list[float], list[bool]]:
+    """Log-probabilities, under the target, of what a drafter writes alone; and which four-grams stood there before."""
+    draft, stops, written = drafter.context(), set(drafter.config.stop_tokens), list[int]()
+    draft.commit(prompt)
+    while len(written) < WRITTEN and not stops.intersection(written):
+        written.append(int(draft.draft(ONE).tokens[0]))
+        draft.commit(written[-1:])
+    context, log_probs = engine.context(), list[float]()
+    context.assign(0, prompt)
+    for start in range(0, len(written), size := engine.most_nodes or WRITTEN):
+        part = written[start : start + size]
+        logits = engine.verify(context, DraftTree.chain(part))[: len(part)].astype(np.float64)
+        norm = np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1)) + logits.max(-1)
+        log_probs += (logits[np.arange(len(part)), part] - norm).tolist()
+        context.commit(DraftTree.empty(), (), None)
+        context.assign(len(context.tokens), part)
+    context.release()
+    grams = [tuple(written[at : at + 4]) for at in range(len(written) - 3)]
+    return log_probs, [gram in grams[:at] for at, gram in enumerate(grams)]
 
 
 class PromptLookup:
@@ -302,7 +400,6 @@ def agreement_by_staleness(
     """
     hits, counts = np.zeros(len(STALENESS)), np.zeros(len(STALENESS))
     stops, empty = frozenset(drafter.config.stop_tokens), DraftTree.empty()
-    one = Pace(depth=1, breadth=1, nodes=1)
     for prompt in prompts:
         draft = drafter.context()
         draft.commit(prompt)
@@ -316,7 +413,7 @@ def agreement_by_staleness(
         draft.commit(answer[:1])
         for stale, token in enumerate(answer[1:], 1):
             bucket = int(np.searchsorted(STALENESS, stale, side="right")) - 1
-            hits[bucket] += int(draft.draft(one).tokens[0]) == token
+            hits[bucket] += int(draft.draft(ONE).tokens[0]) == token
             counts[bucket] += 1
             draft.commit([token])
     return {str(edge): round(float(h / c), 3) for edge, h, c in zip(STALENESS, hits, counts) if c}

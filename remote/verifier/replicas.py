@@ -31,7 +31,8 @@ from remote.verifier.engines.choice import EngineKind
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp
-from remote.verifier.loader import Making, made_drafter, say, timed_step
+from remote.verifier.loader import say, timed_step
+from remote.verifier.making import Making, look_up
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, build_app, check_exposure
 from remote.verifier.start_errors import CannotBind, MissingPackage, NoReplicas
 from remote.verifier.text_side import read_template
@@ -104,7 +105,9 @@ def serve_replicas(
         )
     if drafter is None and making is not None:
         # Every replica must have the same one, or a device's memory would fit only some of them.
-        drafter, _ = made_drafter(model, making, kept_texts, template)
+        drafter, said, due = look_up(model, making, template)
+        if said or due:
+            say(said or "no drafts: replicas make no drafter. One process does, without --replicas")
     cores = None if cluster else usable_cores()
     out = sys.stdout
     # Ray tells there what becomes of its processes; what this server says there is its address alone.

@@ -20,6 +20,7 @@ import msgspec
 
 from drafter.config import GRAPH, TEMPLATE, read_config
 from drafter.delivery import delivery
+from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
 from remote.verifier.admission import Admission
@@ -36,11 +37,13 @@ from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
 from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import EngineKind
+from remote.verifier.engines.threads import spin_briefly
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
-from remote.verifier.loader import Making, licence, opened, say, timed_step
+from remote.verifier.loader import licence, opened, say, timed_step
+from remote.verifier.making import Maker, Making, task_for
 from remote.verifier.metrics import Metrics
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.rate_limits import RateLimits
@@ -118,18 +121,19 @@ def serve(
 ) -> None:
     """Serve a target until SIGINT or SIGTERM, and then until running answers have ended. Port 0 takes a free one.
 
-    `drafter`: folder of the one that was made for it. `making`: without a folder, one is made at the first start, and
-    found again later; None: it is served without a drafter. `engine`: see `graph_of`. `max_cached_bytes`: for all
-    sessions together; None: a share of the free memory. `threads`: for the products of the model; None: as many as suit
-    the engine. `max_waiting`, `max_wait`: see `create_app`. `watch_stdin`: the process also ends when its stdin does,
-    so an app that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`: how the drafter
-    learns from what is answered; None: nothing is kept. `rate_limits`: for each token holder; None: none.
-    `max_per_address`: connections of one address. `drain_seconds`: most time for running answers after the signal to
-    end. `metrics_by_holder`: the metrics page counts by the names of holders, too. `kept_texts`: the folder that keeps
-    the text sides that are made of GGUF files; None: they are made each time. `chat_template`: a Jinja file in the
-    place of the model's own chat template. Raises what `START_ERRORS` names.
+    `drafter`: folder of the one that was made for it. `making`: without a folder, one is made while nobody asks, and
+    used from the next start on; None: it is served without a drafter. `engine`: see `graph_of`. `max_cached_bytes`:
+    for all sessions together; None: a share of the free memory. `threads`: for the products of the model; None: as
+    many as suit the engine. `max_waiting`, `max_wait`: see `create_app`. `watch_stdin`: the process also ends when
+    its stdin does, so an app that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`:
+    how the drafter learns from what is answered; None: nothing is kept. `rate_limits`: for each token holder; None:
+    none. `max_per_address`: connections of one address. `drain_seconds`: most time for running answers after the
+    signal to end. `metrics_by_holder`: the metrics page counts by the names of holders, too. `kept_texts`: the folder
+    that keeps the text sides that are made of GGUF files; None: they are made each time. `chat_template`: a Jinja
+    file in the place of the model's own chat template. Raises what `START_ERRORS` names.
     """
     give_back_at_once()
+    spin_briefly()
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_exposure(host, tokens, tls_cert, tls_key)
@@ -139,7 +143,7 @@ def serve(
         listener.most_per_address = max_per_address + BURST
         admission, metrics = Admission(rate_limits), Metrics(by_holder=metrics_by_holder)
         with ends_while_loading():
-            app, learning = build_app(
+            app, beside = build_app(
                 model,
                 drafter=drafter,
                 making=making,
@@ -175,7 +179,7 @@ def serve(
         )
         config.load()
         url = address(host, listener.getsockname()[1], tls=config.is_ssl)
-        with contextlib.suppress(KeyboardInterrupt), contextlib.nullcontext() if learning is None else learning:
+        with contextlib.suppress(KeyboardInterrupt), contextlib.nullcontext() if beside is None else beside:
             server = Server(
                 config, lambda: print(f"outrider server ready at {url}", flush=True), admission, drain_seconds
             )
@@ -221,16 +225,15 @@ def build_app(
     metrics: Metrics | None = None,
     kept_texts: Path | None = None,
     template: str | None = None,
-) -> tuple[VerifierApp, Learning | None]:
-    """Load a target, and make the app that serves it, and what learns beside it. For the arguments, see `serve`.
+) -> tuple[VerifierApp, Learning | Maker | None]:
+    """Load a target, and make the app that serves it, and what works beside it while nobody asks.
 
-    `cache_share`: of the free memory, for all sessions together, unless `max_cached_bytes` is given. `admission` and
-    `metrics`: those of the whole server; None: new ones. `template`: the text of a chat template in the place of the
-    model's own.
+    For the arguments, see `serve`. `cache_share`: of the free memory, for all sessions together, unless
+    `max_cached_bytes` is given. `admission` and `metrics`: those of the whole server; None: new ones. `template`: the
+    text of a chat template in the place of the model's own.
     """
-    target, running, drafter = opened(
-        model, drafter, making, engine, quantize, threads, kept=kept_texts, template=template
-    )
+    found = opened(model, drafter, making, engine, quantize, threads, kept=kept_texts, template=template)
+    target, running, drafter = found.side, found.engine, found.drafter
     if not target.chat_template:
         say(
             f"{target.name} is a base model: without a chat template it continues text, and nobody can chat with it. "
@@ -246,12 +249,20 @@ def build_app(
     served = _fitting(target, running, own, max_tokens, budget)
     learning = None if teaching is None else _learning(teaching, drafter, own, tokens)
     deliveries = None
-    if own is not None and drafter is not None and own.drafter.prompt is None:
+    if own is not None and drafter is not None and own.drafter.prompt is None and not why_no_drafts(own.drafter.config):
         # A prompt recipe reads a database, and devices open none that a server sends.
         offered = delivery(drafter)
         offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence(model))
         served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered, learning)
         say(f"devices may fetch the drafter: {offered.bytes / 1e6:.0f} MB")
+    maker = None
+    if (
+        found.due
+        and making is not None
+        and target.chat_template
+        and (task := task_for(model, making, kept_texts, template))
+    ):
+        maker = Maker(task)
     app = create_app(
         running,
         served,
@@ -265,10 +276,11 @@ def build_app(
         text=target.text,
         deliveries=deliveries,
         learning=learning,
+        quiet=None if maker is None else maker.quiet,
         admission=admission,
         metrics=metrics,
     )
-    return app, learning
+    return app, learning or maker
 
 
 def _tell_differences(drafter: Path, target: TextSide) -> None:

@@ -31,20 +31,21 @@ def load_target(
     device: str | None = None,
     kept: Path | None = None,
     template: str | None = None,
+    half: bool = False,
 ) -> Target:
     """Load a folder, a GGUF file or a hub model: float32 on a CPU, so that greedy output equals `generate`.
 
-    On a GPU it is bfloat16. A GGUF file's weights are unpacked. `kept`: see `text_source`. `template`: in the place of
-    the model's own chat template. Raises `UnknownModel`, `CorruptWeights`,
-    `MissingTokenizer`, `MissingPackage`.
+    On a GPU it is bfloat16, and on a CPU where `half` of the memory is wanted. A GGUF file's weights are unpacked.
+    `kept`: see `text_source`. `template`: in the place of the model's own chat template. Raises `UnknownModel`,
+    `CorruptWeights`, `MissingTokenizer`, `MissingPackage`.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if is_gguf(model):
         with text_source(model, kept) as source:
-            return _loaded(gguf_path(model), source, quantize, device, template)
+            return _loaded(gguf_path(model), source, quantize, device, template, half)
     if not Path(model).is_dir() and (Path(model).is_absolute() or model.startswith(("./", "../", "~"))):
         raise UnknownModel(f"There is no folder {model}. Give a model's folder, or its name on the Hugging Face hub.")
-    return _loaded(model, model, quantize, device, template)
+    return _loaded(model, model, quantize, device, template, half)
 
 
 def _loaded(
@@ -53,6 +54,7 @@ def _loaded(
     quantize: Literal["int8", "int4"] | None,
     device: str,
     template: str | None,
+    half: bool,
 ) -> Target:
     """`model`: a folder, a name on the hub, or the path of a GGUF file. `source`: where its text side is.
 
@@ -77,7 +79,7 @@ def _loaded(
         loaded, report = AutoModelForCausalLM.from_pretrained(
             where,
             config=config,
-            dtype=torch.float32 if torch.device(device).type == "cpu" else torch.bfloat16,
+            dtype=torch.float32 if torch.device(device).type == "cpu" and not half else torch.bfloat16,
             # The other format is pickle, which runs code while it loads.
             use_safetensors=None if file else True,
             output_loading_info=True,

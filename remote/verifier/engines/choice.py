@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from drafter.extras import how_to_install
 from remote.verifier.engine import Engine
 from remote.verifier.engines.graphs import GRAPHS, graph_in
+from remote.verifier.engines.threads import spin_briefly
 from remote.verifier.gguf_file import gguf_path, text_source
 from remote.verifier.start_errors import MissingPackage, UnknownModel
 from remote.verifier.text_side import TextSide, read_text_side
+
+if TYPE_CHECKING:
+    from remote.verifier.engines.llama_engine import LlamaEngine
 
 EngineKind = Literal["auto", "onnx", "llama", "torch"]
 
@@ -53,21 +57,22 @@ def onnx_engine(
 def llama_engine(
     model: str,
     drafter: Path | None,
-    threads: int,
+    threads: int | None,
     quantize: str | None,
     *,
     kept: Path | None = None,
     template: str | None = None,
-) -> tuple[TextSide, Engine]:
+) -> tuple[TextSide, LlamaEngine]:
     """The text side and the engine of a GGUF file. For the others see `onnx_engine`.
 
-    `kept`: see `text_source`.
+    `kept`: see `text_source`. `threads` None: as many as are fastest.
 
     Raises `UnknownModel`, `MissingPackage`, `MissingTokenizer`, `CorruptWeights`, and what `LlamaEngine` raises.
     """
     path = gguf_path(model)
     if quantize is not None:
         raise UnknownModel(f"--quantize is for PyTorch, and {path.name} is as it was made. Leave --quantize out.")
+    spin_briefly()
     try:
         import llama_cpp  # noqa: F401
     except ImportError as error:

@@ -1,8 +1,9 @@
-"""The process that learns, as the server holds it: it is stopped while the engine is wanted, and goes on afterwards."""
+"""Processes that work for a server while nobody asks it: they stop while the engine is wanted, and go on afterwards."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -19,30 +21,27 @@ from remote.verifier.learning.task import Outcome, Task, Told, send
 PACKAGES = Path(__file__).resolve().parents[3]
 CAN_PAUSE = hasattr(signal, "SIGSTOP")
 """Windows cannot stop a process; there, only its low priority makes room."""
+NICENESS = 15
+"""How far such a process stands back behind the server."""
+DIES_WITH_PARENT = 1
+"""`PR_SET_PDEATHSIG` of Linux."""
 IDLE_PRIORITY = 0x40
 """`IDLE_PRIORITY_CLASS` of Windows."""
 
 
-def _silent(done: int, of: int) -> None:
-    """Tells nobody what is done."""
+class StandingBack:
+    """A module that runs in a process of its own and stands back. It begins stopped, where it can be: call `go_on`.
 
-
-class LearningProcess:
-    """One try to learn, in a process of its own. It begins stopped, where it can be: call `go_on`.
-
-    `told` is called with the steps that are done, on another thread. On Linux the process dies with the thread that
-    made this object.
+    On Linux the process dies with the thread that made this object.
     """
 
-    def __init__(
-        self, task: Task, answers: Sequence[tuple[bool, Answer]], told: Callable[[int, int], None] = _silent
-    ) -> None:
-        self.outcome: Outcome | None = None
-        """How it ended. None: it runs, or it was killed."""
+    def __init__(self, module: str, send: Callable[[BinaryIO], None], hear: Callable[[bytes], None]) -> None:
+        """`send` writes to its stdin, which stays open; `hear` is called with each line of its stdout, on another
+        thread. Whatever `hear` raises of `OSError` or `msgspec.DecodeError` ends the process."""
         # In a process group of its own Ctrl+C does not reach it. In the same session, the system continues and ends
         # it where the server is killed while it is stopped.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "remote.verifier.learning.worker"],
+            [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -53,8 +52,8 @@ class LearningProcess:
         self.running = True
         """Whether it may run now."""
         self.pause()
-        self._task, self._told = task, told
-        self._talk = threading.Thread(target=self._speak, args=(answers,), daemon=True)
+        self._send, self._hear = send, hear
+        self._talk = threading.Thread(target=self._speak, daemon=True)
         self._talk.start()
 
     @property
@@ -89,18 +88,14 @@ class LearningProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
-    def _speak(self, answers: Sequence[tuple[bool, Answer]]) -> None:
+    def _speak(self) -> None:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         try:
-            send(stdin, self._task, answers)  # type: ignore[arg-type]
+            self._send(stdin)  # type: ignore[arg-type]
             for line in stdout:
-                message = msgspec.json.decode(line, type=Told | Outcome)
-                if isinstance(message, Outcome):
-                    self.outcome = message
-                else:
-                    self._told(message.done, message.of)
+                self._hear(line)
         except (OSError, msgspec.DecodeError):
             self._process.kill()
         finally:
@@ -108,3 +103,51 @@ class LearningProcess:
             for pipe in (stdin, stdout):
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+
+def stand_back() -> None:
+    """Give this process a low priority, and let it end with the server that started it. Call it first."""
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
+
+
+def end_with_stdin() -> None:
+    """End this process when its stdin ends, on another thread. Call it once all is read that was sent."""
+    threading.Thread(target=_end, daemon=True).start()
+
+
+def _end() -> None:
+    while sys.stdin.buffer.read(1):
+        pass
+    os._exit(1)
+
+
+def tell(message: msgspec.Struct) -> None:
+    """Write a line of JSON to the server."""
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _silent(done: int, of: int) -> None:
+    """Tells nobody what is done."""
+
+
+class LearningProcess(StandingBack):
+    """One try to learn. `told` is called with the steps that are done, on another thread."""
+
+    def __init__(
+        self, task: Task, answers: Sequence[tuple[bool, Answer]], told: Callable[[int, int], None] = _silent
+    ) -> None:
+        self.outcome: Outcome | None = None
+        """How it ended. None: it runs, or it was killed."""
+        self._told = told
+        super().__init__("remote.verifier.learning.worker", lambda stdin: send(stdin, task, answers), self._take)
+
+    def _take(self, line: bytes) -> None:
+        message = msgspec.json.decode(line, type=Told | Outcome)
+        if isinstance(message, Outcome):
+            self.outcome = message
+        else:
+            self._told(message.done, message.of)

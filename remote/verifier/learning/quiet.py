@@ -7,21 +7,23 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from remote.verifier.learning.process import LearningProcess
+from remote.verifier.learning.process import StandingBack
 
 
 class Quiet:
     """Knows since when nobody has wanted the engine. Threads share it.
 
-    `pausing`: the process that learns is stopped while somebody wants the engine.
+    `pausing`: the process is stopped while somebody wants the engine.
     """
 
     def __init__(self, *, pausing: bool = True) -> None:
         self._pausing = pausing
         self._lock = threading.Lock()
         self._wanted = 0
+        self.wanted_before = False
+        """Somebody has wanted the engine since the start."""
         self._since = time.monotonic()
-        self._process: LearningProcess | None = None
+        self._process: StandingBack | None = None
 
     @contextmanager
     def kept_waiting(self) -> Iterator[None]:
@@ -35,13 +37,14 @@ class Quiet:
         finally:
             with self._lock:
                 self._wanted -= 1
+                self.wanted_before = True
                 self._since = time.monotonic()
 
     def lasted(self, seconds: float) -> bool:
         """Whether nobody has wanted it for so long."""
         return not self._wanted and time.monotonic() - self._since >= seconds
 
-    def hold(self, process: LearningProcess | None) -> None:
+    def hold(self, process: StandingBack | None) -> None:
         """From now on, this process stands back; None: there is none."""
         with self._lock:
             self._process = process

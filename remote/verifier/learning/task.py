@@ -15,7 +15,7 @@ from drafter.config import DrafterConfig
 from drafter.learning.samples import Round
 from remote.verifier.learning.answers import Answer, Piece
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -61,6 +61,17 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     """The gain on the fixed set, as a share."""
     failed: str = ""
     """Why nothing could be learnt, as a sentence; empty: it could."""
+
+
+def send_task(file: BinaryIO, task: msgspec.Struct) -> None:
+    """Write a task alone. Raises `OSError`."""
+    _put(file, task)
+    file.flush()
+
+
+def receive_task(file: BinaryIO, kind: type[T]) -> T:
+    """Read what `send_task` wrote. Raises `EOFError` if it breaks off."""
+    return _take(file, kind)
 
 
 def send(file: BinaryIO, task: Task, answers: Iterable[tuple[bool, Answer]]) -> None:

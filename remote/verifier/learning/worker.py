@@ -5,16 +5,10 @@ It has a low priority, ends with the server, and writes one file: the graph that
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-
-import msgspec
 
 from drafter.config import DrafterConfig, DrafterError
 from drafter.learning.comparison import Hits, compare, is_better
@@ -25,27 +19,20 @@ from drafter.memory import MalformedMemory, unpack_memory
 from drafter.step import StepGraph
 from drafter.telemetry import switch_off
 from remote.verifier.learning.answers import Answer
+from remote.verifier.learning.process import end_with_stdin, stand_back, tell
 from remote.verifier.learning.task import Outcome, Task, Told, receive
-
-NICENESS = 15
-"""How far it stands back behind the server."""
-DIES_WITH_PARENT = 1
-"""`PR_SET_PDEATHSIG` of Linux."""
 
 
 def main() -> int:
     """Learn once."""
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
+    stand_back()
     switch_off()
     try:
         task, answers = receive(sys.stdin.buffer)
     except EOFError:
         return 1
-    threading.Thread(target=_end_with_server, daemon=True).start()
-    _tell(learn(task, answers))
+    end_with_stdin()
+    tell(learn(task, answers))
     return 0
 
 
@@ -70,7 +57,7 @@ def learn(task: Task, answers: Sequence[tuple[bool, Answer]]) -> Outcome:
         fresh, known = [one for one in learnt if not one[0]], [one for one in learnt if one[0]]
         newer, older = (fresh, known) if fresh else (known, [])
         parts = replayed(newer), replayed(older), replayed(stopping)
-        if not adapt(graph, config, *parts, out, seed=task.seed, progress=lambda done, of: _tell(Told(done, of))):
+        if not adapt(graph, config, *parts, out, seed=task.seed, progress=lambda done, of: tell(Told(done, of))):
             out.unlink(missing_ok=True)
             newest = compare([before[at] for at in numbers.judging], [before[at] for at in numbers.judging])
             return Outcome(False, len(fitting), newest.before, newest.after, newest.low, newest.high, 0.0)
@@ -115,17 +102,6 @@ def unpacked(answer: Answer, config: DrafterConfig) -> list[Chunk]:
 
 def _failed(why: str) -> Outcome:
     return Outcome(False, 0, 0.0, 0.0, 0.0, 0.0, 0.0, why)
-
-
-def _tell(message: Told | Outcome) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
-    sys.stdout.buffer.flush()
-
-
-def _end_with_server() -> None:
-    while sys.stdin.buffer.read(1):
-        pass
-    os._exit(1)
 
 
 if __name__ == "__main__":

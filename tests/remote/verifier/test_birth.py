@@ -16,8 +16,10 @@ from drafter.training.birth import Shape, born, graph_bytes, likely_tokens, shap
 from drafter.training.export import export_graph
 from drafter.training.quantise import quantise_graph
 from drafter.training.target import UnsupportedTarget
-from remote.verifier.birth import Newborn, kept_drafter, make_drafter
+from remote.verifier.birth import Newborn
 from remote.verifier.engines.torch_engine import TorchEngine
+from remote.verifier.making import kept_drafter
+from remote.verifier.making_worker import made_at_once
 from remote.verifier.measure import check_fit, measure
 from remote.verifier.target import load_target
 from tests.remote.verifier.tiny import tiny_model
@@ -32,8 +34,8 @@ def newborn(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(folder: Path) -> None:
         source = str(tiny_pair / "target")
-        made = make_drafter(load_target(source), source, folder / "drafter", QUESTIONS)
-        (folder / "said").write_text(f"{made}\n{made.tau}")
+        made = made_at_once(source, folder / "drafter", QUESTIONS)
+        (folder / "said").write_text(f"{made}\n{made.measured.tau}")
 
     return made_once(tmp_path_factory, "newborn", make)
 
@@ -59,7 +61,7 @@ def test_making_it_again_replaces_it(tiny_pair: Path, tmp_path: Path) -> None:
     source, out = str(tiny_pair / "target"), tmp_path / "drafter"
     out.mkdir()
     (out / "config.json").write_text("{}")
-    made = make_drafter(load_target(source), source, out, QUESTIONS[:2])
+    made = made_at_once(source, out, QUESTIONS[:2])
     assert isinstance(made, Newborn) and made.bytes == delivered_bytes(out)
 
 

@@ -10,9 +10,9 @@ import pytest
 from benchmarks.gguf_file import write_gguf
 from drafter.config import TEMPLATE
 from drafter.training.text_side import read_text_side as read_for_training
-from remote.verifier.birth import kept_drafter
 from remote.verifier.engines.onnx_graph import write_graph
 from remote.verifier.loader import opened
+from remote.verifier.making import kept_drafter
 from remote.verifier.replicas import Replicas, serve_replicas
 from remote.verifier.serve import build_app, serve
 from remote.verifier.start_errors import BadTemplate
@@ -45,7 +45,7 @@ def test_every_engine_takes_it(target: Path, engine: str) -> None:
         model = target.parent / "files" / "tiny.gguf"
         model.parent.mkdir()
         write_gguf(target, model)
-    side, _, _ = opened(str(model), None, None, kind, None, 1, template=OWN)  # type: ignore[arg-type]
+    side = opened(str(model), None, None, kind, None, 1, template=OWN).side  # type: ignore[arg-type]
     assert side.chat_template == OWN and side.text is not None
     assert side.text.decode(side.text.render([("user", "list")])) == "list, please"
 

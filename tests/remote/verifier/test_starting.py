@@ -10,16 +10,20 @@ import sys
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from app.config import BUNDLED_TARGET
-from drafter.config import GRAPH
+from drafter.config import GRAPH, read_config, write_config
 from drafter.delivery import delivered_bytes
 from remote.protocol import Card, decode
+from remote.verifier.birth import BUDGET
+from remote.verifier.making import Making, kept_drafter
 from remote.verifier.serve import serve
 from remote.verifier.start_errors import NoMemory, UnknownModel
 from remote.verifier.target import load_target
 from tests.support.serving import REPOSITORY
+from tests.support.tiny import GOOD
 
 
 @pytest.fixture
@@ -35,10 +39,13 @@ def brief(tiny_pair: Path, tmp_path: Path) -> Path:
     return pair
 
 
-def started(pair: Path, *options: str, drafter: bool = True, home: Path | None = None) -> tuple[Card, str, str]:
+def started(
+    pair: Path, *options: str, drafter: bool = True, home: Path | None = None, until: str = ""
+) -> tuple[Card, str, str]:
     """The card of `outrider serve` with these options, its metrics, and what it said on stderr.
 
-    `drafter` False: the pair's own is not named. `home`: where drafters that are made are kept.
+    `drafter` False: the pair's own is not named. `home`: where drafters that are made are kept. `until`: ask something,
+    and wait for a line with these words.
     """
     command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin", *options]
     command += ["--model", str(pair / "target"), *(["--drafter", str(pair / "drafter")] if drafter else [])]
@@ -55,9 +62,17 @@ def started(pair: Path, *options: str, drafter: bool = True, home: Path | None =
         token = {"Authorization": "Bearer 0123456789abcdef"}
         shown = decode(httpx.get(f"{url}/v1/card", timeout=300, headers=token, trust_env=False).content, Card)
         metrics = httpx.get(f"{url}/metrics", timeout=300, headers=token, trust_env=False).text
+        said = ""
+        if until:
+            question = {"model": "target", "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}
+            httpx.post(f"{url}/v1/chat/completions", json=question, timeout=300, trust_env=False).raise_for_status()
+            while until not in said:
+                line = process.stderr.readline()
+                assert line, said
+                said += line
         process.stdin.close()
         assert process.stdout.read() == "", "stdout has one line"
-        return shown, metrics, process.stderr.read()
+        return shown, metrics, said + process.stderr.read()
     finally:
         process.kill()
         process.wait()
@@ -92,26 +107,57 @@ def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
         serve(str(tiny_pair / "target"), drafter=tiny_pair / "drafter", max_cached_bytes=1 << 10)
 
 
-def test_without_a_drafter_it_makes_one_once_and_offers_it(brief: Path, tmp_path: Path) -> None:
-    first, _, said = started(brief, drafter=False, home=tmp_path / "home")
-    assert "making a drafter for target, which takes a minute or two, once" in said
-    assert "the drafter: 3 of 3 layers, " in said and "tokens a round, first guess right in" in said
-    assert first.memory is not None and first.drafts and first.drafter is not None
-    (kept,) = (tmp_path / "home/data/drafters" / "made").iterdir()
-    assert first.drafter.size == delivered_bytes(kept)
-    again, _, said = started(brief, drafter=False, home=tmp_path / "home")
-    assert again.drafter == first.drafter and "making" not in said and "devices may fetch the drafter" in said
+def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_next_start_on(
+    brief: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    first, _, said = started(brief, drafter=False, home=home, until="the drafter:")
+    assert first.memory is None and first.drafter is None and not first.drafts
+    assert said.index("POST /v1/chat/completions 200") < said.index("making a drafter, while nobody asks ...")
+    assert "the drafter: 3 of 3 layers, " in said and "It is used from the next start on" in said
+    (kept,) = (home / "data/drafters/made").iterdir()
+    again, _, said = started(brief, drafter=False, home=home)
+    assert again.drafts and again.memory is not None and again.drafter is not None
+    assert again.drafter.size == delivered_bytes(kept)
+    assert "making" not in said and "devices may fetch the drafter" in said
     (kept / GRAPH).write_bytes(b"damaged")
-    third, _, said = started(brief, drafter=False, home=tmp_path / "home")
-    assert "it is made again:" in said and third.drafter is not None
+    third, _, said = started(brief, drafter=False, home=home, until="the drafter:")
+    assert "the drafter is made again:" in said and third.drafter is None
+    fourth, _, said = started(brief, drafter=False, home=home)
+    assert fourth.drafter is not None
+
+
+def test_a_drafter_of_no_use_is_neither_used_nor_made_again(brief: Path, tmp_path: Path) -> None:
+    making = Making(tmp_path / "home/data/drafters/made", BUDGET, ())
+    kept = kept_drafter(str(brief / "target"), making.budget, making.folder)
+    assert kept is not None
+    kept.mkdir(parents=True)
+    useless = msgspec.structs.replace(read_config(brief / "drafter"), measured=msgspec.structs.replace(GOOD, tau=1.04))
+    write_config(kept, useless)
+    shown, _, said = started(brief, drafter=False, home=tmp_path / "home")
+    assert shown.drafter is None and not shown.drafts and shown.memory is None
+    assert "no drafts: one was made of the model's own layers, and it gains 1.0 tokens a round" in said
+    write_config(brief / "drafter", useless)
+    shown, _, said = started(brief)
+    assert shown.drafter is None and not shown.drafts and shown.memory is None
+    assert f"without the drafter {brief / 'drafter'}: it gains 1.0 tokens a round, and less than 1.5 do not pay" in said
+
+
+def test_a_drafter_without_figures_drafts_here_and_is_not_offered(brief: Path) -> None:
+    config = read_config(brief / "drafter")
+    write_config(brief / "drafter", msgspec.structs.replace(config, measured=msgspec.UNSET))
+    shown, _, said = started(brief)
+    assert shown.drafts and shown.drafter is None
+    assert "it was never measured: outrider drafter eval --record does so" in said
 
 
 def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(brief: Path, tmp_path: Path) -> None:
     shown, _, said = started(brief, "--no-drafter", drafter=False, home=tmp_path / "home")
     assert shown.memory is None and shown.drafter is None and not shown.drafts and "drafter" not in said
-    shown, _, said = started(brief, "--budget", "1KB", drafter=False, home=tmp_path / "home")
+    shown, _, said = started(
+        brief, "--budget", "1KB", drafter=False, home=tmp_path / "home", until="Devices get plain text."
+    )
     assert shown.drafter is None and "no drafter: A drafter for target takes at least 1 MB" in said
-    assert not (tmp_path / "home/data").exists()
 
 
 def test_a_graph_without_weights_is_not_for_pytorch(tmp_path: Path) -> None:

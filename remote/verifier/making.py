@@ -1,0 +1,221 @@
+"""A drafter for a model that has none: where it is kept, and who makes it while nobody asks.
+
+The server answers first. Once it has, a process of its own makes the drafter (`making_worker.py`), stopped while
+somebody asks. What was done before a kill is kept. The server uses it from its next start on, if it is of use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+import msgspec
+
+from drafter.config import CONFIG, ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
+from drafter.extras import how_to_install
+from drafter.floors import why_no_drafts
+from remote.verifier.learning.process import StandingBack
+from remote.verifier.learning.quiet import Quiet
+from remote.verifier.learning.task import send_task
+
+MADE_AS = 2
+"""Counts the ways in which drafters were made, so that one made in an older way is not used any more."""
+LOOK_SECONDS = 0.25
+QUIET_SECONDS = 2.0
+"""Nobody has asked for so long when it goes on."""
+FIRST_SECONDS = 60.0
+"""It begins after the first answer, or after so many seconds without a question."""
+TOLD_SECONDS = 30.0
+"""Time between two lines about its progress."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a drafter is made for a target that has none."""
+
+    folder: Path
+    """The folder that holds all drafters that were made here."""
+    budget: int
+    """Bytes that one may take on a device."""
+    questions: Sequence[str]
+    """What people ask. The target's answers choose what the drafter can say, and tell how well it guesses."""
+
+
+class MakingTask(msgspec.Struct, frozen=True):
+    """What the process makes."""
+
+    model: str
+    out: str
+    """The drafter's folder."""
+    work: str
+    """The folder that keeps the answers until it is made."""
+    budget: int
+    questions: tuple[str, ...]
+    kept: str | None = None
+    template: str | None = None
+
+
+class MakingProgress(msgspec.Struct, frozen=True, tag=True):
+    """How far it is."""
+
+    stage: Literal["answers", "layers"]
+    done: int = 0
+    of: int = 0
+    left: float = 0.0
+    """Processor seconds that this stage still takes."""
+
+
+class MakingOutcome(msgspec.Struct, frozen=True, tag=True):
+    """How it ended."""
+
+    said: str
+    """A sentence about the drafter, or why there is none."""
+    made: bool
+
+
+def kept_drafter(model: str, budget: int, kept: Path, template: str | None = None) -> Path | None:
+    """The folder of the drafter of this size that was made for `model`, as it is now: a folder, a file, or a name.
+
+    `template`: a chat template in the place of the model's own. The folder need not exist. None: the model is not on
+    this machine yet.
+    """
+    found = Path(model)
+    if not found.exists():
+        try:
+            from transformers.utils import cached_file
+
+            config = cached_file(model, CONFIG, local_files_only=True, _raise_exceptions_for_missing_entries=False)
+        except (ImportError, OSError):  # No name of a model, or one that was never fetched.
+            config = None
+        if config is None:
+            return None
+        found = Path(config).parent
+    parts: tuple[object, ...] = (MADE_AS, budget) if template is None else (MADE_AS, budget, template)
+    running = hashlib.sha256(msgspec.json.encode(parts))
+    for file in sorted(found.iterdir()) if found.is_dir() else [found]:
+        about = file.stat()
+        running.update(msgspec.json.encode((file.name, about.st_size, about.st_mtime_ns)))
+    return kept / f"{found.stem[:40] if found.is_file() else found.name[:40]}-{running.hexdigest()[:16]}"
+
+
+class Kept(NamedTuple):
+    """What is known of a drafter that this device may have made."""
+
+    folder: Path | None
+    """It is of use; None: it is not, or there is none."""
+    said: str | None = None
+    """What a person should know of it."""
+    due: bool = False
+    """It is to be made."""
+
+
+def look_up(model: str, making: Making, template: str | None = None) -> Kept:
+    """The drafter that was made for a model. `template`: see `kept_drafter`."""
+    folder = kept_drafter(model, making.budget, making.folder, template)
+    if folder is None or not folder.is_dir():
+        return Kept(None, due=True)
+    try:
+        if (why := why_no_drafts(read_config(folder))) is not None:
+            return Kept(None, f"no drafts: one was made of the model's own layers, and {why}")
+        read_config(folder, verify=(GRAPH, TOKENIZER, TEMPLATE, ENCODER))
+    except DrafterError as error:
+        return Kept(None, f"the drafter is made again: {error}", due=True)
+    return Kept(folder)
+
+
+def task_for(model: str, making: Making, kept: Path | None, template: str | None) -> MakingTask | None:
+    """How a drafter is made for a model that is served; None, and a sentence: it cannot be made here."""
+    if lacking := [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]:
+        advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
+        _say(f"no drafter: {' and '.join(lacking)} are missing, so none can be made: {advice}")
+        return None
+    folder = kept_drafter(model, making.budget, making.folder, template)
+    assert folder is not None  # The model is here: it was loaded.
+    return MakingTask(
+        model=model,
+        out=str(folder),
+        work=str(folder.with_name(f"{folder.name}.part")),
+        budget=making.budget,
+        questions=tuple(making.questions),
+        kept=None if kept is None else str(kept),
+        template=template,
+    )
+
+
+class Maker:
+    """Has a drafter made while the server runs. Enter it once the server answers."""
+
+    def __init__(self, task: MakingTask, first_seconds: float = FIRST_SECONDS) -> None:
+        self.quiet = Quiet()
+        """Is told when the engine is wanted."""
+        self.outcome: MakingOutcome | None = None
+        self._task, self._first_seconds = task, first_seconds
+        self._process: StandingBack | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="making", daemon=True)
+        self._told = 0.0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        begun = time.monotonic()
+        try:
+            while not self._stop.wait(LOOK_SECONDS):
+                if self._process is None:
+                    asked = self.quiet.wanted_before or time.monotonic() - begun >= self._first_seconds
+                    if asked and self.quiet.lasted(QUIET_SECONDS):
+                        self._begin()
+                elif self._process.ended:
+                    return
+                else:
+                    self.quiet.let_go_on(QUIET_SECONDS)
+        except OSError as error:
+            _say(f"no drafter can be made: {error}")
+        finally:
+            self.quiet.hold(None)
+            if self._process is not None:
+                if not self._process.ended:
+                    self._process.kill()
+                elif self.outcome is None:
+                    _say("making a drafter failed: its process ended early. It is tried again at the next start.")
+
+    def _begin(self) -> None:
+        _say("making a drafter, while nobody asks ...")
+        module = "remote.verifier.making_worker"
+        self._process = StandingBack(module, lambda stdin: send_task(stdin, self._task), self._hear)
+        self.quiet.hold(self._process)
+
+    def _hear(self, line: bytes) -> None:
+        message = msgspec.json.decode(line, type=MakingProgress | MakingOutcome)
+        if isinstance(message, MakingOutcome):
+            self.outcome = message
+            _say(message.said)
+        elif message.stage == "layers" or time.monotonic() - self._told >= TOLD_SECONDS:
+            self._told = time.monotonic()
+            _say(_told(message))
+
+
+def _told(progress: MakingProgress) -> str:
+    if progress.stage == "layers":
+        return "making a drafter: the answers are there; its layers are put together and measured"
+    left = f"{progress.left:.0f} s" if progress.left < 90 else f"{progress.left / 60:.0f} min"
+    return f"making a drafter: {progress.done} of {progress.of} answers, {left} of processor time to go"
+
+
+def _say(sentence: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"outrider: {sentence}", file=sys.stderr, flush=True)

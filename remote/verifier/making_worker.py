@@ -1,0 +1,133 @@
+"""`python -m remote.verifier.making_worker`: the process that makes a drafter. It reads a `MakingTask` from stdin.
+
+The answers come from the engine that serves such a model, and are kept one by one, so a process that was killed goes on
+where it was. Then the layers are unpacked, which takes most of its memory, and the engine is gone by then.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from drafter.config import CONFIG
+from drafter.cores import draft_threads
+from drafter.floors import why_no_drafts
+from drafter.telemetry import switch_off
+from remote.verifier.birth import BUDGET, Newborn, UnsupportedTarget, make_drafter
+from remote.verifier.engine import Engine
+from remote.verifier.engines.choice import llama_engine
+from remote.verifier.engines.graphs import is_gguf
+from remote.verifier.engines.torch_engine import TorchEngine
+from remote.verifier.gguf_file import text_source
+from remote.verifier.learning.process import end_with_stdin, stand_back, tell
+from remote.verifier.learning.task import receive_task
+from remote.verifier.making import MakingOutcome, MakingProgress, MakingTask
+from remote.verifier.measure import Answered, NothingMeasured, answered
+from remote.verifier.target import Target, load_target
+from remote.verifier.text_side import TextSide
+
+ANSWERS = 64
+"""Answers that a drafter is made of."""
+ANSWER_TOKENS = 96
+FILE = "answers.jsonl"
+
+
+def main() -> int:
+    """Make a drafter once."""
+    stand_back()
+    switch_off()
+    try:
+        task = receive_task(sys.stdin.buffer, MakingTask)
+    except EOFError:
+        return 1
+    end_with_stdin()
+    try:
+        tell(make(task))
+    except Exception as error:  # Whatever it is, the server serves without a drafter, and says why.
+        tell(MakingOutcome(f"no drafter could be made: {type(error).__name__}: {error}", made=False))
+    return 0
+
+
+def make(task: MakingTask) -> MakingOutcome:
+    """Make the drafter, and keep its figures alone if it is of no use. Raises what the engines raise."""
+    try:
+        made = newborn(task, tell)
+    except (UnsupportedTarget, NothingMeasured) as error:
+        return MakingOutcome(f"no drafter: {error} Devices get plain text.", made=False)
+    useful = why_no_drafts(made.config) is None
+    if not useful:
+        for file in Path(task.out).iterdir():  # The figures stay, so that it is not made again.
+            if file.name != CONFIG:
+                file.unlink()
+    end = ". It is used from the next start on, and devices may fetch it then" if useful else ""
+    return MakingOutcome(f"the drafter: {made}{end}.", made=useful)
+
+
+def made_at_once(model: str, out: Path, questions: Sequence[str], budget: int = BUDGET) -> Newborn:
+    """Make a drafter in this process. Raises what `newborn` raises."""
+    work = str(out.with_name(f"{out.name}.part"))
+    return newborn(MakingTask(model, str(out), work, budget, tuple(questions)), lambda _: None)
+
+
+def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn:
+    """Answer, put the layers together, measure. Raises what the engines and `make_drafter` raise."""
+    torch.set_num_threads(draft_threads())
+    work, out, kept = Path(task.work), Path(task.out), None if task.kept is None else Path(task.kept)
+    work.mkdir(parents=True, exist_ok=True)
+    target: Target | None = None
+    if is_gguf(task.model):
+        side, engine = llama_engine(task.model, None, None, None, kept=kept, template=task.template)
+        answers = answers_of(engine, side, task.questions, work / FILE, told)
+        engine.close()
+    else:
+        target = load_target(task.model, template=task.template, device="cpu")
+        answers = answers_of(TorchEngine(target.model), target, task.questions, work / FILE, told)
+    told(MakingProgress("layers"))
+    target = target or load_target(task.model, kept=kept, template=task.template, device="cpu", half=True)
+    with text_source(task.model, kept) as source:
+        made = make_drafter(target, source, out, answers, task.budget, template=task.template)
+    shutil.rmtree(work, ignore_errors=True)
+    return made
+
+
+def answers_of(
+    engine: Engine, side: TextSide, questions: Sequence[str], file: Path, told: Callable[[MakingProgress], None]
+) -> list[Answered]:
+    """The target's answers to the first questions, which `file` keeps one by one. Raises `UnsupportedTarget`."""
+    if side.text is None or not side.chat_template:
+        raise UnsupportedTarget(f"{side.name} has no chat template, so nobody knows how it is asked.")
+    answers, begun, asked = list(_kept(file)), time.process_time(), questions[:ANSWERS]
+    before = len(answers)
+    with file.open("a", encoding="utf-8") as lines:
+        for question in asked[before:]:
+            prompt = side.text.render([("user", question)])
+            answers.append(answered(engine, prompt, frozenset(side.stop_tokens), ANSWER_TOKENS))
+            lines.write(json.dumps([answers[-1].prompt, answers[-1].answer]) + "\n")
+            lines.flush()
+            fresh = len(answers) - before
+            left = (time.process_time() - begun) / fresh * (len(asked) - len(answers))
+            told(MakingProgress("answers", len(answers), len(asked), left))
+    return answers
+
+
+def _kept(file: Path) -> Iterator[Answered]:
+    """The answers that a file has; a line that was cut off is taken out of it."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    except OSError:
+        return
+    whole = [line for line in lines if line.endswith("\n")]
+    if len(whole) < len(lines):
+        file.write_text("".join(whole), encoding="utf-8")
+    for line in whole:
+        yield Answered(*json.loads(line))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
