@@ -90,9 +90,9 @@ class ModeChanged:
     why: str
     """One short sentence for the status bar."""
     alone: bool = True
-    """In mode offline: the drafter answers. False: it is not known to fit the model that is away."""
+    """In mode offline: the drafter answers. False: it was not made for the model that is away, or is not good enough."""
     model: str = field(default="", compare=False)
-    """Name of the model that answers; empty if no server is there."""
+    """Name of the model that answers; empty if nobody does."""
     checks: bool = field(default=True, compare=False)
     """The server checks drafts. False: it streams its answers and checks nothing."""
 
@@ -267,6 +267,8 @@ class Done:
     """The pages that the answer came from, best first; empty also if the model is asked without pages."""
     model: str = ""
     """Name of the model that answered; empty if only the drafter wrote."""
+    drafted_by: str = ""
+    """Who wrote the tokens that nobody has checked, for people; empty: all are checked."""
 
     @property
     def full(self) -> bool:

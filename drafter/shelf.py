@@ -1,34 +1,67 @@
 """The drafters on this device: the one that the settings name, and those that were fetched from servers.
 
 Each fits one target. Those that were fetched lie on a *shelf*, each in a folder that is named by its digest
-(`drafter/delivery.py`); those that a verifier made on this device lie on another one.
+(`drafter/delivery.py`); those that a verifier made on this device lie on another one. One that does not guess well
+enough (`drafter/floors.py`) stays on its shelf and is not used.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from drafter.config import DrafterConfig, DrafterError, read_config
+import msgspec
+
+from drafter.config import DrafterConfig, DrafterError, Measured, read_config
+from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 
 UNDER_WAY = ".part"
 """Ending of the folder of a drafter that is not complete."""
 
 
+FIGURES = "measured.json"
+"""On a shelf: what was measured here of drafters that came without figures, by the names of their folders. Their own
+configs stay as they are, because these name them by digest."""
+
+
 def kept(shelf: Path) -> Iterator[tuple[Path, DrafterConfig]]:
-    """The folders of the complete drafters on a shelf, with their configs. Those that cannot be read are left out."""
+    """The folders of the complete drafters on a shelf, with their configs. Those that cannot be read are left out.
+
+    A config without figures gets those that were measured here.
+    """
+    figures = _figures(shelf)
     try:
         folders = sorted(path for path in shelf.iterdir() if path.is_dir() and path.suffix != UNDER_WAY)
     except OSError:
         return
     for folder in folders:
         try:
-            yield folder, read_config(folder)
+            config = read_config(folder)
         except DrafterError:
             continue
+        if isinstance(config.measured, msgspec.UnsetType) and folder.name in figures:
+            config = msgspec.structs.replace(config, measured=figures[folder.name])
+        yield folder, config
+
+
+def keep_figures(folder: Path, measured: Measured) -> None:
+    """Keep what was measured here of the drafter in a folder of a shelf. Raises `OSError`."""
+    path = folder.parent / FIGURES
+    written = path.with_suffix(f".{os.getpid()}")
+    written.write_bytes(msgspec.json.encode({**_figures(folder.parent), folder.name: measured}))
+    os.replace(written, path)
+
+
+def _figures(shelf: Path) -> dict[str, Measured]:
+    """What was measured here; nothing where the file cannot be read, so that it is measured again."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode((shelf / FIGURES).read_bytes(), type=dict[str, Measured])
+    return {}
 
 
 def remove(shelf: Path, name: str) -> bool:
@@ -36,7 +69,8 @@ def remove(shelf: Path, name: str) -> bool:
 
     Raises `OSError`.
     """
-    found = [path for path in shelf.iterdir() if path.name.startswith(name)] if name and shelf.is_dir() else []
+    named = shelf.glob("*/") if name and shelf.is_dir() else ()
+    found = [path for path in named if path.name.startswith(name)]
     for path in found:
         shutil.rmtree(path)
     return bool(found)
@@ -57,27 +91,40 @@ class Drafters:
         self._lock = threading.Lock()
 
     def has(self, memory: bytes | None) -> bool:
-        """Whether there is a drafter that reads memory of this digest. Reads configs at most."""
-        if memory is None or memory in self._opened:
-            return memory is not None
-        return any(bytes.fromhex(config.memory) == memory for _, config in self._kept())
+        """Whether a drafter that reads memory of this digest may draft. Reads configs at most."""
+        config = self.config(memory)
+        return config is not None and (memory == self.first.memory_digest or why_no_drafts(config) is None)
+
+    def config(self, memory: bytes | None) -> DrafterConfig | None:
+        """The config of the drafter that reads memory of this digest, the first one that may draft; None: none reads it.
+
+        It has the figures that were measured here.
+        """
+        if memory is None or memory == self.first.memory_digest:
+            return None if memory is None else self.first.config
+        same = [config for _, config in self._kept() if bytes.fromhex(config.memory) == memory]
+        return next((config for config in same if why_no_drafts(config) is None), same[0] if same else None)
 
     def of_memory(self, memory: bytes | None) -> Drafter | None:
-        """The drafter that reads memory of this digest; None: there is none. May read files.
+        """The drafter that reads memory of this digest, if it may draft; None: there is none. May read files.
 
-        One that is damaged counts as none: it is fetched again.
+        The first one may always draft: a person chose it. One that is damaged counts as none: it is fetched again.
         """
         if memory is None:
             return None
         with self._lock:
             if memory not in self._opened:
                 for folder, config in self._kept():
-                    if bytes.fromhex(config.memory) == memory:
+                    if bytes.fromhex(config.memory) == memory and why_no_drafts(config) is None:
                         try:
                             self._opened[memory] = Drafter.load(folder)
                         except DrafterError:
                             continue
             return self._opened.get(memory)
+
+    def unmeasured(self) -> list[tuple[Path, DrafterConfig]]:
+        """The drafters on the shelves of which no figures are known, with their folders."""
+        return [one for one in self._kept() if isinstance(one[1].measured, msgspec.UnsetType)]
 
     def fitting(self, tokenizer: bytes, vocabulary: int, memory: bytes | None) -> Drafter | None:
         """The drafter that was made for a target; else the first one, if it speaks the target's tokens; else None.

@@ -1,7 +1,8 @@
 """Fetches the drafter that a verifier offers: resumed where it broke off, checked, and tried before anybody uses it.
 
 A verifier may lie. So nothing is longer than the offer says, every byte is checked against its SHA-256, only the files
-of a drafter are taken (ONNX, JSON, a template), and they are opened for the first time by a process of its own.
+of a drafter are taken (ONNX, JSON, a template), and they are opened for the first time by a process of its own. The
+config comes first: if its figures say that the drafter is of no use, nothing else is fetched.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 
 from drafter.config import CONFIG, DrafterConfig, sha256
 from drafter.delivery import ALLOWED, NEEDED
+from drafter.floors import why_no_drafts
 from drafter.shelf import UNDER_WAY
 from remote.client import VerifierClient
 from remote.errors import NotDelivered, quoted
@@ -93,6 +95,9 @@ async def _config(client: VerifierClient, card: Card, offer: DrafterOffer, part:
     fits = config.vocabulary == card.vocabulary and config.tokenizer == card.tokenizer.hex()
     if not fits or card.memory is None or config.memory != card.memory.digest.hex():
         raise _lied(client.host, "it was made for another model")
+    if (why := why_no_drafts(config)) is not None:
+        shutil.rmtree(part)
+        raise NotDelivered(f"the small model that {client.host} offers is not fetched: {why}")
     return config
 
 

@@ -94,7 +94,8 @@ def remark(message: Message) -> str:
     if drafted := message.provenance.count(False):
         total = len(message.provenance)
         what = "All of it was" if drafted == total else f"{drafted} of its {total} tokens were"
-        said.append(f"{what} drafted offline and never checked.")
+        by = message.stats.get("drafted_by")
+        said.append(f"{what} drafted offline{f' by the {by}' if by else ''} and never checked.")
     if message.status == "failed":
         said.append("This answer failed.")
     elif message.status != "done":

@@ -76,6 +76,7 @@ class AskResult:
             "text": self.text,
             "token_ids": list(self.done.token_ids),
             "model": self.done.model or None,
+            "drafted_by": self.done.drafted_by or None,
             "provenance": _provenance(self.done),
             "reason": self.done.reason,
             "cut": self.done.cut_by,
@@ -190,6 +191,8 @@ async def ask(
             complain(_source_line(source))
     if result.failed is not None and result.failed.queued:
         complain("the chat sends the question when it is open; to send it now, run: outrider queue send")
+    elif result.failed is not None and result.failed.code == "unavailable" and not result.text and folders.saved:
+        complain("to keep the question until the server is back: outrider ask --queue")
     return _exit_code(result)
 
 
@@ -225,10 +228,11 @@ async def ask_all(
 def complain_of_unchecked(done: Done) -> None:
     """Say how much of an answer the model has not checked."""
     drafted, tokens = done.provenance.count(False), len(done.provenance)
+    name = done.drafted_by or "small model"
     if drafted and drafted == tokens:
-        complain("the small model alone wrote this answer; it was not checked")
+        complain(f"the {name} alone wrote this answer; it was not checked")
     elif drafted:
-        complain(f"{drafted} of {tokens} tokens were drafted by the small model and not checked")
+        complain(f"{drafted} of {tokens} tokens were drafted by the {name} and not checked")
 
 
 async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None, *, told: str = "") -> AskResult:

@@ -99,7 +99,8 @@ def answer(
         from app.remotes.source import stays_here
 
         # A conversation that goes on may have a server of its own.
-        here = conversation is None and not last and stays_here(usable_source(settings, folders, model))
+        nobody = settings.mode == "offline"
+        here = nobody or (conversation is None and not last and stays_here(usable_source(settings, folders, model)))
         attachments = files_of(typed, files, stays_here=here)
     if queue:
         from app.cli.queue import enqueue

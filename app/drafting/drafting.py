@@ -20,6 +20,7 @@ from app.drafting.prompt import shared_prefix
 from app.drafting.retrieval import Retrieval
 from drafter.calibration import Calibration
 from drafter.coin import Coins
+from drafter.config import DrafterConfig
 from drafter.learning.distributions import Distributions
 from drafter.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
 from drafter.multicandidate import DraftSampling
@@ -121,6 +122,11 @@ class Drafting:
     def memory_digest(self) -> bytes:
         """Digest of the memory that its drafter reads."""
         return self._drafter.memory_digest
+
+    @property
+    def config(self) -> DrafterConfig:
+        """The config of its drafter."""
+        return self._drafter.config
 
     def calibrate(self, calibration: Calibration) -> None:
         """Judge drafts by this from now on: the drafter is another one."""

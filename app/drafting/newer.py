@@ -115,5 +115,5 @@ def _too_few(answers: int, server: str) -> NothingLearnt:
 
 
 def _shape(config: DrafterConfig) -> DrafterConfig:
-    """All of a config but the checksums of files and how long it was trained."""
-    return msgspec.structs.replace(config, files={}, steps=0, seconds=0.0)
+    """All of a config but the checksums of files, how long it was trained, and how well it guesses."""
+    return msgspec.structs.replace(config, files={}, steps=0, seconds=0.0, measured=msgspec.UNSET)

@@ -37,17 +37,21 @@ DEFAULT = Server()
 
 
 def source_of(settings: Settings, folders: Folders, model: str | None = None) -> Source | None:
-    """The place where the settings say that the server is; None: the settings want no server.
+    """The place where the settings say that the server is; None: the bundled drafter answers without its server.
 
-    `model`: a model of that server, before any that a remote or a setting names. Raises `Misconfigured`, and
-    `ConfigError` for a remote that is not known, or a model that the bundled server does not have.
+    In mode offline nobody connects to it. It tells whose conversation that is. `model`: a model of that server, before
+    any that a remote or a setting names. Raises `Misconfigured`, and `ConfigError` for a remote that is not known, or a
+    model that the bundled server does not have.
     """
-    if settings.mode == "offline":
-        return None
     if settings.remote and is_address(settings.remote):
         return AddressSource(settings.remote, settings.token, model or settings.remote_model)
     remotes = Remotes(folders)
-    return source_named(remotes.meant_by(settings.remote), remotes, settings, model)
+    return _unless_bundled(source_named(remotes.meant_by(settings.remote), remotes, settings, model), settings)
+
+
+def _unless_bundled(source: Source, settings: Settings) -> Source | None:
+    """The place; None in mode offline for the bundled server, which is not started then."""
+    return None if settings.mode == "offline" and isinstance(source, Loopback) else source
 
 
 def source_named(name: str | None, remotes: Remotes, settings: Settings, model: str | None = None) -> Source:
@@ -73,7 +77,7 @@ def server_named(settings: Settings, folders: Folders, model: str | None) -> Ser
 
     Raises `ConfigError` for a remote that is not known.
     """
-    if settings.mode == "offline" or (settings.remote and is_address(settings.remote)):
+    if settings.remote and is_address(settings.remote):
         return DEFAULT
     return Server(Remotes(folders).meant_by(settings.remote) or BUNDLED, model)
 
@@ -85,12 +89,10 @@ def choices_named(settings: Settings, folders: Folders, asks: Asks) -> Choices:
 
 
 def source_chosen(server: Server, settings: Settings, folders: Folders) -> Source | None:
-    """The place of a server that was chosen for one conversation; None: the settings want no server.
+    """The place of a server that was chosen for one conversation; None: as for `source_of`.
 
     If the server is not known any more, connecting fails and says so: no other server is asked in its place.
     """
-    if settings.mode == "offline":
-        return None
     try:
         if server.remote is None:
             return source_of(settings, folders, server.model)
@@ -100,7 +102,8 @@ def source_chosen(server: Server, settings: Settings, folders: Folders) -> Sourc
                 f"the server {server.remote}, which was chosen for this conversation, is not in the list any more; "
                 "choose another model for it"
             )
-        return source_named(None if server.remote == BUNDLED else server.remote, remotes, settings, server.model)
+        named = None if server.remote == BUNDLED else server.remote
+        return _unless_bundled(source_named(named, remotes, settings, server.model), settings)
     except (ConfigError, Misconfigured) as error:
         return UnusableSource(str(error))
 

@@ -24,6 +24,7 @@ from app.remotes.offers import Offer
 from app.remotes.origins import note_origin
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model
 from app.remotes.source import Source, SourceFailed, stays_here
+from app.remotes.substitute import why_nobody
 from app.sanitise import sanitise
 from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
@@ -73,7 +74,7 @@ class Connection:
 
     `drafters`: those of this device. A verifier for whose model there is none answers in plain text, if it can.
     `seen`: which models were seen before; None: nothing is known. `patience`: seconds for a verifier to say who it is.
-    `modes`: modes that may be chosen.
+    `modes`: modes that may be chosen. `anyway`: the drafter of the settings may write in the place of any model.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Connection:
         patience: float = PATIENCE_SECONDS,
         modes: tuple[Verifying, ...] = MODES,
         clock: Clock = CLOCK,
+        anyway: bool = False,
     ) -> None:
         self.verifier: Peer | None = None
         self.warming = True
@@ -101,7 +103,9 @@ class Connection:
         self.memory = memory_seen(source, seen)
         """Digest of the memory of the server's model: by its card now, or by the last one seen; None: it has none."""
         self.fits = source.own or drafters.has(self.memory)
-        """Whether a drafter of this device was made for that model."""
+        """Whether a drafter of this device was made for that model, and drafts well enough for it."""
+        self.no_substitute = why_nobody(drafters, self.memory, own=source.own, anyway=anyway)
+        """Why no drafter may write in the place of that model, as a sentence; None: one may."""
         self.offer: Offer | None = None
         """The drafter for the server's model, which the server offers and which is not here."""
         waits = source.options
@@ -118,6 +122,7 @@ class Connection:
         self._source = source
         self._drafters = drafters
         self._seen = seen
+        self._anyway = anyway
         self._patience = patience + (waits.connect_seconds or 0.0)
         self._change = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -160,10 +165,13 @@ class Connection:
         said = self.modes.why(self.link.rtt_seconds or 0.0)
         return f"{self.why}; {said}" if said else self.why
 
-    def mode(self, mode: Mode, why: str | None = None, *, alone: bool = True) -> ModeChanged:
-        """The event that this mode begins here. `why` None: who answers, or why nobody does."""
+    def mode(self, mode: Mode, why: str | None = None, *, alone: bool = True, writer: str = "") -> ModeChanged:
+        """The event that this mode begins here. `why` None: who answers, or why nobody does.
+
+        `writer`: who writes where no server is there.
+        """
         peer = self.verifier
-        model, checks = ("", self.checks) if peer is None else (sanitise(peer.model_name), peer.checks)
+        model, checks = (writer, self.checks) if peer is None else (sanitise(peer.model_name), peer.checks)
         return ModeChanged(mode, self.why if why is None else why, alone, model, checks)
 
     @contextlib.contextmanager
@@ -270,7 +278,7 @@ class Connection:
         if card.drafter is not None and (drafter is None or drafter.memory_digest != memory):
             self.offer = Offer(card, self._source.name or client.host)
         if drafter is None:
-            await self._note(None)
+            await self._note(memory)  # Its drafter may be here, and not be good enough.
             return await self._in_plain_text(card, chat, patience)
         if client.rtt_seconds is not None:
             self.link.greeted(client.rtt_seconds)
@@ -304,13 +312,19 @@ class Connection:
         folder = await fetch_drafter(await self._source.client(), offer.card, shelf, progress=progress)
         await asyncio.to_thread(note_origin, folder, self._source.address)
         self.offer = None
-        self._become(None, SourceFailed("the small model has come; connecting again"))
+        self.connect_again("the small model has come")
+
+    def connect_again(self, why: str) -> None:
+        """Leave the server, and greet it again at once: a drafter for its model has become usable."""
+        self._become(None, SourceFailed(f"{why}; connecting again"))
         self._lost.set()
 
     async def _note(self, memory: bytes | None) -> None:
         """Remember which model is there, by the digest of its memory; None: none, or another vocabulary."""
         self.memory = memory
         self.fits = await asyncio.to_thread(self._drafters.has, memory)
+        judged = asyncio.to_thread(why_nobody, self._drafters, memory, own=False, anyway=self._anyway)
+        self.no_substitute = await judged
         if self._seen is not None and self._source.address is not None:
             await asyncio.to_thread(self._seen.note, self._source.address, memory)  # May wait for the disk.
 

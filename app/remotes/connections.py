@@ -37,6 +37,11 @@ class Connections:
         """The connection to the server of the open conversation; None: the drafter alone."""
         return self._open[self._shown]
 
+    @property
+    def shown_source(self) -> Source | None:
+        """The place of the server of the open conversation, also while nobody connects to it."""
+        return self._source(self._shown)
+
     def use(self, source: Source | None) -> Connection | None:
         """Make this the default server; returns the connection to the one before."""
         self._default = source
@@ -64,7 +69,9 @@ class Connections:
 
     def source(self, choices: Choices) -> Source | None:
         """The place of the server for these choices, also while nobody connects to it."""
-        server = self._server(choices)
+        return self._source(self._server(choices))
+
+    def _source(self, server: Server) -> Source | None:
         return self._default if server == DEFAULT or self._chosen is None else self._chosen(server)
 
     def take_unneeded(self, needed: Collection[Connection | None]) -> list[Connection]:

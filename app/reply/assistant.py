@@ -29,6 +29,7 @@ from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint
 from app.remotes.source import Source
+from app.remotes.substitute import why_nobody
 from app.reply import question
 from app.reply.answer import INCOMPLETE
 from app.reply.errors import NoAnswer
@@ -181,12 +182,30 @@ class Assistant:
         """
         choices = self.store.conversations.get(conversation_id).choices
         connection = self._connections.present(choices)
-        if connection is not None:
-            memory = connection.memory
-        else:
-            source = self._connections.source(choices)
-            memory = self.store.memory.last_used(conversation_id) or memory_seen(source, self._seen)
+        memory = self._memory_alone(conversation_id, choices) if connection is None else connection.memory
         return self._drafters.of_memory(memory) or self._drafters.first
+
+    def _memory_alone(self, conversation_id: str, choices: Choices) -> bytes | None:
+        """The memory digest of the model that a conversation belongs to, where nobody connects to it; None: not known.
+
+        Raises `StorageError`.
+        """
+        source = self._connections.source(choices)
+        if source is None or source.own:
+            return self.store.memory.last_used(conversation_id)
+        return memory_seen(source, self._seen)
+
+    def _nobody_by_choice(self, conversation_id: str) -> str | None:
+        """Why no drafter may write in this conversation without a connection, as a sentence; None: one may.
+
+        Raises `StorageError`.
+        """
+        choices = self.store.conversations.get(conversation_id).choices
+        return self._nobody(self._connections.source(choices), self._memory_alone(conversation_id, choices))
+
+    def _nobody(self, source: Source | None, memory: bytes | None) -> str | None:
+        own = source is None or source.own
+        return why_nobody(self._drafters, memory, own=own, anyway=self._settings.offline == "drafter")
 
     def _connect(self, source: Source | None) -> Connection | None:
         if source is None or self._settings.mode == "offline":
@@ -200,6 +219,7 @@ class Assistant:
             patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
             modes=self._modes,
             clock=self._clock,
+            anyway=self._settings.offline == "drafter",
         )
 
     async def _leave(self, connection: Connection | None, drafting: list[Drafting], reply: Reply | None) -> None:
@@ -217,7 +237,8 @@ class Assistant:
         """The mode now, and why."""
         connection = self._connection
         if connection is None:
-            return ModeChanged("offline", "offline by choice")
+            shown = self._connections.shown_source
+            return ModeChanged("offline", "offline by choice", alone=self._nobody(shown, memory_seen(shown, self._seen)) is None)
         if isinstance(connection.verifier, Endpoint):
             return connection.mode("hosted")
         if connection.verifier is not None:
@@ -226,7 +247,7 @@ class Assistant:
             return connection.mode(mode)
         if connection.warming:
             return connection.mode("warming")
-        alone = not connection.refuses and (connection.fits or self._settings.offline == "drafter")
+        alone = not connection.refuses and connection.no_substitute is None
         return connection.mode("offline", alone=alone)
 
     @property
@@ -498,12 +519,14 @@ class Assistant:
                 await left.quiet()
             drafting, session = self._pool.enter(message.conversation_id, drafter, connection)
             drafting.begin(given.coins, learns=self._learnt.learns(drafter))
+            by_choice = self._nobody_by_choice(message.conversation_id) if connection is None else None
             begun = request.begin(text, given.marks)
             generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)
             reply = Reply(
                 generation,
                 connection,
                 alone=request.does != "verifies",
+                nobody=lambda: by_choice if connection is None else connection.no_substitute,
                 early=self._early,
                 most_read=lambda: self._most_read(connection),
             )

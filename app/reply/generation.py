@@ -20,6 +20,7 @@ from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, Rou
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier
+from app.remotes.substitute import name_of
 from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer
@@ -151,6 +152,8 @@ class Generation:
         self._clean = Sanitiser()
         self.model = ""
         """The model that wrote, or checked, last; empty while only the drafter has."""
+        self._drafter = ""
+        """Who wrote alone; empty: nobody did."""
         self._unsent = 0
         self._drafted_nodes = 0
         self._traffic: list[RoundReply | HostedStream | ChatStream] = []
@@ -195,6 +198,11 @@ class Generation:
     def stopping(self) -> bool:
         """The person has stopped the answer."""
         return self._stopping.is_set()
+
+    @property
+    def drafted_by(self) -> str:
+        """Who wrote the tokens that nobody has checked; empty: all are checked."""
+        return self._drafter if self.answer.suffix else ""
 
     @property
     def usage(self) -> Usage | None:
@@ -320,6 +328,11 @@ class Generation:
     def written_by(self, model: str) -> None:
         """Say which model writes, or checks, from here on."""
         self.model = model
+
+    def begin_alone(self) -> str:
+        """Say that the drafter writes alone from here on; returns its name for people."""
+        self._drafter = name_of(self.drafting.config)
+        return self._drafter
 
     def add_stop_tokens(self, tokens: Collection[int]) -> None:
         """Let these tokens end the answer too: the ones that the verifier's card names."""

@@ -7,11 +7,10 @@ in the first round.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from app.events import ModeChanged, RoundEnded
 from app.remotes.connection import Connection
-from app.remotes.peer import Endpoint
 from app.reply.generation import Generation, Step, sure_path
 from drafter.search import Pace
 
@@ -27,12 +26,21 @@ repeat itself without an end."""
 class Offline:
     """The drafter, writing one answer alone.
 
-    `allowed`: it may write alone if the settings allow that too, and if it was made for the model that is away.
-    `early`: it may write while the verifier starts.
+    `allowed`: it may write alone if the settings allow that too, and if nothing forbids it. `nobody`: why the drafter
+    may not write in the place of the model that is away, as a sentence; None: it may. `early`: it may write while the
+    verifier starts.
     """
 
-    def __init__(self, generation: Generation, connection: Connection | None, *, allowed: bool, early: bool) -> None:
-        self._generation, self._connection = generation, connection
+    def __init__(
+        self,
+        generation: Generation,
+        connection: Connection | None,
+        *,
+        allowed: bool,
+        nobody: Callable[[], str | None],
+        early: bool,
+    ) -> None:
+        self._generation, self._connection, self._nobody = generation, connection, nobody
         given = generation.given
         self.allowed = allowed and given.draft and given.settings.mode in ("auto", "offline")
         """The answer and the settings let the drafter write, whatever model is away."""
@@ -44,13 +52,12 @@ class Offline:
         """The drafter can go on with this answer now."""
         if not self.allowed or self._generation.answer.is_text:
             return False
-        connection = self._connection
-        if connection is None:
-            return True  # The person chose it.
-        anyway = self._generation.given.settings.offline == "drafter"  # It may write in the place of any model.
-        if connection.refuses or isinstance(connection.verifier, Endpoint):
-            return anyway and not connection.refuses
-        return connection.fits or anyway
+        return self._nobody() is None and not (self._connection is not None and self._connection.refuses)
+
+    @property
+    def why_not(self) -> str | None:
+        """Why the drafter does not go on, although it is allowed to, as a sentence; None: nothing keeps it from that."""
+        return self._nobody() if self.allowed else None
 
     async def early_steps(self) -> AsyncGenerator[Step, None]:
         """What the target will most likely say too, written while the verifier starts."""
@@ -73,7 +80,11 @@ class Offline:
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The drafter's tokens until the answer is complete or a verifier is there."""
         generation, connection, drafting = self._generation, self._connection, self._generation.drafting
-        yield ModeChanged("offline", "offline by choice") if connection is None else connection.mode("offline")
+        writer = generation.begin_alone()
+        if connection is None:
+            yield ModeChanged("offline", "offline by choice", model=writer)
+        else:
+            yield connection.mode("offline", writer=writer)
         await drafting.quiet()
         given, alone = generation.given, 0
         sampling = given.sampling

@@ -50,7 +50,8 @@ def completed(request: Request, reply: Reply) -> ReplyOutcome:
     stopped = generation.reason == "stopped"
     tokens, provenance = tuple(answer.tokens), tuple(answer.provenance)
     cut, kind, pages, model = _cut(generation), _cut_kind(generation), _sources(generation), _one_line(generation.model)
-    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, cut, kind, pages, model)
+    drafter = generation.drafted_by
+    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, cut, kind, pages, model, drafter)
     verified = all(provenance)
     judged = None
     if verified and not stopped and request.begun is not None:
@@ -163,6 +164,8 @@ def _server_stats(generation: Generation) -> dict[str, str | int | None]:
     stats: dict[str, str | int | None] = {"cut": _cut(generation) or None, "cut_by": _cut_kind(generation)}
     if generation.model:
         stats["model"] = _one_line(generation.model)
+    if generation.drafted_by:
+        stats["drafted_by"] = generation.drafted_by
     if (usage := generation.usage) is not None:
         stats |= {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
     return stats

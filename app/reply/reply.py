@@ -37,7 +37,8 @@ INCOMPATIBLE_TRIES = 2
 class Reply:
     """Chooses who writes an answer, from its first token to its last.
 
-    `alone`: the drafter may write alone if the settings allow it and it was made for the model that is away.
+    `alone`: the drafter may write alone if the settings allow it. `nobody`: why it may not write in the place of the
+    model that is away, as a sentence; None: it may.
     `early`: the drafter writes what it is sure of while the verifier starts. `most_read`: tokens of a conversation that
     are read at most, as far as is known by then.
     """
@@ -48,13 +49,14 @@ class Reply:
         connection: Connection | None,
         *,
         alone: bool = True,
+        nobody: Callable[[], str | None] = lambda: None,
         early: bool = False,
         most_read: Callable[[], int] = lambda: CONTEXT_TOKENS,
     ) -> None:
         self.generation = generation
         self._connection = connection
         self._most_read = most_read
-        self._offline = Offline(generation, connection, allowed=alone, early=early)
+        self._offline = Offline(generation, connection, allowed=alone, nobody=nobody, early=early)
         self._away = connection is None or connection.verifier is None
         """Nobody was there when the question was asked."""
         self._gained_at = generation.clock.now()
@@ -223,6 +225,8 @@ class Reply:
     async def _until_return(self) -> None:
         """Wait for a verifier that was there. Raises `NoAnswer`."""
         generation, connection = self.generation, self._connection
+        if connection is None and self._offline.why_not is not None:
+            raise NoAnswer(f"No answer: offline by choice. {self._offline.why_not}", "unavailable", passing=True)
         if connection is None:
             raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
         if connection.met and not (self._away and not self.answer.text and generation.given.settings.mode == "auto"):
@@ -238,9 +242,8 @@ class Reply:
         code: FailureCode = "incompatible" if isinstance(connection.error, Incompatible) else "unavailable"
         passing = not connection.refuses and not isinstance(connection.error, SourceFailed)
         said = f"No answer: {_sentence(connection.why)}"
-        if self._offline.allowed and not connection.fits and passing:
-            said += " The small model on this device may not match that server's model, so it stays silent."
-            said += " To ask it anyway: --mode offline."
+        if passing and self._offline.why_not is not None:
+            said += f" {self._offline.why_not}"
         return NoAnswer(said, code, passing=passing, wants_token=wants_token(connection.error))
 
 

@@ -53,7 +53,7 @@ async def test_in_place_of_an_unknown_server_nobody_answers(drafter: Drafter, da
         heard = await ask(opened, QUESTION, conversation)
         said = fails(heard)
         assert heard.failed is not None and heard.failed.code == "unavailable" and not heard.failed.queued
-        assert "127.0.0.1:9" in said and "--mode offline" in said
+        assert "127.0.0.1:9" in said and "No small model on this device was made for that server's model" in said
         assert opened.status().mode == "offline" and not opened.status().alone
         thread = opened.store.branches.thread(conversation)
         assert [(one.text, one.status) for one in thread] == [(QUESTION, "done"), ("", "failed")]
@@ -236,5 +236,6 @@ def test_on_the_command_line(
     if offline == "drafter":
         assert asked.code == 0 and asked.out and waiting == ""
     else:
-        assert asked.code == 3 and asked.out == "" and "so it stays silent" in " ".join(asked.err.split())
+        assert asked.code == 3 and asked.out == "" and "no other model answers in its place" in asked.err
+        assert ("outrider ask --queue" in asked.err) == (offline is None)
         assert (QUESTION in waiting) == (offline == "queue") == ("outrider queue send" in asked.err)

@@ -129,7 +129,7 @@ async def test_offline_by_choice_stays_so(verifier: VerifierProcess, drafter: Dr
     settings = Settings(mode="offline", max_tokens=4)
     async with assistant(drafter, database, None, settings=settings) as opened:
         opened.use(AddressSource(verifier.url))
-        assert opened.status() == ModeChanged("offline", "offline by choice")
+        assert opened.status() == ModeChanged("offline", "offline by choice", alone=False), "another model's place"
 
 
 async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:

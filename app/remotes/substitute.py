@@ -1,0 +1,40 @@
+"""Who may write in the place of a model that is away: the drafter that was made for it, if what it writes is readable.
+
+Another drafter may where the settings say so (`offline = "drafter"`), and then it is the one that they name.
+"""
+
+from __future__ import annotations
+
+from app.model_names import short_model
+from app.sanitise import sanitise
+from drafter.config import DrafterConfig
+from drafter.floors import UNMEASURED, why_not_alone
+from drafter.shelf import Drafters
+
+NOT_ITS_OWN = "No small model on this device was made for that server's model, and no other model answers in its place."
+
+
+def why_nobody(drafters: Drafters, memory: bytes | None, *, own: bool, anyway: bool) -> str | None:
+    """Why no drafter may write in the place of a model, as a sentence; None: the one that drafts for it may.
+
+    `memory`: digest of the model's memory, as far as known. `own`: the drafter of the settings was chosen together with
+    the model. `anyway`: that drafter may write in the place of any model. Reads configs at most.
+    """
+    first = drafters.first.config
+    config = drafters.config(memory) or (first if own else None)
+    if anyway and (config is first or not drafters.has(memory)):
+        return None
+    if config is None:
+        return NOT_ITS_OWN
+    why = why_not_alone(config)
+    if why is None:
+        return None
+    if why == UNMEASURED:
+        how = "measure it: outrider drafter eval" if config is first else "fetch it again: outrider drafter fetch NAME"
+        return f"The {name_of(config)} was never measured, so it does not write alone. To {how}."
+    return f"The {name_of(config)} is not good enough to write alone: {why}."
+
+
+def name_of(config: DrafterConfig) -> str:
+    """A drafter's name for people, by its model: drafters have none of their own."""
+    return f"small model for {' '.join(sanitise(short_model(config.target)).split())}"
