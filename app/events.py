@@ -90,7 +90,7 @@ class ModeChanged:
     why: str
     """One short sentence for the status bar."""
     alone: bool = True
-    """In mode offline: the drafter answers. False: it was not made for the model that is away, or is not good enough."""
+    """In mode offline: the drafter answers. False: it was made for another model, or is not good enough."""
     model: str = field(default="", compare=False)
     """Name of the model that answers; empty if nobody does."""
     checks: bool = field(default=True, compare=False)

@@ -200,6 +200,11 @@ class DraftContext:
         self._forget_ahead()
         self._cache.run_tokens(tokens)
 
+    def likeliest_after(self, tokens: Sequence[int]) -> list[int]:
+        """The likeliest next token, and the likeliest one after each of `tokens`. Commits nothing."""
+        self._forget_ahead()
+        return [int(token) for token in self._cache.run_tokens(tokens)[1][:, 0]]
+
     # ---- drafting ahead ----------------------------------------------------------------------------------------------
 
     def outcomes(self, acceptance: Acceptance | None = None, final: Collection[int] = ()) -> list[Outcome]:

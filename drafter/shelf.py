@@ -96,9 +96,9 @@ class Drafters:
         return config is not None and (memory == self.first.memory_digest or why_no_drafts(config) is None)
 
     def config(self, memory: bytes | None) -> DrafterConfig | None:
-        """The config of the drafter that reads memory of this digest, the first one that may draft; None: none reads it.
+        """The config of the drafter that reads memory of this digest, with its figures; None: there is none.
 
-        It has the figures that were measured here.
+        Of several, it is the one that `of_memory` opens.
         """
         if memory is None or memory == self.first.memory_digest:
             return None if memory is None else self.first.config

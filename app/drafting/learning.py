@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from app.drafting.prompt import conversation_tokens
+from app.drafting.prompt import replayed_tokens
 from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError, read_config
 from drafter.extras import how_to_install
 from drafter.guide.recipe import open_prompt
@@ -35,7 +35,7 @@ from drafter.memory import MalformedMemory, unpack_memory
 from drafter.step import Correction, StepGraph
 from drafter.text import ChatText
 from remote.protocol import DIGEST_BYTES, RunningDigest
-from storage import Message, NotFound, Store
+from storage import NotFound, Store
 from storage.replays import Replay
 
 if TYPE_CHECKING:
@@ -304,8 +304,7 @@ class Learner:
 
     def _lesson(self, replay: Replay, replayer: Replayer) -> Lesson | None:
         try:
-            *thread, answer = self._store.branches.path(replay.message_id)
-            tokens = [*self._asked(thread, replay), *answer.tokens]
+            tokens = replayed_tokens(self._store, self._text, self._prompt, replay)
             rounds = tuple(Round(*one) for one in replay.rounds)
             memory, target = self._memory(replay, tokens), self._target(replay, len(tokens))
             samples = replayer.samples(tokens, rounds, self._unpacked(memory), target)
@@ -320,15 +319,6 @@ class Learner:
             return Distributions.unpack(replay.distributions).within(replay.prompt, length)
         except MalformedDistributions:
             return NOTHING  # Not kept, or damaged: its tokens are there.
-
-    def _asked(self, thread: Sequence[Message], replay: Replay) -> list[int]:
-        """The tokens before the answer. Raises `ValueError` if they are others than when it was drafted."""
-        chosen = self._store.conversations.get(replay.conversation_id).choices.system
-        for prompt in (self._prompt, None):
-            tokens = conversation_tokens(self._text, thread, prompt, system=None if prompt else chosen)
-            if len(tokens) == replay.prompt:
-                return tokens
-        raise ValueError("the conversation is read in another way now")
 
     def _unpacked(self, memory: Sequence[tuple[int, int, bytes]]) -> list[Chunk]:
         layers = self._config.memory_layers

@@ -23,6 +23,7 @@ from drafter.guide.prompt import Prompt
 from drafter.text import ChatText, Rendered
 from remote.openai.schema import Content
 from storage import Message, Store
+from storage.replays import Replay
 
 SLICE = re.compile(r".{1,4096}(?!\S)|.{1,4096}", re.DOTALL)
 """What is counted of a text at once, if possible up to the end of a word: the tokenizer lets no other thread work
@@ -113,6 +114,20 @@ def conversation_tokens(
             tokens = rendered.tokens if between is None else tokens + list(answer.tokens) + between  # type: ignore[union-attr]
             before, answer = len(rendered.tokens), None
     return tokens
+
+
+def replayed_tokens(store: Store, text: ChatText, prompt: Prompt | None, replay: Replay) -> list[int]:
+    """The tokens of a conversation to the end of an answer, as when that was drafted.
+
+    Raises `ValueError` if the conversation is read in another way now, `NotFound`.
+    """
+    *thread, answer = store.branches.path(replay.message_id)
+    chosen = store.conversations.get(replay.conversation_id).choices.system
+    for recipe in dict.fromkeys((prompt, None)):
+        tokens = conversation_tokens(text, thread, recipe, system=None if recipe else chosen)
+        if len(tokens) == replay.prompt:
+            return [*tokens, *answer.tokens]
+    raise ValueError("the conversation is read in another way now")
 
 
 def conversation_messages(thread: Sequence[Message], system: str | None = None) -> list[tuple[str, Content]]:

@@ -42,6 +42,11 @@ class Connections:
         """The place of the server of the open conversation, also while nobody connects to it."""
         return self._source(self._shown)
 
+    @property
+    def open(self) -> list[Connection]:
+        """All of them."""
+        return [connection for connection in self._open.values() if connection is not None]
+
     def use(self, source: Source | None) -> Connection | None:
         """Make this the default server; returns the connection to the one before."""
         self._default = source
@@ -86,9 +91,8 @@ class Connections:
 
     async def close(self) -> None:
         """Close all of them."""
-        for connection in self._open.values():
-            if connection is not None:
-                await connection.close()
+        for connection in self.open:
+            await connection.close()
 
     def _server(self, choices: Choices) -> Server:
         return DEFAULT if self._chosen is None else Server(choices.remote, choices.model)

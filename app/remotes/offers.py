@@ -66,15 +66,18 @@ class Told:
         self._path = path
 
     def first_time(self, offer: Offer) -> bool:
-        """Whether nobody was told of this offer before. From now on, somebody was.
+        """Whether nobody was told of this offer before. From now on, somebody was."""
+        return self.first(offer.digest.hex())
+
+    def first(self, name: str) -> bool:
+        """Whether nobody was told of the thing of this name before. From now on, somebody was.
 
         Where the file cannot be written, it is told again the next time.
         """
-        known = self._read()
-        if offer.digest.hex() in known:
+        if name in self._read():
             return False
         with contextlib.suppress(OSError), one_at_a_time(self._path):
-            write_private(self._path, json.dumps([*self._read(), offer.digest.hex()][-MOST:], indent=1))
+            write_private(self._path, json.dumps([*self._read(), name][-MOST:], indent=1))
         return True
 
     def _read(self) -> list[str]:

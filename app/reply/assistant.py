@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from app.concurrency import first_of
 from app.config import Settings
 from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
+from app.drafting.fitness import Judged, judge_unmeasured
 from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told, least_length, marks_said
 from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started, SystemUnread
@@ -44,6 +46,7 @@ from app.reply.system_default import keep_default
 from app.sanitise import sanitise
 from app.system_prompts import SystemPrompts
 from drafter.config import DrafterError
+from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote.clock import CLOCK, Clock
@@ -107,6 +110,9 @@ class Assistant:
         """The next reply is to end at once."""
         self._replying_over: Connection | None = None
         self._stands_in_for: Assistant | None = None
+        self._judging: asyncio.Task[list[Judged]] | None = None
+        """Measures the drafters that came to this device without figures."""
+        self._halted = threading.Event()
         self.outbox = Outbox(self, clock)
 
     async def __aenter__(self) -> Self:
@@ -122,11 +128,16 @@ class Assistant:
         """Begin to connect; returns at once. `reply` and `changes` do it too."""
         if self._connection is not None:
             self._connection.start()
+        if self._judging is None:
+            self._judging = asyncio.create_task(self._judge_drafters())
 
     async def close(self) -> None:
         """Let go of the servers, and end one that was started here."""
         self._closed = True
+        self._halted.set()
         self.outbox.stir()
+        if self._judging is not None:
+            await self._judging
         await asyncio.gather(*self._leaving)
         await self._pool.quiet()
         await self._connections.close()
@@ -231,6 +242,29 @@ class Assistant:
         if connection is not None:
             await connection.close()
 
+    # ---- drafters without figures ------------------------------------------------------------------------------------
+
+    async def judged(self) -> list[Judged]:
+        """What came of the drafters that were here without figures, as soon as they are measured."""
+        self.start()
+        assert self._judging is not None
+        return await asyncio.shield(self._judging)
+
+    @property
+    def judged_by_now(self) -> list[Judged]:
+        """The same; nothing while they are being measured."""
+        return self._judging.result() if self._judging is not None and self._judging.done() else []
+
+    async def _judge_drafters(self) -> list[Judged]:
+        judged = await asyncio.to_thread(judge_unmeasured, self.store, self._drafters, self._halted.is_set)
+        usable = {bytes.fromhex(one.config.memory) for one in judged if why_no_drafts(one.config) is None}
+        while usable and self.replying and not self._closed:
+            await self.outbox.stirred()
+        for connection in self._connections.open:
+            if connection.memory in usable and isinstance(connection.verifier, Endpoint):
+                connection.connect_again("the small model was measured")
+        return judged
+
     # ---- mode --------------------------------------------------------------------------------------------------------
 
     def status(self) -> ModeChanged:
@@ -238,7 +272,8 @@ class Assistant:
         connection = self._connection
         if connection is None:
             shown = self._connections.shown_source
-            return ModeChanged("offline", "offline by choice", alone=self._nobody(shown, memory_seen(shown, self._seen)) is None)
+            alone = self._nobody(shown, memory_seen(shown, self._seen)) is None
+            return ModeChanged("offline", "offline by choice", alone=alone)
         if isinstance(connection.verifier, Endpoint):
             return connection.mode("hosted")
         if connection.verifier is not None:

@@ -156,6 +156,14 @@ class DeferredCore:
         """Fetch that small model, and draft with it from then on; see `Assistant.fetch_offered`."""
         await (await self.assistant()).fetch_offered(progress)
 
+    async def news(self) -> list[tuple[str, str]]:
+        """What the person is told once of the small models here, when it is known: a name for it, and a sentence."""
+        try:
+            judged = await (await self.assistant()).judged()
+        except NotStarted:
+            return []
+        return [one.news for one in judged if one.news is not None]
+
     def stays_here(self) -> bool:
         """Whether what is asked stays on this device; False while that is not known."""
         return self.present is not None and self.present.stays_here()

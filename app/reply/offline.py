@@ -56,7 +56,7 @@ class Offline:
 
     @property
     def why_not(self) -> str | None:
-        """Why the drafter does not go on, although it is allowed to, as a sentence; None: nothing keeps it from that."""
+        """Why the drafter does not go on, although that is allowed, as a sentence; None: it can."""
         return self._nobody() if self.allowed else None
 
     async def early_steps(self) -> AsyncGenerator[Step, None]:

@@ -84,6 +84,9 @@ class Core(Protocol):
     async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
         """Fetch it, and draft with it. `progress`: bytes that are here, and bytes in all. Raises `Exception`."""
 
+    async def news(self) -> list[tuple[str, str]]:
+        """What the person is told once of the small models on this device: a name for it, and a sentence. Waits."""
+
     def stays_here(self) -> bool:
         """Whether what is asked stays on this device; False while that is not known."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from drafter.runtime import Drafter
 from drafter.text import ChatText
+from tests.support.made_once import made_once
 from tests.support.tiny_text import tiny_text
 
 
@@ -20,6 +21,14 @@ def text() -> ChatText:
 def drafter(tiny_pair: Path) -> Drafter:
     """The drafter of the tiny pair, loaded anew for each file of tests."""
     return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture(scope="session")
+def other_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pair with another tokenizer than the tiny pair."""
+    from tests.support.tiny import build_pair  # torch takes seconds; most tests need none of it.
+
+    return made_once(tmp_path_factory, "other-pair", lambda folder: build_pair(folder, seed=5, marks=True))
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from app.config import Settings
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import AddressSource
@@ -16,15 +14,7 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters, kept, remove
 from storage import Store
 from tests.support.conversing import ask, until_connected, until_mode
-from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
-from tests.support.tiny import build_pair
-
-
-@pytest.fixture(scope="session")
-def other_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pair with another tokenizer than the tiny pair."""
-    return made_once(tmp_path_factory, "other-pair", lambda folder: build_pair(folder, seed=5, marks=True))
 
 
 def unmarked(text: str) -> str:

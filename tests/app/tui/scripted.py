@@ -82,8 +82,13 @@ class ScriptedCore:
         """How often the offered small model was fetched."""
         self.trouble: Exception | None = None
         """Raised when it is fetched."""
+        self.told: list[tuple[str, str]] = []
+        """What the person is told once of the small models here."""
         self._stopped = asyncio.Event()
         self.outbox = ScriptedOutbox(self)
+
+    async def news(self) -> list[tuple[str, str]]:
+        return self.told
 
     def status(self) -> ModeChanged:
         return self.mode

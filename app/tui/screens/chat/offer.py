@@ -1,8 +1,12 @@
-"""Asks once whether the small model that a server offers shall be fetched, and fetches it in the background."""
+"""Asks once whether the small model that a server offers shall be fetched, and fetches it in the background.
+
+Of one that is here and not used, it tells once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual.screen import Screen
@@ -29,3 +33,10 @@ async def offer_drafter(screen: Screen[None], core: Core, offer: Offer, told: Pa
         screen.notify(f"{error}. {again}", title="No small model", severity="error", timeout=15, markup=False)
         return
     screen.notify("The small model is here. It drafts from the next answer on.")
+
+
+async def tell_news(screen: Screen[None], news: Sequence[tuple[str, str]], told: Path) -> None:
+    """Tell of the small models here what nobody has heard: a name for it, and a sentence."""
+    for name, sentence in news:
+        if await asyncio.to_thread(Told(told).first, name):
+            screen.notify(sentence, title="Small models", timeout=15, markup=False)

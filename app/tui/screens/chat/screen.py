@@ -153,6 +153,7 @@ class ChatScreen(Screen[None]):
         prompt.providers.append(completion_of_paths(Path.cwd()))
         self._show_mode(self._core.status())
         self._watch_mode()
+        self._tell_news()
         self._panel.show(self._panel_first)
         self.query_one(Welcome).offer_look(self._offer_look)
         self.set_focus(self._view.prompt)
@@ -404,6 +405,14 @@ class ChatScreen(Screen[None]):
         await export(self, self._core.store, self._settings, conversation)
 
     # ---- figures -----------------------------------------------------------------------------------------------------
+
+    @work(group="news")
+    async def _tell_news(self) -> None:
+        news = await self._core.news()
+        if news and self._told is not None:
+            from app.tui.screens.chat.offer import tell_news  # What fetches is not needed at the start.
+
+            await tell_news(self, news, self._told)
 
     @work(group="mode")
     async def _watch_mode(self) -> None:

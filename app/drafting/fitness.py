@@ -1,0 +1,87 @@
+"""Drafters that came to this device without figures: measured by the person's own checked answers, and kept or retired.
+
+A retired one stays on its shelf until the person deletes it, and is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from app.drafting.prompt import replayed_tokens
+from app.remotes.origins import origins
+from app.remotes.substitute import name_of
+from drafter.config import DrafterConfig, DrafterError
+from drafter.fitness import measure_alone
+from drafter.floors import UNMEASURED, why_no_drafts
+from drafter.runtime import Drafter
+from drafter.shelf import Drafters, keep_figures
+from storage import NotFound, StorageError, Store
+
+MOST_ANSWERS = 16
+"""Newest answers that a drafter is measured by."""
+SHORT = 12
+"""Letters of a digest that name a drafter."""
+MOST_PROMPT = 1_024
+"""Longest conversation, in tokens, that is read for that."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of one drafter."""
+
+    folder: Path
+    config: DrafterConfig
+    """With the figures, if it could be measured."""
+    fetched: bool
+    """It came from a server; else it was made on this device."""
+
+    @property
+    def news(self) -> tuple[str, str] | None:
+        """What a person is told once, if it is not used: a name for that, and a sentence with what to do."""
+        why = why_no_drafts(self.config)
+        if why is None or not self.fetched:
+            return None
+        name, digest = name_of(self.config), self.folder.name
+        if why == UNMEASURED:
+            server = next(iter(origins(self.folder)), "NAME")
+            why = "it was never measured, and no checked answers are here to measure it by"
+            what = f"fetch it again: outrider drafter fetch {server}"
+        else:
+            what = f"delete it: outrider drafter rm {digest[:SHORT]}"
+        return f"{digest}: {why}", f"The {name} is not used: {why}. To {what}"
+
+
+def judge_unmeasured(store: Store, drafters: Drafters, halted: Callable[[], bool]) -> list[Judged]:
+    """Measure the drafters of which no figures are known, and keep the figures beside them. It takes some seconds.
+
+    `halted`: asked between two answers; what is not measured then is left for the next time.
+    """
+    judged = []
+    for folder, config in drafters.unmeasured():
+        with contextlib.suppress(DrafterError, StorageError, OSError):  # Of no use, or for the next time.
+            drafter = Drafter.load(folder)
+            measured = measure_alone(drafter, _answers(store, drafter), halted)
+            if halted():
+                break
+            if measured is not None:
+                keep_figures(folder, measured)
+                config = msgspec.structs.replace(config, measured=measured)
+            judged.append(Judged(folder, config, folder.parent == drafters.shelf))
+    return judged
+
+
+def _answers(store: Store, drafter: Drafter) -> Iterator[tuple[list[int], list[int]]]:
+    """The newest greedy answers that the drafter's target has checked: the tokens before each, and its own."""
+    for replay in reversed(store.replays.all(drafter.memory_digest, MOST_ANSWERS)):
+        if replay.prompt > MOST_PROMPT:
+            continue
+        with contextlib.suppress(NotFound, ValueError):  # Changed or deleted since then.
+            if store.messages.get(replay.message_id).stats.get("temperature"):
+                continue
+            tokens = replayed_tokens(store, drafter.text, drafter.prompt, replay)
+            yield tokens[: replay.prompt], tokens[replay.prompt :]
