@@ -152,6 +152,8 @@ class Generation:
         self._clean = Sanitiser()
         self.model = ""
         """The model that wrote, or checked, last; empty while only the drafter has."""
+        self.own_target = False
+        """A verifier took part whose target the drafter was made for."""
         self._drafter = ""
         """Who wrote alone; empty: nobody did."""
         self._unsent = 0
@@ -416,6 +418,7 @@ class Generation:
     def memory_from(self, verifier: Verifier) -> int | None:
         """The first token whose memory to ask for; None: this verifier's memory means nothing to the drafter."""
         readable = self.given.draft and self.drafting.reads(verifier.card.memory)
+        self.own_target = self.own_target or readable
         return self.drafting.memory_from if readable else None
 
     def likeliest(self, verifier: Verifier) -> int:

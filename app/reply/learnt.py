@@ -58,13 +58,16 @@ class Learnt:
     def keep(self, message_id: str, generation: Generation) -> None:
         """Keep how a finished answer was drafted, if each of its tokens is checked.
 
-        What the target might have said in the last round may come later; it is kept then.
+        While drafts do not pay, none is made; then it is kept as if the whole answer had been drafted at once, without
+        memory. What the target might have said in the last round may come later; it is kept then.
         """
         drafting, answer = generation.drafting, generation.answer
-        rounds = [one for one in drafting.rounds if one[0] < len(generation.tokens)]
+        prompt, end = len(generation.prompt), len(generation.tokens)
+        rounds = [one for one in drafting.rounds if one[0] < end]
+        if not rounds and generation.own_target and prompt < end:
+            rounds = [(prompt, 0)]
         if self._folder is None or not rounds or not all(answer.provenance):
             return
-        prompt, end = len(generation.prompt), len(generation.tokens)
 
         def save(heard: Distributions) -> None:
             packed = heard.within(prompt, end).pack()

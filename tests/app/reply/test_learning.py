@@ -64,6 +64,23 @@ async def filled(
                         opened._connection.payoff.pays = False
 
 
+async def test_answers_count_while_drafts_do_not_pay(
+    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path
+) -> None:
+    """Many questions in one run, as of `ask --prompts`: after the first answers, none is drafted any more."""
+    settings = SETTINGS.replaced({"pace": "measured"}, "test")
+    with Store.open(tmp_path / "outrider.db") as store:
+        async with on(store, verifier.url, own, tmp_path / "learnt", settings) as opened:
+            assert opened._connection is not None
+            for number in range(5):
+                opened._connection.payoff.pays = False
+                heard = await ask(opened, f"what is {number}")
+                assert heard.done is not None and heard.done.stats.drafted_nodes == 0
+        learner = Learner(store, tiny_pair / "drafter", tmp_path / "learnt")
+        assert [len(one.samples) for one in learner.lessons()] == [24] * 5
+        assert learner.check_live() is None
+
+
 def bad(drafter: Drafter) -> Correction:
     """One with which the drafter guesses wrong."""
     config, random = drafter.config, np.random.default_rng(0)
