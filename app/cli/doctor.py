@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.cli import checks
+from app.cli.fetched import use_of
 from app.config import ConfigError, Folders, Settings, is_address, load_settings
 from app.exits import FAILED, OK
 from app.remotes.check import Finding, check
@@ -19,8 +20,10 @@ from app.remotes.choice import source_of
 from app.sanitise import sanitise
 from drafter.config import DrafterError, read_config
 from drafter.extras import how_to_install
+from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
+from drafter.shelf import kept
 from remote import RemoteError
 from remote.verifier.engines.graphs import graph_in
 
@@ -61,6 +64,10 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
         return
     drafter, finding = _drafter(Path(settings.drafter), settings.drafter_runtime)
     yield finding
+    for shelf in (folders.made, folders.fetched):
+        for folder, config in kept(shelf):
+            if why_no_drafts(config) is not None:
+                yield Finding("warning", "drafter", f"{folder}, for {config.target}: {use_of(config, chosen=False)}")
     if settings.remote is None:
         yield _torch(settings.target)
     if drafter is not None and settings.mode != "offline":
@@ -114,6 +121,7 @@ def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
     except DrafterError as error:
         return None, Finding("broken", "drafter", str(error))
     text = f"{folder}, for {config.target}; with {drafter.runtime} a draft takes {milliseconds:.1f} ms"
+    text += f"; {use_of(config, chosen=True)}"
     return drafter, Finding("ok", "drafter", text)
 
 

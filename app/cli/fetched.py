@@ -8,8 +8,9 @@ from pathlib import Path
 
 from app.config import Folders, Settings
 from app.sanitise import sanitise
-from drafter.config import CONFIG, DrafterError, read_config
+from drafter.config import CONFIG, DrafterConfig, DrafterError, read_config
 from drafter.delivery import delivered_bytes
+from drafter.floors import UNMEASURED, why_no_drafts, why_not_alone
 from drafter.progress import stage
 from drafter.shelf import kept
 from drafter.shelf import remove as delete
@@ -36,15 +37,27 @@ def shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
 
 def show(settings: Settings, folders: Folders) -> None:
     """Print a line for each drafter on this device."""
-    rows: list[tuple[str, str, str, str]] = []
-    for folder, how in [(Path(settings.drafter), "settings"), *((one, "made here") for one in made_here(folders))]:
+    rows: list[tuple[str, DrafterConfig, int, str]] = []
+    first = Path(settings.drafter)
+    with contextlib.suppress(DrafterError):
+        rows.append(("", read_config(first), delivered_bytes(first), f"settings: {first}"))
+    for folder, config in kept(folders.made):
         with contextlib.suppress(DrafterError):
-            rows.append(("", read_config(folder).target, _megabytes(delivered_bytes(folder)), f"{how}: {folder}"))
+            rows.append(("", config, delivered_bytes(folder), f"made here: {folder}"))
     for folder, config in kept(folders.fetched):
-        size = sum(file.stat().st_size for file in folder.iterdir())
-        rows.append((folder.name[:SHORT], config.target, _megabytes(size), "fetched"))
-    for digest, target, taken, how in rows:
-        print(f"{digest:<{SHORT}}  {sanitise(target):<30}  {taken:>8}  {how}")
+        rows.append((folder.name[:SHORT], config, sum(file.stat().st_size for file in folder.iterdir()), "fetched"))
+    for digest, config, size, how in rows:
+        use = use_of(config, chosen=how.startswith("settings"))
+        print(f"{digest:<{SHORT}}  {sanitise(config.target):<30}  {size / 1e6:>5,.0f} MB  {how}; {use}")
+
+
+def use_of(config: DrafterConfig, *, chosen: bool) -> str:
+    """What a drafter is used for, in a few words, and why for no more. `chosen`: the settings name it."""
+    if not chosen and (why := why_no_drafts(config)) is not None:
+        again = "it was never measured; to fetch it again: outrider drafter fetch NAME"
+        return f"not used: {again if why == UNMEASURED else why}"
+    why = why_not_alone(config)
+    return "drafts, and writes alone offline" if why is None else f"drafts, and does not write alone: {why}"
 
 
 def places(settings: Settings, folders: Folders) -> list[Path]:
@@ -55,10 +68,6 @@ def places(settings: Settings, folders: Folders) -> list[Path]:
 def made_here(folders: Folders) -> list[Path]:
     """The folders of the drafters that `outrider serve` made on this device."""
     return sorted(path.parent for path in folders.made.glob(f"*/{CONFIG}")) if folders.made.is_dir() else []
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
 
 
 def remove(digest: str, folders: Folders) -> None:

@@ -42,6 +42,8 @@ class Turn:
     """What ended the answer before the model did; empty for a whole answer."""
     model: str = ""
     """Name of the model that answered, as one line; empty if it is not known."""
+    drafted_by: str = ""
+    """Who wrote what nobody has checked; empty if it is not known."""
     provenance: tuple[bool, ...] = ()
     """For each token of the finished answer: True if the target verified it."""
     judged: Judged | None = None
@@ -135,7 +137,8 @@ class Turn:
         parts = [] if self.versions[1] == 1 else [f"{self.versions[0]}/{self.versions[1]}"]
         if self.drafted:
             share = "" if self.drafted == len(self.provenance) else f": {self.drafted} of {len(self.provenance)} tokens"
-            parts.append(f"drafted offline, not checked{share}" if self.judged is None else "drafted offline")
+            drafted = f"drafted offline by the {self.drafted_by}" if self.drafted_by else "drafted offline"
+            parts.append(f"{drafted}, not checked{share}" if self.judged is None else drafted)
             if self.awaiting:
                 parts.append("queued to be checked")
         elif self.awaiting and not self.error:
@@ -174,6 +177,7 @@ class Turn:
             self.outcome = "stopped" if event.stopped else "done"
             self.cut = event.cut or (CUT if event.reason == "length" else "")
             self.provenance, self.sources, self.model = event.provenance, event.sources, event.model
+            self.drafted_by = event.drafted_by
             if not self.drafted:
                 self.reply.ghost = ""  # Drafts of a round without a verdict are not stored.
         elif isinstance(event, Failed):
@@ -232,7 +236,7 @@ class Turn:
                 turn.message, turn.provenance = message.id, tuple(message.provenance)
                 turn.outcome = message.status if message.status in ("done", "failed") else "stopped"
                 turn.cut = _cut(message) if turn.outcome == "done" else ""
-                turn.model = model_of(message.stats)
+                turn.model, turn.drafted_by = model_of(message.stats), model_of(message.stats, "drafted_by")
                 turn.reply.solid = sanitise(message.text)
                 turn.sources = sources_of(message.stats)
                 turn.thoughts, seconds = sanitise(message.reasoning), message.stats.get("reasoning_seconds")
@@ -262,9 +266,9 @@ def _cut(message: Message) -> str:
     return sanitise(cut) if isinstance(cut, str) else CUT if reason == "length" else ""
 
 
-def model_of(stats: Mapping[str, object]) -> str:
+def model_of(stats: Mapping[str, object], name: str = "model") -> str:
     """The model's name in the statistics of an answer, as one line; empty if there is none."""
-    model = stats.get("model")
+    model = stats.get(name)
     return " ".join(sanitise(model).split()) if isinstance(model, str) else ""
 
 

@@ -21,6 +21,7 @@ from remote.delivery import fetch_drafter
 from remote.errors import NotDelivered
 from remote.protocol import Card, DrafterOffer, Limits, MemoryFormat
 from remote.verifier.deliveries import Deliveries
+from tests.support.figures import NO_DRAFTS, NOT_ALONE, with_figures
 
 LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
 
@@ -294,3 +295,22 @@ async def test_a_verifier_without_an_offer_says_so(
     with pytest.raises((LinkDown, Refused)):
         card = card_of(tiny_pair / "drafter", offered, drafter=DrafterOffer(digest=bytes(32), size=5))
         await fetch_drafter(asked, card, tmp_path)
+
+
+@pytest.mark.parametrize(("figures", "why"), [(NO_DRAFTS, "1.0 tokens a round"), (None, "never measured")])
+async def test_one_that_is_of_no_use_is_refused_before_its_large_files(
+    tiny_pair: Path, tmp_path: Path, figures: dict[str, float] | None, why: str
+) -> None:
+    folder = with_figures(tiny_pair / "drafter", tmp_path / "bad", figures)
+    offered = delivery(folder)
+    asked, line = client(Starlette(routes=Deliveries(folder, offered).routes()))
+    with pytest.raises(NotDelivered, match=f"is not fetched: .*{why}"):
+        await fetch_drafter(asked, card_of(folder, offered), tmp_path / "shelf")
+    assert len(line.asked) == 1 and line.carried == len(offered.config) and not list((tmp_path / "shelf").iterdir())
+
+
+async def test_one_that_drafts_well_and_does_not_write_alone_is_fetched(tiny_pair: Path, tmp_path: Path) -> None:
+    folder = with_figures(tiny_pair / "drafter", tmp_path / "some", NOT_ALONE[0])
+    offered = delivery(folder)
+    asked, _ = client(Starlette(routes=Deliveries(folder, offered).routes()))
+    assert (await fetch_drafter(asked, card_of(folder, offered), tmp_path / "shelf")).is_dir()

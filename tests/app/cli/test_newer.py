@@ -15,6 +15,7 @@ from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from remote.verifier.learning.artefacts import Artefacts, Learnt
 from tests.support.commands import Outrider, runner
+from tests.support.figures import on_shelf
 from tests.support.learnable import bewilder, build_learnable
 from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
@@ -172,3 +173,23 @@ def test_an_origin_is_noted_once_and_goes_with_its_folder(tmp_path: Path) -> Non
     assert origins(folder) == ["http://127.0.0.1:9", "https://office.example"]
     (folder / NAME).write_text("{}")
     assert origins(folder) == []
+
+
+def test_one_without_figures_is_not_used_until_it_is_fetched_again(outrider: Outrider, pairs: Path, home: Path) -> None:
+    old = on_shelf(pairs / "good/drafter", home / "data/drafters/fetched", None)
+    listed = outrider("drafter", "list").out.splitlines()[-1]
+    again = "not used: it was never measured; to fetch it again: outrider drafter fetch NAME"
+    assert old.name[:12] in listed and listed.endswith(f"fetched; {again}")
+    examined = outrider("doctor", "--remote", "http://127.0.0.1:9")
+    assert f"{old}, for" in examined.out and again in examined.out, examined
+    with VerifierProcess(pairs / "good") as serving:
+        fetched = outrider("drafter", "fetch", serving.url)
+        assert fetched.code == 0 and Path(fetched.out.strip()).name != old.name, fetched
+        lines = outrider("drafter", "list").out
+        assert lines.count("not used") == 1 and lines.count("fetched; drafts, and writes alone offline") == 1
+        again = outrider("drafter", "fetch", serving.url)
+        assert (again.code, again.out) == (0, fetched.out)
+        assert outrider("ask", "what is it", "--remote", serving.url).code == 0
+    alone = outrider("ask", "what is it", "--remote", serving.url)
+    assert alone.code == 0 and "the small model for" in alone.err and alone.out
+    assert outrider("drafter", "rm", old.name[:12]).code == 0 and not old.exists()

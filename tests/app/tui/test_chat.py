@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 from textual import events
 from textual.widgets import OptionList
 
+from app.config import Folders, Settings
 from app.events import Drafted, Event, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
+from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.widgets.conversation_list import ConversationList
@@ -15,7 +18,7 @@ from app.tui.widgets.rounds import SHOWN, Rounds
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
-from app.tui.widgets.welcome import EXAMPLES, Welcome
+from app.tui.widgets.welcome import EXAMPLES, GENERAL_EXAMPLES, Welcome
 from drafter.cost import Cost
 from storage import Attachment, Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, store_turns, verified, wait_until
@@ -304,3 +307,21 @@ async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -
         last = app.text("Rounds").splitlines()[-1]
         assert " ".join(last.split()) == "– 60 – 1 200 ms 300 ms 400 ms – – –"
         assert {len(line) for line in app.text("Rounds").splitlines()} == {len(head)}
+
+
+async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path: Path) -> None:
+    """Shell questions are for Shell Guide; another server's model is introduced by its name, with other examples."""
+    folders = Folders(tmp_path, tmp_path, tmp_path)
+    url = "http://gpu.example:8000"
+    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)]], mode=ModeChanged("warming", "connecting"))
+    settings = Settings(remote=url)
+    app = Window(core, settings, RemoteSwitcher(settings, folders, core))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await wait_until(pilot, lambda: f"The model of the server {url} answers here" in app.text("#introduction"))
+        assert "command line" not in app.text("#introduction")
+        core.modes.put_nowait(ModeChanged("edge", "checked", model="SmolLM2-135M-Instruct"))
+        await wait_until(pilot, lambda: "SmolLM2-135M-Instruct, on the server" in app.text("#introduction"))
+        await pilot.press("up")
+        await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.questions == [GENERAL_EXAMPLES[-1]])

@@ -89,3 +89,14 @@ def test_what_was_told_is_remembered_by_what_is_offered(tmp_path: Path) -> None:
     (tmp_path / "data" / "offers.json").write_text("{]")
     assert told.first_time(OFFER), "a damaged file is begun anew"
     assert "(1 MB)" in Offer(other, "x").hint and "outrider drafter fetch x" in Offer(other, "x").hint
+
+
+async def test_what_is_new_of_the_small_models_here_is_told_once(store: Store, home: Path) -> None:
+    core = ScriptedCore(store, mode=ONLINE)
+    core.told = [("retired", "The small model for tiny is not used.")]
+    first, again = opened(store, core, home), opened(store, core, home)
+    async with first.run_test(size=(120, 40)) as pilot:
+        await wait_until(pilot, lambda: "tiny is not used" in toasts(first))
+    async with again.run_test(size=(120, 40)) as pilot:
+        await wait_until(pilot, lambda: not any(one.group == "news" for one in again.screen.workers))
+        assert "tiny is not used" not in toasts(again)

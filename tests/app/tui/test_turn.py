@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.events import Done, Drafted, Failed, Judged, Stats, Verified
@@ -24,6 +26,8 @@ def test_an_answer_finished_offline_says_so() -> None:
     assert played(Drafted("ls", 2), finished(2, 2)).note == "drafted offline, not checked"
     turn = played(Verified("ls", 1, 0), Drafted(" -l", 2), finished(3, 2))
     assert (turn.text, turn.note) == ("ls -l", "drafted offline, not checked: 2 of 3 tokens")
+    named = played(Drafted("ls", 2), replace(finished(2, 2), drafted_by="small model for qwen"))
+    assert named.note == "drafted offline by the small model for qwen, not checked"
 
 
 def test_stopping_drops_guesses_that_were_not_stored() -> None:

@@ -66,6 +66,10 @@ class ConversationView(Vertical):
         yield self.prompt.completions
         yield self.prompt
 
+    def introduce(self, who: str | None) -> None:
+        """Say who answers, while no conversation is open; see `Welcome.introduce`."""
+        self.query_one(Welcome).introduce(who)
+
     def on_mount(self) -> None:
         self.text.take()
         begin(self, self.text.recall, group="asked")

@@ -14,14 +14,17 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.screen import Screen
 
-from app.config import Settings
+from app.config import BUNDLED_TARGET, Settings
 from app.events import ModeChanged
+from app.model_names import short_model
+from app.remotes.registry import BUNDLED
+from app.sanitise import sanitise
 from app.tui.background import begin
 from app.tui.core import Core
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, reporting
-from app.tui.open_conversation import OpenConversation
+from app.tui.open_conversation import UNREACHABLE, OpenConversation
 from app.tui.paths import completion_of_paths
 from app.tui.screens.chat.choices import choose_sampling, choose_system, sampling_text
 from app.tui.screens.chat.commands import PromptCommands
@@ -445,6 +448,19 @@ class ChatScreen(Screen[None]):
         self._status.show_mode(mode)
         self._panel.show_mode(mode)
         self._view.prompt.offline = mode.mode == "offline" and mode.alone
+        self._view.introduce(self._stranger(mode))
+
+    def _stranger(self, mode: ModeChanged) -> str | None:
+        """The model and the server of the open conversation, for people; None: that is Shell Guide."""
+        server = self.conversation.choices.remote or (None if self._switcher is None else self._switcher.now)
+        named = "" if mode.mode in UNREACHABLE else mode.model
+        if server in (None, BUNDLED):
+            target = Path(self._settings.target)
+            return None if target == BUNDLED_TARGET else f"{target.name}, on this device,"
+        model = short_model(named or self.conversation.choices.model or "")
+        if model == BUNDLED_TARGET.name:
+            return None
+        return f"{model}, on the server {sanitise(server)}," if model else f"The model of the server {sanitise(server)}"
 
     @on(Replies.StatsChanged)
     def show_stats(self, event: Replies.StatsChanged) -> None:
