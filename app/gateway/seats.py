@@ -89,16 +89,16 @@ class Seat:
         self.lock = asyncio.Lock()
         """Held by the answer or the check that uses the assistant."""
         self.settings = settings
-        self._drafters, self._seen = drafters, seen
+        self._drafters, self._source, self._seen = drafters, source, seen
         self._alone: Assistant | None = None
 
     @property
     def alone(self) -> Assistant:
-        """An assistant for the same conversations that asks no server."""
+        """An assistant for the same conversations that asks no server. Its drafter writes in that server's place."""
         if self._alone is None:
             offline = msgspec.structs.replace(self.settings, mode="offline")
             self._alone = Assistant(
-                self._drafters.first, self.store, None, offline, seen=self._seen, drafters=self._drafters
+                self._drafters.first, self.store, self._source, offline, seen=self._seen, drafters=self._drafters
             )
             self._alone.stand_in_for(self.assistant)
         return self._alone

@@ -30,6 +30,7 @@ from app.shell.explanation import Explainer, ManualPages, RiskSentences, TldrPag
 from app.shell.ghost import GhostText, reads_as_words
 from app.shell.mends import Failure, mend
 from app.shell.requests import Answer, Request
+from drafter.floors import why_not_alone
 from drafter.guide.pages import FILE
 from drafter.runtime import Drafter
 from storage import Store
@@ -158,6 +159,8 @@ class Answers:
             if turn != self._ghosts:  # Another key was pressed meanwhile.
                 return ""
             drafter = await self._drafter_for(load_settings(self._folders), request.cwd)
+            if why_not_alone(drafter.config) is not None:  # Nobody checks ghost text.
+                return ""
             if self._ghost is None:
                 self._ghost = await asyncio.to_thread(GhostText, drafter)
             ghost = self._ghost
