@@ -58,9 +58,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     edge: drafted here and verified there, never without the verifier. hosted: drafted there too. offline: never with
     the verifier."""
     offline: Unanswered | None = None
-    """What happens to a question while the server is away and the drafter does not fit the server's model. queue: it
-    waits until the server is back. fail: it fails with a sentence. drafter: the drafter answers in the server's place.
-    None: the chat queues it, `outrider ask` fails."""
+    """What happens to a question while the server is away and no drafter may write in its place. queue: it waits until
+    the server is back. fail: it fails with a sentence. drafter: the drafter answers all the same. None: the chat queues
+    it, `outrider ask` fails."""
     remote: UrlOrName | None = None
     """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the remote that
     `outrider remote use` chose, or else `bundled`: the bundled verifier, which is started on this device."""

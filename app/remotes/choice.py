@@ -45,7 +45,12 @@ def source_of(settings: Settings, folders: Folders, model: str | None = None) ->
     """
     if settings.remote and is_address(settings.remote):
         return AddressSource(settings.remote, settings.token, model or settings.remote_model)
-    remotes = Remotes(folders)
+    try:
+        remotes = Remotes(folders)
+    except ConfigError:
+        if settings.mode == "offline" and settings.remote is None:
+            return None  # No server is named, and none is needed.
+        raise
     return _unless_bundled(source_named(remotes.meant_by(settings.remote), remotes, settings, model), settings)
 
 

@@ -31,7 +31,7 @@ from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint
 from app.remotes.source import Source
-from app.remotes.substitute import why_nobody
+from app.remotes.substitute import name_of, why_nobody
 from app.reply import question
 from app.reply.answer import INCOMPLETE
 from app.reply.errors import NoAnswer
@@ -252,7 +252,7 @@ class Assistant:
 
     @property
     def judged_by_now(self) -> list[Judged]:
-        """The same; nothing while they are being measured."""
+        """What came of them; nothing while they are being measured."""
         return self._judging.result() if self._judging is not None and self._judging.done() else []
 
     async def _judge_drafters(self) -> list[Judged]:
@@ -272,8 +272,9 @@ class Assistant:
         connection = self._connection
         if connection is None:
             shown = self._connections.shown_source
-            alone = self._nobody(shown, memory_seen(shown, self._seen)) is None
-            return ModeChanged("offline", "offline by choice", alone=alone)
+            memory = memory_seen(shown, self._seen)
+            alone = self._nobody(shown, memory) is None
+            return ModeChanged("offline", "offline by choice", alone, self._writer(memory) if alone else "")
         if isinstance(connection.verifier, Endpoint):
             return connection.mode("hosted")
         if connection.verifier is not None:
@@ -283,7 +284,12 @@ class Assistant:
         if connection.warming:
             return connection.mode("warming")
         alone = not connection.refuses and connection.no_substitute is None
-        return connection.mode("offline", alone=alone)
+        return connection.mode("offline", alone=alone, writer=self._writer(connection.memory) if alone else "")
+
+    def _writer(self, memory: bytes | None) -> str:
+        """Name of the drafter that writes in the place of a model."""
+        config = self._drafters.config(memory) if self._drafters.has(memory) else None
+        return name_of(config or self._drafters.first.config)
 
     @property
     def replying(self) -> bool:

@@ -126,7 +126,7 @@ async def test_images_go_up_as_data_urls_and_stay_in_the_conversation(
 
 
 async def test_whoever_reads_text_only_says_so_and_loses_nothing(asking: Asking, tmp_path: Path) -> None:
-    result = await asking("what is on @cat.png", OUTRIDER_MODE="offline")
+    result = await asking("what is on @cat.png", OUTRIDER_MODE="offline", OUTRIDER_OFFLINE="drafter")
     assert result.code == 3 and result.out == ""
     assert "reads text and no images: cat.png" in result.err and "kept" in result.err
     assert stored(tmp_path) == [("what is on @cat.png", (Attachment("cat.png", "image/png", PNG),))]

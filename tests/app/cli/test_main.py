@@ -24,6 +24,7 @@ KEYS = [
     "text",
     "token_ids",
     "model",
+    "drafted_by",
     "provenance",
     "reason",
     "cut",
@@ -109,7 +110,7 @@ def test_sampled_trees_are_an_option(outrider: Outrider, verifier: VerifierProce
 def test_offline_tells_so_on_stderr(outrider: Outrider) -> None:
     asked = outrider("ask", "list files", "--mode", "offline", "--max-tokens", "8")
     assert asked.code == 0 and asked.out.strip()
-    assert "offline" in asked.err and "the small model alone wrote this answer" in asked.err
+    assert "offline" in asked.err and "the small model for tiny alone wrote this answer" in asked.err
     seeds = [
         outrider("ask", "a", "--mode", "offline", "--max-tokens", "8", "--temperature", "2", "--seed", seed).out
         for seed in ("1", "1", "2")

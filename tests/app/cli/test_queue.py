@@ -75,7 +75,7 @@ def test_verify_prints_the_answer_and_tells_what_was_not_kept(outrider: Outrider
     alone = outrider("ask", "list files", "--mode", "offline", "--temperature", "2", "--seed", "3")
     conversation = outrider("history").out.split()[0]
     answer = own(outrider, verifier, "list files")
-    assert alone.out != answer and "the small model alone wrote this answer; it was not checked" in alone.err
+    assert alone.out != answer and "the small model for tiny alone wrote this answer; it was not checked" in alone.err
     verified = outrider("verify", conversation, "--remote", verifier.url)
     assert verified.code == 0 and verified.out == answer + "\n"
     assert "of 12 drafted tokens" in verified.err and "not kept by the model: " in verified.err

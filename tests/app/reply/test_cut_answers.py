@@ -20,10 +20,11 @@ def outrider(
 
 @pytest.mark.parametrize("mode", ["edge", "hosted", "auto", "offline"])
 def test_a_limit_of_tokens(outrider: Outrider, verifier: VerifierProcess, mode: str) -> None:
-    cut = outrider("ask", "list files", "--mode", mode, "--remote", verifier.url, "--max-tokens", "4")
+    server = () if mode == "offline" else ("--remote", verifier.url)
+    cut = outrider("ask", "list files", "--mode", mode, *server, "--max-tokens", "4")
     assert cut.code == 0 and "the answer is not whole: cut at 4 tokens (max_tokens)" in cut.err
     assert "To go on: " in cut.err and "--max-tokens" in cut.err
-    told = json.loads(outrider("ask", "a", "--mode", mode, "--remote", verifier.url, "--max-tokens", "4", "--json").out)
+    told = json.loads(outrider("ask", "a", "--mode", mode, *server, "--max-tokens", "4", "--json").out)
     assert (told["reason"], told["cut"], told["cut_by"]) == ("length", "length", "cut at 4 tokens (max_tokens)")
     assert told["go_on"].endswith("a longer answer: --max-tokens")
 

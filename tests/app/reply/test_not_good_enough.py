@@ -125,7 +125,7 @@ async def test_a_question_without_a_line_waits_unless_the_models_own_drafter_is_
 async def test_only_the_setting_lets_one_write_that_is_not_good_enough(
     tiny_pair: Path, drafter: Drafter, tmp_path: Path
 ) -> None:
-    """And only the drafter of the settings: what it writes in another model's place is named."""
+    """Only the drafter of the settings may then, and what it writes in another model's place is named."""
     own = Drafter.load(with_figures(tiny_pair / "drafter", tmp_path / "own", NOT_ALONE[0]))
     async with assistant(own, tmp_path / "a.db", None, settings=Settings(max_tokens=8)) as opened:
         refused = await ask(opened, QUESTION)
