@@ -26,6 +26,7 @@ def test_what_is_asked_on_this_device_stays_here(kind: str, mode: str, tmp_path:
     home.mkdir()
     runtime.mkdir()
     settings = {"OUTRIDER_REMOTE": ELSEWHERE, "OUTRIDER_MODE": mode, "OUTRIDER_SHELL_IDLE_MINUTES": "0.001"}
+    settings["OUTRIDER_OFFLINE"] = "drafter"  # Else no other model answers in that server's place.
     tracer, *_ = tracers()
     traced = tracer(tmp_path / "traced")
     client = [sys.executable, "-I", "-S", str(Path(ROOT, "app", "shell", "__main__.py")), kind, "zsh"]

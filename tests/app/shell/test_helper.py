@@ -112,6 +112,8 @@ def test_it_obeys_the_settings_of_the_shell_that_asks(person: Path, monkeypatch:
         monkeypatch.setenv("OUTRIDER_REMOTE", url)
         assert reply_to("command", WORDS)["text"] == "uptime"
         monkeypatch.setenv("OUTRIDER_MODE", "offline")
+        assert "no other model answers in its place" in reply_to("command", WORDS)["error"]
+        monkeypatch.setenv("OUTRIDER_REMOTE", "bundled")
         assert reply_to("command", WORDS)["text"].startswith("tar ")
         assert len(server.asked) == 1, "what is asked offline goes nowhere"
         assert WORDS in server.asked[0]["messages"][-1]["content"]
