@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from app.config import Folders, Settings
+from app.drafting.fitness import SHORT
 from app.sanitise import sanitise
 from drafter.config import CONFIG, DrafterConfig, DrafterError, read_config
 from drafter.delivery import delivered_bytes
@@ -17,8 +18,6 @@ from drafter.shelf import remove as delete
 
 PATIENCE_SECONDS = 15.0
 """Longest wait for a server to say who it is."""
-SHORT = 12
-"""Letters of a digest that are shown."""
 
 
 @contextlib.contextmanager

@@ -63,14 +63,16 @@ def judge_unmeasured(store: Store, drafters: Drafters, halted: Callable[[], bool
     """
     judged = []
     for folder, config in drafters.unmeasured():
-        with contextlib.suppress(DrafterError, StorageError, OSError):  # Of no use, or for the next time.
-            drafter = Drafter.load(folder)
-            measured = measure_alone(drafter, _answers(store, drafter), halted)
-            if halted():
-                break
-            if measured is not None:
-                keep_figures(folder, measured)
-                config = msgspec.structs.replace(config, measured=measured)
+        # Of no use, or for the next time. `ValueError`: tokens that are not in its vocabulary.
+        with contextlib.suppress(DrafterError, StorageError, OSError, ValueError):
+            if store.replays.all(bytes.fromhex(config.memory), 1):  # Else there is nothing to load it for.
+                drafter = Drafter.load(folder)
+                measured = measure_alone(drafter, _answers(store, drafter), halted)
+                if halted():
+                    break
+                if measured is not None:
+                    keep_figures(folder, measured)
+                    config = msgspec.structs.replace(config, measured=measured)
             judged.append(Judged(folder, config, folder.parent == drafters.shelf))
     return judged
 

@@ -19,9 +19,10 @@ from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from storage import Store
+from tests.support.checked_answers import answered
 from tests.support.clock import FastClock
 from tests.support.commands import Outrider, runner
-from tests.support.conversing import Heard, ask, assistant, until_connected
+from tests.support.conversing import Heard, ask, assistant, until_connected, until_mode
 from tests.support.figures import GOOD, NO_DRAFTS, NOT_ALONE, on_shelf, with_figures
 from tests.support.serving import VerifierProcess
 
@@ -99,6 +100,19 @@ async def test_one_that_is_of_no_use_does_not_draft(
     assert heard.done is not None and heard.done.stats.drafted_nodes == 0 and heard.text
     memory = LastSeen(tmp_path / "seen").memory(serving.url)
     assert memory is not None and drafters.config(memory) is not None and not drafters.has(memory)
+
+
+async def test_one_that_was_measured_here_drafts_from_then_on(
+    other_pair: Path, drafter: Drafter, tmp_path: Path
+) -> None:
+    folder = on_shelf(other_pair / "drafter", tmp_path / "shelf", None)
+    with VerifierProcess(other_pair) as serving, Store.open(tmp_path / "outrider.db") as store:
+        answered(store, Drafter.load(folder), well=True)
+        async with on(store, Drafters(drafter, tmp_path / "shelf"), serving.url, tmp_path / "seen") as opened:
+            await until_mode(opened, "edge")
+            assert [one.news for one in await opened.judged()] == [None]
+            heard = await ask(opened, QUESTION)
+            assert heard.done is not None and heard.done.stats.drafted_nodes > 0
 
 
 @pytest.mark.parametrize("figures", [GOOD, NO_DRAFTS, *NOT_ALONE, None])
