@@ -179,9 +179,9 @@ async def ask(
         result = await listen(assistant.reply(chosen, question, attachments), writer)
         if (offer := assistant.offer) is not None and Told(folders.offers).first_time(offer):
             complain(offer.hint)
-        for news in [one.news for one in assistant.judged_by_now if one.news is not None]:
-            if Told(folders.offers).first(news[0]):
-                complain(news[1])
+        for name, sentence in assistant.news_by_now:
+            if Told(folders.offers).first(name):
+                complain(sentence)
     asked = "\n".join((*before, question))
     if as_json and result.done is not None:
         _print_json({"conversation": chosen if folders.saved else None, **result.as_json(), **_risks(asked, result)})

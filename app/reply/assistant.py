@@ -244,16 +244,21 @@ class Assistant:
 
     # ---- drafters without figures ------------------------------------------------------------------------------------
 
-    async def judged(self) -> list[Judged]:
-        """What came of the drafters that were here without figures, as soon as they are measured."""
+    async def news(self) -> list[tuple[str, str]]:
+        """What a person is told once of the drafters that came without figures: a name for it, and a sentence.
+
+        Waits until they are measured.
+        """
         self.start()
         assert self._judging is not None
-        return await asyncio.shield(self._judging)
+        await asyncio.shield(self._judging)
+        return self.news_by_now
 
     @property
-    def judged_by_now(self) -> list[Judged]:
-        """What came of them; nothing while they are being measured."""
-        return self._judging.result() if self._judging is not None and self._judging.done() else []
+    def news_by_now(self) -> list[tuple[str, str]]:
+        """What `news` gives; nothing while they are being measured."""
+        judged = self._judging.result() if self._judging is not None and self._judging.done() else []
+        return [one.news for one in judged if one.news is not None]
 
     async def _judge_drafters(self) -> list[Judged]:
         judged = await asyncio.to_thread(judge_unmeasured, self.store, self._drafters, self._halted.is_set)

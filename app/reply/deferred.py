@@ -159,10 +159,9 @@ class DeferredCore:
     async def news(self) -> list[tuple[str, str]]:
         """What the person is told once of the small models here, when it is known: a name for it, and a sentence."""
         try:
-            judged = await (await self.assistant()).judged()
+            return await (await self.assistant()).news()
         except NotStarted:
             return []
-        return [one.news for one in judged if one.news is not None]
 
     def stays_here(self) -> bool:
         """Whether what is asked stays on this device; False while that is not known."""

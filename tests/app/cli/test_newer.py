@@ -183,6 +183,8 @@ def test_one_without_figures_is_not_used_until_it_is_fetched_again(outrider: Out
     examined = outrider("doctor", "--remote", "http://127.0.0.1:9")
     assert f"{old}, for" in examined.out and again in examined.out, examined
     with VerifierProcess(pairs / "good") as serving:
+        told = [outrider("ask", "what is it", "--remote", serving.url).err for _ in range(2)]
+        assert ["is not used: it was never measured" in one for one in told] == [True, False], "it is said once"
         fetched = outrider("drafter", "fetch", serving.url)
         assert fetched.code == 0 and Path(fetched.out.strip()).name != old.name, fetched
         lines = outrider("drafter", "list").out
