@@ -21,7 +21,10 @@ drafter_commands = typer.Typer(help="Make drafters and look at them.", rich_mark
 @drafter_commands.command("make")
 def make_drafter(
     target: Annotated[
-        str, typer.Option("--target", metavar="NAME|DIR", help="The model: a folder, or a name on the hub.")
+        str,
+        typer.Option(
+            "--target", metavar="NAME|DIR|FILE", help="The model: a folder, a GGUF file, or a name on the hub."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the drafter goes.")],
     budget: Budget = BUDGET,  # type: ignore[assignment] # typer parses it.
@@ -125,7 +128,9 @@ def evaluate_drafter(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", metavar="NAME|DIR", help="The model: a folder, or a name on the hub. Default: the bundled one."
+            "--target",
+            metavar="NAME|DIR|FILE",
+            help="The model: a folder, a GGUF file, or a name on the hub. Default: the bundled one.",
         ),
     ] = None,
     drafter: Annotated[
@@ -148,6 +153,9 @@ def evaluate_drafter(
     json: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Also write the figures to this file.")
     ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Write what decides about its use into the drafter's folder.")
+    ] = False,
 ) -> None:
     """Measure how good a drafter is. Tokens that it gains per round, and how often its guesses are accepted."""
     from app.cli.drafter_tools import evaluate
@@ -161,6 +169,7 @@ def evaluate_drafter(
         max_tokens=max_tokens,
         temperature=temperature,
         out=json,
+        record=record,
     )
 
 

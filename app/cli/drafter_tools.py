@@ -12,16 +12,21 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import structs
+
 from app.cli.machine import machine
-from drafter.config import CONFIG, Bits, DrafterError, Scheme, read_config
+from drafter.config import CONFIG, Bits, DrafterError, Measured, Scheme, read_config, write_config
 from drafter.extras import Extra, how_to_install
+from drafter.floors import why_no_drafts, why_not_alone
 from drafter.memory import memory_bytes
 from storage import Store
 
 if TYPE_CHECKING:
     from drafter.model import MemoryEncoder
+    from drafter.runtime import Drafter
     from drafter.training.card import Evaluation
     from drafter.training.pipeline import Built, Plan
+    from remote.verifier.engine import Engine
     from remote.verifier.engines.torch_engine import TorchEngine
 
 MEGABYTE = 1 << 20
@@ -128,7 +133,7 @@ def train(
         built = build(loaded.model, target, loaded.name, learnt, work, out, plan)
         if built is not None:
             evaluation = _evaluate(TorchEngine(loaded.model, _encoder(out)), built, held, work, out, plan)
-            write_card(out, built, plan, evaluation)
+            write_card(out, replace(built, config=read_config(out)), plan, evaluation)
             print(f"{built.config.scheme} against float: {built.parity}", file=sys.stderr)
             said = evaluation if isinstance(evaluation, str) else f"tau: {interval(evaluation.tau, evaluation.ci95)}"
             print(said, file=sys.stderr)
@@ -149,19 +154,23 @@ def _evaluate(
     from drafter.training.card import Evaluation
     from drafter.training.heldout import FEWEST, HELD_OUT, SHARE
     from drafter.training.pipeline import FLOAT_GRAPH
-    from remote.verifier.measure import NothingMeasured, measure
+    from remote.verifier.measure import NothingMeasured, answered, measure, measured
 
     if not held:
         return f"It was not evaluated: no question was set aside before training, which takes {FEWEST * SHARE} of them."
     drafter = Drafter.load(out)
     exact = Drafter(drafter.config, drafter.text, StepGraph(work / FLOAT_GRAPH, drafter.config))
     prompts = [drafter.asked_as(question) for question in held]
-    most = _longest_answer(engine, prompts, plan.answer_tokens)
+    positions = getattr(engine.model.config.get_text_config(), "max_position_embeddings", None)
+    most = _longest_answer(positions, prompts, plan.answer_tokens)
     try:
         int8 = measure(engine, drafter, track("tau", prompts), most=most).result()
         float32 = measure(engine, exact, track("tau, float", prompts), most=most).result()
     except NothingMeasured as error:
         return f"It was not evaluated: {error}"
+    stops = frozenset(drafter.config.stop_tokens)
+    said = [answered(engine, prompt, stops, most) for prompt in track("answers", prompts)]
+    write_config(out, structs.replace(read_config(out), measured=measured(engine, drafter, said)))
     command = (
         f"outrider drafter eval --target {built.config.target} --drafter {out.name} "
         f"--prompts {work.name}/{HELD_OUT} --max-tokens {most}"
@@ -186,12 +195,15 @@ def evaluate(
     max_tokens: int | None,
     temperature: float,
     out: Path | None,
+    record: bool,
 ) -> None:
     """Measure the drafter in `folder` on `target`: print tau, acceptance by depth and agreement by staleness.
 
-    At most `limit` questions are asked, evenly spread over all. `out`: file for the same as JSON. Raises
-    `DrafterError`.
+    At most `limit` questions are asked, evenly spread over all. `out`: file for the same as JSON. `record`: write into
+    its config what decides about its use. Raises `DrafterError`.
     """
+    if record and temperature:
+        raise DrafterError("What decides about its use is measured on greedy answers: leave out --temperature.")
     if not questions:
         raise DrafterError("There is nothing to ask: no question is stored yet. Give some with --prompts FILE.")
     if out is not None and not out.parent.is_dir():
@@ -200,28 +212,31 @@ def evaluate(
         from drafter.progress import track
         from drafter.runtime import Drafter
         from remote.verifier.engine import EngineError
-        from remote.verifier.engines.torch_engine import TorchEngine
         from remote.verifier.measure import (
             MOST_TOKENS,
             TREE,
             NothingMeasured,
             agreement_by_staleness,
-            check_fit,
+            answered,
             evenly,
             measure,
+            measured,
         )
         from remote.verifier.start_errors import ServeError
-        from remote.verifier.target import load_target
     except ImportError as error:
         raise _lacking(error, "server") from error
     drafter = Drafter.load(folder)
     try:
-        engine = TorchEngine(load_target(target).model, _encoder(folder))
-        check_fit(engine, drafter)
+        engine, positions = _engine(target, drafter, folder)
         prompts = [drafter.asked_as(question) for question in evenly(questions, limit)]
-        most = _longest_answer(engine, prompts, max_tokens or MOST_TOKENS)
+        most = _longest_answer(positions, prompts, max_tokens or MOST_TOKENS)
         found = measure(engine, drafter, track("tau", prompts), most=most, temperature=temperature).result()
         stale = {} if temperature else agreement_by_staleness(engine, drafter, track("staleness", prompts), most)
+        figures: Measured | None = None
+        if record:
+            stops = frozenset(drafter.config.stop_tokens)
+            said = [answered(engine, prompt, stops, most) for prompt in track("answers", prompts)]
+            figures = measured(engine, drafter, said)
     except (ServeError, EngineError, NothingMeasured) as error:
         raise DrafterError(str(error)) from error
     table = [
@@ -237,6 +252,13 @@ def evaluate(
     ]
     if stale:
         table.append(("agreement", _columns("tokens since memory", (f"{edge}+" for edge in stale), stale.values())))
+    if figures is not None:
+        config = write_config(folder, structs.replace(drafter.config, measured=figures))
+        shares = f"{figures.alone:.0%} right without the model, perplexity {figures.perplexity:g}"
+        table.append(
+            ("recorded", f"{figures.tau:.2f} tokens a round as a chain, {shares}, {figures.repeated:.0%} repeated")
+        )
+        table.append(("use", why_no_drafts(config) or why_not_alone(config) or "it drafts, and may write alone"))
     for name, value in table:
         print(f"{name:<13} {value}")
     if out is not None:
@@ -255,6 +277,23 @@ def evaluate(
             raise DrafterError(f"{out} cannot be written: {error.strerror}.") from error
 
 
+def _engine(target: str, drafter: Drafter, folder: Path) -> tuple[Engine, int | None]:
+    """The engine that serves a target, and the target's positions. Raises what the engines raise."""
+    from remote.verifier.engines.choice import llama_engine
+    from remote.verifier.engines.graphs import is_gguf
+    from remote.verifier.engines.torch_engine import TorchEngine
+    from remote.verifier.measure import check_fit
+    from remote.verifier.target import load_target
+
+    if is_gguf(target):
+        side, llama = llama_engine(target, folder, None, None)
+        return llama, side.positions
+    loaded = load_target(target)
+    engine = TorchEngine(loaded.model, _encoder(folder))
+    check_fit(engine, drafter)
+    return engine, loaded.positions
+
+
 def _columns(what: str, heads: Iterable[object], values: Iterable[float]) -> str:
     """Two lines of a table: the columns' heads, and their shares."""
     columns = [(str(head), f"{value:.1%}") for head, value in zip(heads, values)]
@@ -269,9 +308,8 @@ def _encoder(folder: Path) -> MemoryEncoder:
     return MemoryEncoder.load(folder)
 
 
-def _longest_answer(engine: TorchEngine, prompts: Sequence[Sequence[int]], wanted: int) -> int:
+def _longest_answer(positions: int | None, prompts: Sequence[Sequence[int]], wanted: int) -> int:
     """`wanted` tokens, or what the longest prompt leaves of the target's positions. Raises `DrafterError`."""
-    positions = getattr(engine.model.config.get_text_config(), "max_position_embeddings", None)
     longest = max(map(len, prompts))
     if positions is None or longest + wanted <= positions:
         return wanted
