@@ -79,10 +79,14 @@ def drafter_config(
     if first_layers is None:
         first_layers = 0 if why or between < 3 else 1
     if why and inference_layers + first_layers:
-        raise UnsupportedTarget(f"Running the target's layers {why}: use N = 0 and F = 0.")
+        raise UnsupportedTarget(
+            f"Running the model's own layers on a device {why}. A drafter with layers of its own can be trained: "
+            "outrider drafter train --first-layers 0 --inference-layers 0."
+        )
     if first_layers >= between:
         raise UnsupportedTarget(
-            f"F = {first_layers} and N = {inference_layers}, but the target has {config.num_hidden_layers} layers."
+            f"{first_layers} first layers and {inference_layers} last ones are too many: the model has "
+            f"{config.num_hidden_layers}, and one between them has to be left."
         )
     layers = _Layers() if why else INFERABLE[config.model_type]
     rope = Rope(float(_rope_parameters(config).get("rope_theta", 10_000.0))) if why else _rope(model)

@@ -61,8 +61,10 @@ RESUMED = 8
 """Forwards without a conversation after which it is worth moving where its rows are not in order."""
 SMALLEST, LARGEST = 1024, 16_384
 """Rows of a lane that several conversations share."""
-PIECE = 32
-"""Rows of a piece where any number gives the same bits. From 64 on, llama.cpp computes attention in another way."""
+TILE = 64
+"""From so many rows on, llama.cpp computes attention in another way, tile by tile."""
+PIECE = TILE // 2
+"""Rows of a piece where any number gives the same bits."""
 TOLERANCE = 0.02
 """Difference of logits up to which a tree is read as its paths are, as a share of the largest logit."""
 ALIKE = 4
@@ -440,6 +442,14 @@ class LlamaEngine(Engine):
 
     def context(self) -> LlamaContext:
         return LlamaContext(cuttable=self._cuttable)
+
+    def next_chunk(self, context: TargetContext) -> Forward | None:
+        """One chunk of the prompt, such that the last one is no shorter than a tile: else it had other bits than in a
+        prompt that is read at once."""
+        rest = len(context.tokens) - context.computed - self.chunk
+        if 0 < rest < TILE <= self.chunk - TILE:
+            return Forward(context, self.chunk - TILE, None)
+        return super().next_chunk(context)
 
     def tokenize(self, text: bytes) -> list[int]:
         """The tokens of a text, as llama.cpp sees them: special tokens are read, and none is added."""
