@@ -27,6 +27,27 @@ LEAST = 1 / 3
 line takes longest, nothing is tried."""
 
 
+SHARE = 0.05
+"""Trying what may turn out slower costs at most this share of the time of answers."""
+SAVED = 5.0
+"""Tokens that are saved up for it at most: that share of a short answer."""
+
+
+class Allowance:
+    """What trying may still cost, in tokens that the same time would have given without."""
+
+    def __init__(self, left: float = SAVED) -> None:
+        self.left = left
+
+    def earned(self, tokens: float) -> None:
+        """Take the time of a round, in tokens that it would have given without any trial."""
+        self.left = min(SAVED, self.left + SHARE * tokens)
+
+    def spent(self, tokens: float) -> None:
+        """Take what a trial gave less than that; below 0: it gave more."""
+        self.left = min(SAVED, self.left - tokens)
+
+
 class _Rounds:
     """Sums over the rounds of one kind; newer ones weigh more."""
 

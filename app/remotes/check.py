@@ -16,9 +16,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
+from msgspec import UnsetType
+
 from app.concurrency import beside
 from app.config import BUNDLED_DRAFTER, Settings
-from app.remotes.mode_meter import ModeMeter
 from app.remotes.peer import choose_model
 from app.remotes.source import RemoteSource, Source, SourceFailed
 from app.sanitise import sanitise
@@ -133,7 +134,7 @@ async def _server(
     yield Finding("ok", "round trips", _times(trips))
     if isinstance(found, Card):
         name = source.name or client.host
-        async for finding in _verifier(client, found, settings, median(trips), drafter, shelf, name):
+        async for finding in _verifier(client, found, settings, drafter, shelf, name):
             yield finding
     else:
         assert chat is not None
@@ -233,7 +234,6 @@ async def _verifier(
     client: VerifierClient,
     card: Card,
     settings: Settings,
-    rtt: float,
     drafter: Drafter | None,
     shelf: Path | None,
     name: str,
@@ -253,7 +253,7 @@ async def _verifier(
     if _foreign(card, config):
         yield Finding("ok", "mode", "hosted: the server answers in plain text, without drafts of this device")
         return
-    yield Finding("ok", "mode", _auto_mode(card, rtt) if settings.mode == "auto" else f"{settings.mode}, by choice")
+    yield Finding("ok", "mode", _auto_mode(card, config) if settings.mode == "auto" else f"{settings.mode}, by choice")
     if drafter is not None and drafter.text.digest == card.tokenizer:
         yield await _round(client, card, drafter)
 
@@ -287,14 +287,12 @@ def _fits(card: Card, config: DrafterConfig, how: str) -> Finding:
     return Finding("ok", "fits", f"the small model fits {card.target}")
 
 
-def _auto_mode(card: Card, rtt: float) -> str:
-    """The mode that `auto` would begin with on this line, and its figures."""
-    if not card.drafts:
-        return "this device drafts; the server cannot"
-    meter = ModeMeter()
-    meter.drafts = True
-    meter.choose(rtt)
-    return f"{meter.why(rtt)}; measured from the first answer on"
+def _auto_mode(card: Card, config: DrafterConfig) -> str:
+    """How `auto` begins with this server, and what was measured of the small model."""
+    begins = f"auto: the server {'drafts' if card.drafts else 'writes'} at first; the first answers show what is faster"
+    if isinstance(config.measured, UnsetType) or _foreign(card, config):
+        return begins
+    return f"{begins}; the small model gained {config.measured.tau:.1f} tokens a round when it was tested"
 
 
 async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Finding:

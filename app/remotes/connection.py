@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from typing import Any
 from app.concurrency import first_of
 from app.events import Mode, ModeChanged
 from app.remotes.last_seen import LastSeen
-from app.remotes.mode_meter import MODES, ModeMeter, Verifying
+from app.remotes.mode_meter import MODES, Learnt, ModeMeter, Verifying
+from app.remotes.mode_record import FILE, ModeRecord, key_of
 from app.remotes.offers import Offer
 from app.remotes.origins import note_origin
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model
@@ -115,6 +117,10 @@ class Connection:
         self.payoff = Payoff()
         """Measures whether drafts pay over this line."""
         self.modes = ModeMeter(modes)
+        self._record = ModeRecord(None if seen is None else seen.beside(FILE))
+        self._mode_key = ""
+        """Under which key the record has what `modes` has learnt; empty before there was a verifier."""
+        self._keeping: asyncio.Task[None] | None = None
         self.adoption = Adoption()
         """Measures what drafting ahead gains over this line."""
         self.server_seconds: float | None = None
@@ -205,6 +211,12 @@ class Connection:
         self.link.observe(rtt_seconds + server, server, traffic.bytes_up, traffic.bytes_down)
         self.waited(server)
 
+    def answered(self) -> None:
+        """An answer is over: keep, in the background, what it taught of the modes."""
+        if self._mode_key and (self._keeping is None or self._keeping.done()):
+            learnt = deepcopy(self.modes.learnt)
+            self._keeping = asyncio.create_task(asyncio.to_thread(self._record.save, self._mode_key, learnt))
+
     def gained(self) -> None:
         """Text has arrived: the server does more than greet."""
         self._fruitless = 0
@@ -226,6 +238,8 @@ class Connection:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        if self._keeping is not None:
+            await self._keeping
         await self._source.close()
         self._change.set()  # Nothing changes from now on; whoever waits for a change is released.
 
@@ -284,6 +298,10 @@ class Connection:
             self.link.greeted(client.rtt_seconds)
             self.costs.first = replace(FIRST_COST, round=client.rtt_seconds + FIRST_ROUND_SECONDS)
         self.modes.drafts = card.drafts
+        if (key := key_of(self._source.address, card, drafter.config)) != self._mode_key:
+            known = await asyncio.to_thread(self._record.load, key)
+            self.modes.recall(Learnt() if known is None else known)
+            self._mode_key = key
         await self._note(memory)
         return Verifier(client, card, self._source.name)
 

@@ -46,6 +46,10 @@ class LastSeen:
             self._known = dict(list(known.items())[-MOST:])
             write_private(self._path, json.dumps(self._known, indent=1))
 
+    def beside(self, name: str) -> Path | None:
+        """A file of this name in the same folder; None: nothing is kept."""
+        return None if self._path is None else self._path.with_name(name)
+
     def _read(self) -> dict[str, str]:
         """The file's content; empty where there is none, or it is not one of ours."""
         if self._path is None:

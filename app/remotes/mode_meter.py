@@ -1,60 +1,63 @@
 """Chooses the faster mode for this line, from the measured times of rounds and the round trip.
 
-`edge`: drafted here, verified there; each round waits for the line. `hosted`: the verifier drafts by itself, and only
-the first round of an answer waits for the line. The tokens of a round depend on the text far more than on who drafts.
-So modes are compared by the time of a round, and the tokens of a mode's own rounds count only slowly. An untried mode
-is judged by the other: an edge round is a hosted round plus a round trip. This is arithmetic on the caller's numbers;
-it reads no clock.
+`hosted`: the server writes by itself, with drafts of its own where they pay, and only the first round of an answer
+waits for the line. `edge`: this device drafts, and each round waits for the line. Answers begin in hosted mode, which
+is at worst plain decoding. While they come, some drafts of this device are compared with the text (`watched`). Edge
+mode is tried where these say that it wins, and a trial may cost a twentieth of the time of answers. This is arithmetic
+on the caller's numbers; it reads no clock.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from drafter.payoff import Allowance
 
 Verifying = Literal["edge", "hosted"]
 MODES: tuple[Verifying, ...] = ("edge", "hosted")
+Amount = Annotated[float, Meta(ge=0, le=1e9)]
 
 KEPT = 0.95
 """Weight that a round keeps after each further round of its mode: about 20 rounds count."""
 LONG = 0.99
 """Weight that a round keeps where tokens are counted: about 100 rounds count."""
 PRIOR = 50.0
-"""Rounds of both modes' average that are added to a mode's own count of tokens a round."""
+"""Rounds of both modes' average that are added to a mode's own count of tokens a round, if both draft."""
+DRAFTED = 1.2
+"""Tokens a round from which on the server's rounds have drafts."""
 TRIED = 8.0
-"""Rounds after which a mode is known. Until then the missing ones are estimated from the other mode."""
+"""Rounds after which a mode is known."""
 PAUSE = 3.0
 """Longest time of a round that counts, in means: a longer one says that the machine or the line was busy."""
 BETTER = 1.05
 """The next answer switches the mode if the other is so many times as fast."""
-FIRST_BETTER = 1.1
-"""The first answer begins in the other mode if that is so many times as fast."""
-SWITCH = {"edge": 1.15, "hosted": 1.3}
+SWITCH: dict[Verifying, float] = {"edge": 1.15, "hosted": 1.3}
 """A running answer leaves this mode if the other is so many times as fast; what a stream has on its way is lost."""
-UNTRIED = 2.0
-"""While a mode is unknown, a running answer leaves the other only if it may be so many times as fast."""
 WORTH_TRYING = 0.85
-"""An unknown mode is tried if it may be so many times as fast as the other."""
-WORTH_ANOTHER = 0.93
-"""A known, slower mode is tried again now and then if it is so many times as fast as the other."""
+"""Edge mode is worth a look if it may be so many times as fast as hosted mode."""
 RETRIED = 8
-"""Answers between two trials of the slower mode."""
-FIRST_TAU = 4.0
-"""Assumed tokens of a round before any was measured."""
-FIRST_SECONDS = 0.05
-"""Assumed time of a round before any was measured, drafting included; the target takes half of it."""
+"""Answers after which the slower mode is looked at again."""
+WATCHED = 4
+"""Drafts that are compared with a stream."""
+MOST_TAU = 8.0
+"""Most tokens a round that are expected of a draft before any was compared."""
+NODE = 0.05
+"""Share of a forward by which a node of a draft makes it longer, before any was measured."""
+STAKE = 2.0
+"""Tokens of the allowance with which a trial begins."""
 
 
-@dataclass
-class _Rounds:
+class Rounds(Struct):
     """Sums over the rounds of one mode; newer rounds weigh more."""
 
-    count: float = 0.0
-    seconds: float = 0.0
-    server: float = 0.0
-    long_count: float = 0.0
-    long_tokens: float = 0.0
-    long_openings: float = 0.0
+    count: Amount = 0.0
+    seconds: Amount = 0.0
+    server: Amount = 0.0
+    long_count: Amount = 0.0
+    long_tokens: Amount = 0.0
+    long_openings: Amount = 0.0
     """Rounds that were the first of their answer."""
 
     def add(self, tokens: int, seconds: float, server: float, opening: bool) -> None:
@@ -67,6 +70,36 @@ class _Rounds:
         self.long_tokens = LONG * self.long_tokens + tokens
         self.long_openings = LONG * self.long_openings + opening
 
+    @property
+    def known(self) -> bool:
+        """Whether the mode has been tried enough."""
+        return self.count >= TRIED
+
+    @property
+    def tau(self) -> float:
+        """Tokens of a round. There was one."""
+        return self.long_tokens / max(self.long_count, 1e-9)
+
+
+class Learnt(Struct):
+    """All that is known of both modes with one server."""
+
+    mode: Verifying = "hosted"
+    """The mode that was chosen last."""
+    edge: Rounds = field(default_factory=Rounds)
+    hosted: Rounds = field(default_factory=Rounds)
+    drafts: Amount = 0.0
+    """Drafts of this device that were compared with a stream."""
+    draft_tokens: Amount = 0.0
+    """Tokens that their rounds would have brought, the target's own included."""
+    draft_seconds: Amount = 0.0
+    draft_nodes: Amount = 0.0
+    answers: Annotated[int, Meta(ge=0)] = 0
+    """Answers since the slower mode was looked at."""
+    lost: bool = False
+    """The last trial of edge mode was given up."""
+    allowance: Annotated[float, Meta(ge=-1e9, le=1e9)] = 0.0
+
 
 class ModeMeter:
     """Learns how fast each mode is, and chooses one. Hysteresis keeps noise from switching it back and forth.
@@ -76,93 +109,194 @@ class ModeMeter:
 
     def __init__(self, allowed: tuple[Verifying, ...] = MODES) -> None:
         self.allowed = allowed
-        self.mode: Verifying = allowed[0]
-        """The mode that was chosen last."""
         self.drafts = False
         """Whether the verifier has a drafter of its own."""
-        self._rounds: dict[Verifying, _Rounds] = {mode: _Rounds() for mode in MODES}
-        self._answers = dict.fromkeys(MODES, 0)
-        """Answers since the mode was chosen last."""
-        self._begun = False
+        self._rtt = 0.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing of the server."""
+        self.recall(Learnt())
+
+    def recall(self, learnt: Learnt) -> None:
+        """Go on from what was learnt before."""
+        self._learnt = learnt
+        self._rounds: dict[Verifying, Rounds] = {"edge": learnt.edge, "hosted": learnt.hosted}
+        self._allowance = Allowance(learnt.allowance)
+        if learnt.mode not in self.allowed:
+            learnt.mode = self.allowed[0]
+
+    @property
+    def learnt(self) -> Learnt:
+        """What is known."""
+        self._learnt.allowance = self._allowance.left
+        return self._learnt
+
+    @property
+    def mode(self) -> Verifying:
+        """The mode that was chosen last."""
+        return self._learnt.mode
 
     def edge(self, tokens: int, seconds: float, server_seconds: float, *, opening: bool = False) -> None:
         """Take the times of an edge round: without the round trip, and at the verifier.
 
         `opening`: the round was the first of its answer.
         """
-        self._rounds["edge"].add(tokens, max(seconds, server_seconds), server_seconds, opening)
+        seconds = max(seconds, server_seconds)
+        if not opening:
+            self._passed("edge", tokens, seconds + self._rtt)
+        self._rounds["edge"].add(tokens, seconds, server_seconds, opening)
 
     def hosted(self, tokens: int, seconds: float, *, opening: bool = False) -> None:
         """Take the time of a hosted round, without the round trip. `opening`: the round was the first of its answer."""
+        if not opening:
+            self._passed("hosted", tokens, seconds)
         self._rounds["hosted"].add(tokens, seconds, seconds, opening)
+
+    def _passed(self, mode: Verifying, tokens: int, seconds: float) -> None:
+        """Count a round on the allowance: as part of a trial if the other mode is known and this one is not."""
+        other = self._rounds[_other(mode)]
+        if len(self.allowed) == 1 or self._rounds[mode].known or not other.known:
+            self._allowance.earned(tokens)
+        else:
+            self._allowance.spent(seconds * self.rates(self._rtt)[_other(mode)] - tokens)
+
+    # ---- drafts beside a stream --------------------------------------------------------------------------------------
+
+    def may_watch(self, rtt_seconds: float) -> bool:
+        """Whether drafts of this device are, or will be, compared with a stream."""
+        learnt, hosted = self._learnt, self._rounds["hosted"]
+        if len(self.allowed) == 1 or learnt.lost or learnt.edge.known or learnt.drafts >= WATCHED:
+            return False
+        if not hosted.known:
+            return True
+        best = MOST_TAU / max(rtt_seconds + hosted.seconds / hosted.count, 1e-6)
+        return best >= WORTH_TRYING * self.rates(rtt_seconds)["hosted"]
+
+    def watches(self, rtt_seconds: float, *, shared: bool) -> bool:
+        """Whether to make such a draft now. `shared`: it would take the time of cores that the verifier runs on."""
+        ready = self._rounds["hosted"].known and (not shared or self._allowance.left >= STAKE)
+        return ready and self.may_watch(rtt_seconds)
+
+    def watched(self, tokens: int, seconds: float, nodes: int) -> None:
+        """Take a draft that was compared: the tokens of its round, the seconds that it took, and its nodes."""
+        self._learnt.drafts += 1
+        self._learnt.draft_tokens += tokens
+        self._learnt.draft_seconds += seconds
+        self._learnt.draft_nodes += nodes
+
+    def disturbed(self, seconds: float) -> None:
+        """Count so many seconds of the verifier's cores as lost."""
+        self._allowance.spent(seconds * self.rates(self._rtt)["hosted"])
+
+    # ---- the choice --------------------------------------------------------------------------------------------------
 
     def known(self, mode: Verifying) -> bool:
         """Whether the mode has been tried enough."""
-        return self._rounds[mode].count >= TRIED
+        return self._rounds[mode].known
 
     def rates(self, rtt_seconds: float) -> dict[Verifying, float]:
-        """Tokens per second of each mode; an estimate for a mode that was not tried."""
-        both = self._rounds.values()
-        count = sum(each.long_count for each in both)
-        tau = sum(each.long_tokens for each in both) / count if count else FIRST_TAU
-        opening = sum(each.long_openings for each in both) / count if count else 0.0
-        rates: dict[Verifying, float] = {}
-        for mode in MODES:
-            other: Verifying = "hosted" if mode == "edge" else "edge"
-            gained, trips = tau, 1.0 if mode == "edge" else opening
-            expected, server = self._expected(other)
-            if mode == "hosted" and not self.drafts:
-                expected, gained, trips = server, 1.0, opening / tau
-            own = self._rounds[mode]
-            if own.count:
-                gained = (PRIOR * gained + own.long_tokens) / (PRIOR + own.long_count)
-            lacking = max(0.0, TRIED - own.count) if self._rounds[other].count or not own.count else 0.0
-            seconds = (lacking * expected + own.seconds) / (lacking + own.count)
-            rates[mode] = gained / max(seconds + trips * rtt_seconds, 1e-6)
+        """Tokens per second of each mode; 0 for a mode of which nothing was measured."""
+        edge, hosted = self._rounds["edge"], self._rounds["hosted"]
+        taus: dict[Verifying, float] = {mode: rounds.tau for mode, rounds in self._rounds.items()}
+        if edge.count and hosted.count and hosted.tau >= DRAFTED:
+            # What is said matters more than who drafts.
+            tokens, count = edge.long_tokens + hosted.long_tokens, edge.long_count + hosted.long_count
+            for mode, rounds in self._rounds.items():
+                taus[mode] = (PRIOR * tokens / count + rounds.long_tokens) / (PRIOR + rounds.long_count)
+        rates: dict[Verifying, float] = {"edge": 0.0, "hosted": 0.0}
+        if hosted.count:
+            waited = rtt_seconds * hosted.long_openings / hosted.long_count
+            rates["hosted"] = taus["hosted"] / max(hosted.seconds / hosted.count + waited, 1e-6)
+        tokens, seconds = self._expected()
+        if edge.known or (edge.count and (self._learnt.lost or not tokens)):
+            rates["edge"] = taus["edge"] / max(edge.seconds / edge.count + rtt_seconds, 1e-6)
+        elif tokens:
+            lacking = TRIED - edge.count
+            gained = (lacking * tokens + edge.count * taus["edge"]) / TRIED
+            rates["edge"] = gained / max((lacking * seconds + edge.seconds) / TRIED + rtt_seconds, 1e-6)
         return rates
 
-    def _expected(self, mode: Verifying) -> tuple[float, float]:
-        """Mean seconds of this mode's rounds: without the line, and at the verifier."""
-        rounds = self._rounds[mode]
-        if not rounds.count:
-            return FIRST_SECONDS, FIRST_SECONDS / 2
-        return rounds.seconds / rounds.count, rounds.server / rounds.count
+    def _expected(self) -> tuple[float, float]:
+        """Tokens and seconds of an edge round, without the round trip, by the drafts that were compared; 0: unknown."""
+        learnt, hosted = self._learnt, self._rounds["hosted"]
+        if learnt.drafts < WATCHED or not hosted.count:
+            return 0.0, 0.0
+        draft, forward = learnt.draft_seconds / learnt.drafts, hosted.seconds / hosted.count
+        if hosted.tau >= DRAFTED:  # About half of a round with a draft is the draft.
+            seconds = max(forward, draft + forward / 2)
+        else:
+            seconds = draft + forward * (1 + NODE * learnt.draft_nodes / learnt.drafts)
+        return learnt.draft_tokens / learnt.drafts, seconds
 
     def choose(self, rtt_seconds: float) -> Verifying:
         """The mode of the next answer."""
+        self._rtt, learnt = rtt_seconds, self._learnt
         rates = self.rates(rtt_seconds)
-        best, other = self._order(rates, BETTER if self._begun else FIRST_BETTER)
-        if other is not None:
-            self._answers[other] += 1
-            worth = WORTH_ANOTHER if self.known(other) else WORTH_TRYING
-            due = not self.known(other) or self._answers[other] > RETRIED
-            if self._begun and due and rates[other] >= worth * rates[best]:
-                best = other
-        self._answers[best] = 0
-        self.mode, self._begun = best, True
-        return best
+        learnt.mode = self._better(rates, BETTER)
+        learnt.answers += 1
+        slower = _other(self.mode)
+        if len(self.allowed) > 1 and learnt.answers > RETRIED and self._allowance.left >= STAKE:
+            learnt.answers = 0
+            self._look_again(slower)
+        elif len(self.allowed) > 1 and self._tries_edge(rates, rtt_seconds):
+            learnt.mode = "edge"
+        return self.mode
+
+    def _look_again(self, slower: Verifying) -> None:
+        """Forget the slower mode, and have it measured once more."""
+        learnt = self._learnt
+        if slower == "edge":  # By drafts that cost little.
+            learnt.edge = self._rounds["edge"] = Rounds()
+            learnt.drafts = learnt.draft_tokens = learnt.draft_seconds = learnt.draft_nodes = 0.0
+            learnt.lost = False
+        else:
+            learnt.hosted = self._rounds["hosted"] = Rounds()
+            learnt.mode = "hosted"
+
+    def _tries_edge(self, rates: dict[Verifying, float], rtt_seconds: float) -> bool:
+        """Whether an answer begins in edge mode because it may be about as fast."""
+        fresh = self._learnt.drafts >= WATCHED and not (self._learnt.edge.known or self._learnt.lost)
+        return fresh and self._allowance.left >= STAKE and rates["edge"] >= WORTH_TRYING * rates["hosted"]
 
     def review(self, rtt_seconds: float) -> Verifying:
         """The mode in which the running answer should continue."""
-        both = all(self.known(mode) for mode in MODES)
-        self.mode, _ = self._order(self.rates(rtt_seconds), SWITCH[self.mode] if both else UNTRIED)
+        self._rtt, learnt = rtt_seconds, self._learnt
+        other = _other(self.mode)
+        if len(self.allowed) == 1:
+            return self.mode
+        if self._rounds[other].known and not self._rounds[self.mode].known:  # A trial.
+            if self._allowance.left <= 0:
+                learnt.lost = learnt.lost or self.mode == "edge"
+                learnt.mode = other
+            return self.mode
+        learnt.mode = self._better(self.rates(rtt_seconds), SWITCH[self.mode])
         return self.mode
 
     def why(self, rtt_seconds: float) -> str:
-        """The figures behind the choice, in a few words."""
+        """The measured figures behind the choice, in a few words."""
         if len(self.allowed) == 1:
             return ""
-        rates = self.rates(rtt_seconds)
-        said = {mode: f"{'' if self.known(mode) else 'about '}{rates[mode]:.0f}" for mode in MODES}
-        line = f"round trip {1000 * rtt_seconds:.0f} ms"
-        if self.mode == "hosted":
-            return f"the server drafts: {said['hosted']} tokens/s (this device: {said['edge']}), {line}"
-        return f"this device drafts: {said['edge']} tokens/s (the server: {said['hosted']}), {line}"
+        rates, line = self.rates(rtt_seconds), f"round trip {1000 * rtt_seconds:.0f} ms"
+        said = {mode: f"{rates[mode]:.0f}" for mode in MODES if self.known(mode)}
+        who = {"hosted": "the server drafts" if self.drafts else "the server writes", "edge": "this device drafts"}
+        rate = f": {said[self.mode]} tokens/s" if self.mode in said else ""
+        other = {"hosted": "the server", "edge": "this device"}[_other(self.mode)]
+        beside = f" ({other}: {said[_other(self.mode)]})" if rate and _other(self.mode) in said else ""
+        return f"{who[self.mode]}{rate}{beside}, {line}"
 
-    def _order(self, rates: dict[Verifying, float], factor: float) -> tuple[Verifying, Verifying | None]:
-        """The better mode and the other one. The present mode is better unless the other is `factor` times as fast."""
-        if len(self.allowed) == 1:
-            return self.allowed[0], None
-        now: Verifying = self.mode
-        other: Verifying = "hosted" if now == "edge" else "edge"
-        return (other, now) if rates[other] > factor * rates[now] else (now, other)
+    def _better(self, rates: dict[Verifying, float], factor: float) -> Verifying:
+        """The better mode: the present one unless the other is `factor` times as fast.
+
+        Edge mode is entered for a trial only with something in the allowance.
+        """
+        now, other = self.mode, _other(self.mode)
+        if len(self.allowed) == 1 or not self._rounds[now].count or rates[other] <= factor * rates[now]:
+            return now
+        if not self._rounds[other].known and (self._allowance.left < STAKE or self._learnt.lost):
+            return now
+        return other
+
+
+def _other(mode: Verifying) -> Verifying:
+    return "hosted" if mode == "edge" else "edge"

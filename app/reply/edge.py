@@ -107,7 +107,7 @@ class Edge:
         if adopts:
             cost, tree = self._cost_ahead, await drafting.adopt()
         else:
-            pace = self._pace(generation.left, costs.cost)
+            pace = self.pace(generation.left, costs.cost)
             cost, tree = pace.cost, await drafting.draft(pace, generation.given.draft_sampling)
         if (taken := drafting.taken) is None:
             return Draft(tree, cost=cost, made=True)
@@ -125,7 +125,7 @@ class Edge:
         """Show what the target will most likely keep of a draft. Tokens written offline are shown already."""
         return self._generation.guess([] if self._generation.answer.suffix else sure_path(tree))
 
-    def _pace(self, left: int, cost: Cost | None) -> Pace:
+    def pace(self, left: int, cost: Cost | None) -> Pace:
         """The size of a tree, if the answer may get `left` more tokens."""
         given, limits = self._generation.given, self._verifier.card.limits
         deepest = min(limits.max_depth, left - 1)  # The bonus token comes on top.
@@ -172,7 +172,7 @@ class Edge:
         left = generation.given.most - generation.answer.verified
 
         def pace(new: int) -> Pace:
-            return self._pace(left - new, cost)
+            return self.pace(left - new, cost)
 
         self._cost_ahead = pace(0).cost
         level, shared = 0.0 if cost is None else cost.level, self._verifier.client.local

@@ -1,14 +1,15 @@
 """Hosted mode: a stream that the verifier drafts and verifies by itself.
 
 The drafter on the device takes the memory that comes along, so it can go on at any token when the stream breaks. Where
-it may do so, it reads along in the background too, so that its first word then needs one step.
+it may do so, it reads along in the background too, so that its first word then needs one step. A few of its drafts are
+compared with what comes: they tell whether edge mode would be faster.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, NamedTuple
 
 from app.concurrency import abandon
 from app.events import RoundEnded, RoundReport
@@ -18,6 +19,7 @@ from app.reply.answer import Shown
 from app.reply.edge import Edge
 from app.reply.generation import FIRST_SERVER_SECONDS, MEMORY_LIMIT_SECONDS, Generation, Step
 from drafter.learning.distributions import Distributions
+from drafter.tree import ROOT, DraftTree
 from remote import HostedStream
 from remote.protocol import Memory, Progress
 
@@ -25,6 +27,17 @@ MEMORY_BYTES = 64 * 1024
 """More than a frame of memory has, which may come before the next words of a stream."""
 GHOST_SECONDS = 0.03
 """Least round trip that leaves time to read guesses before the first words of a stream."""
+WATCH_PAUSE = 8
+"""Least tokens of a stream between two drafts that are compared with it."""
+
+
+class Watched(NamedTuple):
+    """A draft of this device, made while a stream comes."""
+
+    start: int
+    """Position of the token that it begins with."""
+    tree: DraftTree
+    seconds: float
 
 
 class Hosted:
@@ -36,22 +49,28 @@ class Hosted:
         connection: Connection,
         verifier: Verifier,
         *,
+        alone: bool = False,
         reads_along: bool = False,
         again: bool = False,
     ) -> None:
-        """`reads_along`: the drafter reads what comes, because it may go on alone if the line breaks.
+        """`alone`: the drafter may go on alone, so it needs the memory. `reads_along`: it reads what comes, too.
 
         `again`: the last stream broke, so the line may be down. The drafter is not kept busy with guesses; what it
         would write alone is begun while the stream is asked for.
         """
         self._generation, self._connection, self._verifier = generation, connection, verifier
-        self._reads_along, self._again = reads_along, again
+        self._alone, self._reads_along, self._again = alone, reads_along, again
         self.begun = False
         """Text has come."""
         self._opening = self._warm = False
         """The stream opens its answer. The verifier has run something before."""
         self._asked = self._last = 0.0
         """When the stream was asked for, and when its last words came."""
+        self._watching: asyncio.Task[Watched | None] | None = None
+        self._remembers = False
+        """Memory was asked for."""
+        self._watched_at = 0
+        """Tokens that there were at the last draft."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The stream until the answer is complete or another mode is better. Raises `RemoteError`."""
@@ -59,11 +78,13 @@ class Hosted:
         session, committed = generation.session.with_verifier(self._verifier), generation.tokens
         await drafting.hear_out(MEMORY_LIMIT_SECONDS)
         await drafting.follow(committed)
+        memory_from = self._memory_from()
+        self._remembers = memory_from is not None
         opening = session.stream(
             committed,
             generation.given.sampling,
             most=generation.left,
-            memory_from=generation.memory_from(self._verifier),
+            memory_from=memory_from,
             likeliest=generation.likeliest(self._verifier),
             deadline=generation.deadline(connection, committed),
             silence=connection.link.deadline(FIRST_SERVER_SECONDS),
@@ -95,7 +116,11 @@ class Hosted:
                 if frame is None:
                     generation.end("stopped" if generation.stopping else "length")
                 elif isinstance(frame, Memory):
+                    end = frame.start + frame.count
+                    complete = frame.start <= drafting.memory_from and end >= len(generation.tokens) - 1
                     drafting.receive(generation.tokens, frame)
+                    if complete:
+                        self._watch()
                 elif isinstance(frame, Distributions):
                     drafting.hear_of(frame)
                 else:
@@ -103,12 +128,18 @@ class Hosted:
                     self.begun = True
                     for step in generation.take_progress(frame):
                         yield step
+                    self._compare()
+                    if not self._remembers:
+                        self._watch()
                     yield RoundEnded(generation.stats(connection), _report(frame, seconds))
                     known = connection.server_seconds or 0.0, MEMORY_BYTES
                     stream.silence, stream.signs = connection.link.deadline(*known), connection.link.signs(*known)
                     if generation.reason is None and generation.mode(connection) != "hosted":
                         return
         finally:
+            if self._watching is not None:
+                self._watching.cancel()
+                await asyncio.gather(self._watching, return_exceptions=True)
             if generation.reason is not None:  # Else the line broke, and the drafter may need what it reads.
                 drafting.read_no_more()
             if generation.reason in ("end", "length"):
@@ -116,6 +147,52 @@ class Hosted:
                 drafting.listen(stream)
             else:
                 await stream.aclose()
+
+    def _memory_from(self) -> int | None:
+        """The first token whose memory to ask for; None: nobody here needs it, and it costs the server time."""
+        generation, connection = self._generation, self._connection
+        needed = self._alone or generation.drafting.learns
+        watches = generation.chooses_mode and connection.modes.may_watch(connection.link.rtt_seconds or 0.0)
+        return generation.memory_from(self._verifier) if needed or watches else None
+
+    def _watch(self) -> None:
+        """Begin a draft of what comes next, if it is to be compared. All memory that was asked for is here."""
+        generation, connection, local = self._generation, self._connection, self._verifier.client.local
+        length = len(generation.tokens)
+        if self._watching is not None or not generation.chooses_mode or length < self._watched_at + WATCH_PAUSE:
+            return
+        if generation.given.draft_sampling is None and connection.modes.watches(
+            connection.link.rtt_seconds or 0.0, shared=local
+        ):
+            self._watched_at = length
+            self._watching = asyncio.create_task(self._draft_beside(length))
+
+    async def _draft_beside(self, length: int) -> Watched | None:
+        """A draft that follows so many tokens, as an edge round would have made it; None: it took no call."""
+        generation, connection, drafting = self._generation, self._connection, self._generation.drafting
+        begun = generation.clock.now()
+        pace = Edge(generation, connection, self._verifier).pace(generation.left, connection.costs.cost)
+        if not self._remembers:
+            await drafting.follow(generation.tokens[:length])
+        tree = await drafting.draft(pace)
+        if self._verifier.client.local:
+            connection.modes.disturbed(generation.clock.now() - begun)
+        if drafting.taken is None:
+            return None
+        connection.costs.drafted(*drafting.taken)
+        return Watched(length, tree, drafting.taken[1])
+
+    def _compare(self) -> None:
+        """Compare the last draft with what has come, if all of it has."""
+        if self._watching is None or not self._watching.done():
+            return
+        if self._watching.exception() is not None or (watched := self._watching.result()) is None:
+            self._watching = None
+            return
+        accepted = agreed(watched.tree, self._generation.tokens[watched.start :])
+        if accepted is not None:
+            self._connection.modes.watched(accepted + 1, watched.seconds, len(watched.tree))
+            self._watching = None
 
     async def _guesses(self, asking: asyncio.Task[Any]) -> list[Shown]:
         """Guesses to show while the first words are on their way; none if these come sooner."""
@@ -144,6 +221,17 @@ class Hosted:
             beside = now - self._asked - (stream.rtt_seconds or 0.0)
             connection.modes.hosted(gained, beside, opening=self._opening)
         return 0.0
+
+
+def agreed(tree: DraftTree, tokens: Sequence[int]) -> int | None:
+    """How many nodes of a draft a target accepts that says these tokens; None: it has not said enough."""
+    children, node, accepted = tree.children(), ROOT, 0
+    for token in tokens:
+        following = children.get(node, {})
+        if token not in following:
+            return accepted
+        node, accepted = following[token], accepted + 1
+    return None if children.get(node) else accepted
 
 
 def _report(progress: Progress, seconds: float) -> RoundReport:

@@ -119,6 +119,8 @@ class Reply:
             trouble = error
         finally:
             generation.drafting.read_no_more()
+        if connection is not None:
+            connection.answered()
         for shown in generation.finish():
             yield shown
         if trouble is not None:
@@ -197,8 +199,11 @@ class Reply:
             return Edge(self.generation, connection, verifier)
         own = self.generation.drafting.reads(verifier.card.memory)
         # A server that this program runs would only lose the time of the cores that they share.
-        reads_along = own and self._offline.possible and connection.line_may_break
-        return Hosted(self.generation, connection, verifier, reads_along=reads_along, again=self._asked_again)
+        alone = own and self._offline.possible
+        reads_along = alone and connection.line_may_break
+        return Hosted(
+            self.generation, connection, verifier, alone=alone, reads_along=reads_along, again=self._asked_again
+        )
 
     def _failed(self, connection: Connection, peer: Peer, error: RemoteError) -> None:
         """Note that a verifier failed. Raises `NoAnswer` if nobody can go on."""

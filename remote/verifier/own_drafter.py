@@ -4,7 +4,8 @@ This drafter gets the target's memory as a device would, so both draft in the sa
 for one session after another. A draft that costs no call is what followed the same words before, in this conversation
 and in the drafter's datastore (`drafter/second_stage.py`). Which of the two is made, if any, follows from what rounds
 with each have gained a second. Where many sessions share a forward, a row more costs as much as a token of somebody
-else: then there are fewer drafts, and in the end none.
+else: then there are fewer drafts, and in the end none. A stream is never much slower than one without drafts: trying
+whether they pay may cost a twentieth of its time (`drafter/payoff.py`, `Allowance`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from drafter.calibration import Calibration
 from drafter.coin import Coins
 from drafter.cost import Cost
 from drafter.memory import unpack_memory
+from drafter.payoff import Allowance
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import MOST, Experience, SecondStage
@@ -31,6 +33,12 @@ from remote.verifier.forward_times import ForwardTimes, Mean
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Bounds of its trees, which are as large as pays."""
+FIRST_NODES = 4
+"""Most nodes of a draft until drafts are known to pay."""
+FEW = 8
+"""Tokens that are read in passing."""
+PLAIN = 2
+"""Rounds without a draft before the first one with a draft: they show what a draft has to beat."""
 LONGEST_READ = 256
 """Longest prompt, in tokens, whose forward still says something about other rounds."""
 INDEX_BYTES = 190
@@ -43,7 +51,7 @@ REST = 4096
 """Rounds without one of a kind after which it is tried again."""
 CROWD = 4.0
 """Sessions in a forward from which on nothing is drafted only to learn from it."""
-LITTLE = 0.9
+LITTLE = 0.95
 """Looking up goes on where rounds with it gain this share of what others gain: a text may begin to repeat itself."""
 FULL_PRICE = 0.9
 """Nothing is looked up where a row costs this share of a round or more: next to no guess is as sure as that."""
@@ -108,6 +116,14 @@ class OwnDrafter:
         """Sessions in a forward, of late."""
         self.looking = Gain()
         """Rounds for which something was looked up, found or not."""
+        self.reading = Mean()
+        """What it takes to read tokens that were said without the drafter, with their memory, by their number."""
+        self.beside = Mean()
+        """What a round takes beside its forward and its draft, in a session that is alone."""
+        self.allowance = Allowance()
+        """What trying may cost, in tokens that rounds without drafts would have given."""
+        self._plain = 0
+        """Rounds without a draft."""
         self.learning = False
         """It learns from what its drafts meet. So it drafts also where that does not pay, but not in a crowd."""
         self._forget_drafts()
@@ -126,7 +142,7 @@ class OwnDrafter:
             return None
         company, (calls,) = self._company, self.calls.sizes
         whole = self.forwards.seconds(company, company)
-        return Cost(whole / company, self.calls.seconds / float(calls), self.forwards.row)
+        return Cost(whole / company + self.beside.seconds, self.calls.seconds / float(calls), self.forwards.row)
 
     @property
     def rate(self) -> float:
@@ -140,16 +156,34 @@ class OwnDrafter:
     def pays(self) -> bool:
         """Whether a draft of the drafter would earn its time.
 
-        A right first guess saves a round, and costs a call and a row. After some trials, rounds with drafts must have
-        gained more a second than those without.
+        A right first guess saves a round, and costs a call and a row. Rounds with drafts must gain more a second than
+        those without. Until that is known, they may gain less, within the allowance.
         """
+        if self.learning and self._company < CROWD:
+            return True
+        if self._plain < PLAIN:
+            return False
         cost = self.cost
-        if cost is None or (self.learning and self._company < CROWD):
+        if cost is None:
             return True
         if self._first_right * cost.round <= cost.level + cost.node:
             return False
+        return self._gains(self.drafting, cost) or (not self.drafting.known and self.allowance.left > 0)
+
+    def _gains(self, kind: Gain, cost: Cost) -> bool:
+        """Whether rounds of this kind have gained more a second than rounds without, as far as there were any."""
         other = self.looking.rate(cost) if self.looking.known else 1 / max(cost.round, 1e-9)
-        return not self.drafting.known or self.drafting.rate(cost) > other
+        return kind.count > 0 and kind.rate(cost) > other
+
+    def reads(self, tokens: int) -> bool:
+        """Whether so many tokens, which the drafter has not read, may be read only to try whether its drafts pay."""
+        cost = self.cost
+        if cost is None or tokens <= FEW or not self.reading.count:
+            return True
+        if self.learning or self._gains(self.drafting, cost):
+            return True
+        each = self.reading.seconds / float(self.reading.sizes[0])
+        return tokens * each <= self.allowance.left * cost.round
 
     @property
     def looks(self) -> bool:
@@ -157,7 +191,9 @@ class OwnDrafter:
         cost = self.cost
         if cost is None or cost.node >= FULL_PRICE * cost.round:
             return False
-        return not self.looking.known or self.looking.rate(cost) * cost.round > LITTLE
+        return (not self.looking.known and self.allowance.left > 0) or (
+            self.looking.count > 0 and self.looking.rate(cost) * cost.round > LITTLE
+        )
 
     def ran(self, judged: Judged, pending: int) -> None:
         """Take the time of a round's forward, which ran `pending` committed tokens of the session."""
@@ -174,8 +210,14 @@ class OwnDrafter:
 
         `kind`: one of `drafting` and `looking`, or None where nothing was tried.
         """
+        cost = self.cost
+        self._plain += not nodes
         if kind is not None:
             kind.add(seconds, tokens, nodes)
+        if cost is not None:
+            taken = (cost.round + nodes * cost.node + seconds) / cost.round
+            self.allowance.earned(taken)
+            self.allowance.spent(taken - tokens if kind is not None else 0.0)
         if kind is not self.drafting:
             self.drafting.rested += 1
             if self.drafting.rested >= REST:
@@ -184,6 +226,12 @@ class OwnDrafter:
             self.looking.rested += 1
             if self.looking.rested >= REST:
                 self.looking = Gain()
+
+    def read(self, tokens: int, seconds: float) -> None:
+        """Take what it took to read so many tokens for a draft, which the draft does not count."""
+        self.reading.add(seconds, tokens)
+        if (cost := self.cost) is not None:
+            self.allowance.spent(seconds / cost.round)
 
     def twin(self) -> OwnDrafter:
         """One more, which learns: it drafts with the same graph until it becomes another (`become`)."""
@@ -223,13 +271,20 @@ class OwnDrafts:
         """How the coming draft is made."""
         self._seconds = 0.0
         """How long that took."""
-        self._reading = 0.0
-        """Seconds for memory since the last draft, which nobody else wanted."""
+        self._reading, self._read = 0.0, 0
+        """Since the last draft: seconds for memory that nobody else wanted and for tokens, and how many of these."""
+        self._judged: float | None = None
+        """When the last verdict was there; None before the first one of an answer."""
+        self._waited = 0.0
+        """Seconds since then that went into a draft."""
 
-    @property
-    def pays(self) -> bool:
-        """Whether a draft of the drafter would earn its time at present."""
-        return self._own.pays
+    def begin(self) -> None:
+        """An answer begins."""
+        self._judged = None
+
+    def pays(self, length: int) -> bool:
+        """Whether a draft of the drafter would earn its time after so many tokens."""
+        return self._own.pays and self._own.reads(length - self._context.memory_length)
 
     @property
     def remembered(self) -> int:
@@ -246,7 +301,11 @@ class OwnDrafts:
 
     def read(self) -> bool:
         """Run one chunk of the new tokens and return True, if there is more than one chunk to run."""
-        return self._context.read_chunk()
+        begun, waiting = time.monotonic(), self._context.waiting
+        more = self._context.read_chunk()
+        self.spent(time.monotonic() - begun)
+        self._read += waiting - self._context.waiting
+        return more
 
     def looked_up(self, tokens: Sequence[int]) -> DraftTree:
         """What followed the end of these tokens before, as a draft.
@@ -266,6 +325,7 @@ class OwnDrafts:
             guess = []
             self._said.keep(0)
         self._kind, self._seconds = own.looking, time.monotonic() - begun
+        self._waited += self._seconds
         return DraftTree.chain(guess) if guess else DraftTree.empty()
 
     def draft(self, sampling: Sampling) -> DraftTree:
@@ -273,22 +333,34 @@ class OwnDrafts:
 
         Runs the tokens that are new since the last draft.
         """
-        begun = time.monotonic()
-        calibration = self._own.calibrations[sampling.temperature == 0]
+        own, begun = self._own, time.monotonic()
         coins = Coins.at(sampling.temperature, sampling.seed)
-        tree = self._context.draft(replace(self._own.bounds, cost=self._own.cost), None, calibration, coins)
-        if self._context.taken is not None:
-            calls, seconds = self._context.taken
-            self._own.calls.add(seconds + self._reading, calls)
-        self._kind = self._own.drafting
-        self._seconds, self._reading = time.monotonic() - begun + self._reading, 0.0
+        most = own.bounds.nodes if own.drafting.known else FIRST_NODES
+        pace = replace(own.bounds, depth=min(own.bounds.depth, most), nodes=min(own.bounds.nodes, most), cost=own.cost)
+        tree = self._context.draft(pace, None, own.calibrations[sampling.temperature == 0], coins)
+        calls, seconds = self._context.taken or (0, 0.0)
+        self._kind, self._seconds = own.drafting, time.monotonic() - begun
+        self._waited += self._seconds
+        if read := self._read + self._context.read:
+            self._reading += self._seconds - seconds
+            own.read(read, self._reading)
+            self._seconds = seconds
+        else:
+            self._seconds += self._reading
+            seconds += self._reading
+        if calls:
+            own.calls.add(seconds, calls)
+        self._reading, self._read = 0.0, 0
         return tree
 
     def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
         """Learn from a round, and from its verdict on its draft if it had one. The forward ran `pending` committed
         tokens beside the tree."""
-        own = self._own
+        own, now = self._own, time.monotonic()
         own.ran(judged, pending)
+        if self._judged is not None and judged.sessions == 1 and pending <= FEW:
+            own.beside.add(max(0.0, now - self._judged - self._waited - judged.seconds))
+        self._judged, self._waited = now, 0.0
         if self._kind is own.drafting and len(tree):
             own.calibrations[greedy].learn(tree, judged.accepted, judged.bonus)
             own.guessed(bool(judged.accepted))
@@ -299,6 +371,7 @@ class OwnDrafts:
     def spent(self, seconds: float) -> None:
         """Count seconds for memory that the drafter alone wants, as part of the next draft."""
         self._reading += seconds
+        self._waited += seconds
 
     def remember(self, start: int, count: int, data: bytes) -> None:
         """Take the target's memory of `count` tokens from `start` on, in the form that it has on the wire."""

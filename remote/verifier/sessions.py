@@ -43,6 +43,9 @@ from remote.verifier.verification import Answer, Computing, verify
 
 FRAME_TOKENS = 64
 """Tokens of memory in one frame. It is small enough that another session's round never waits long behind one."""
+HELD_TOKENS = 32
+"""Tokens whose memory a stream sends together while it has no use for it itself. One by one, they take four times as
+long."""
 SHORTEST_SHARED = 16
 """Tokens that two sessions must begin with for one to take the other's rows."""
 STREAM_ROWS = 1024
@@ -126,6 +129,8 @@ class Sessions:
             self.counters.streams += 1
             yield from self._read(session, message.session, epoch)
             drafts = session.drafts if own is not None else None
+            if drafts is not None:
+                drafts.begin()
             end = len(session.context.tokens) + min(message.most, room)
             yield from self._written(session, message, epoch, drafts, end, options, record)
 
@@ -166,7 +171,7 @@ class Sessions:
             tree = self._expected(options)
             if drafts is not None:
                 tree = tree if len(tree) else drafts.looked_up(context.tokens)
-                using = drafts if drafts.pays and not len(tree) else None
+                using = drafts if not len(tree) and drafts.pays(len(context.tokens)) else None
             if using is not None:
                 using.follow(context.tokens)
             length, finished = len(context.tokens), self._finished(context)
@@ -178,22 +183,27 @@ class Sessions:
                 finished=finished,
                 server_seconds=time.monotonic() - begun,
             )
-            for start, stop, sent in self._stream_spans(context, memory_from, using):
+            over = finished or length >= end
+            waits = using is None and not over
+            spans: list[tuple[int, int, bool]] = []
+            if not (waits and memory_from is not None and context.computed - memory_from < HELD_TOKENS):
+                spans = self._stream_spans(context, memory_from, using)
+                memory_from = None if memory_from is None else max(memory_from, context.computed)
+            for start, stop, sent in spans:
                 if not self._stands(session, message.session, epoch):
                     return
                 reading = time.monotonic()
                 frame = self._frame(session, start, stop)
                 if using is not None:
                     using.remember(start, frame.count, frame.data)
-                    using.spent(0.0 if sent else time.monotonic() - reading)
+                    using.spent(time.monotonic() - reading)
                 self.counters.memory_tokens += frame.count if sent else 0
                 newest = sent and stop == context.computed
                 yield frame if newest else None
                 owed += [frame] if sent and not newest else []
-            memory_from = None if memory_from is None else max(memory_from, context.computed)
             if said is not None:
                 yield said
-            if finished or length >= end:
+            if over:
                 self._ended(session)
                 yield from owed
                 return
