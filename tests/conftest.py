@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import hypothesis
@@ -50,6 +51,14 @@ def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.support.tiny import build_pair  # torch takes seconds; most tests need none of it.
 
     return made_once(tmp_path_factory, "tiny-pair", build_pair)
+
+
+@pytest.fixture(scope="session")
+def guessing_nothing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny pair whose drafter has random weights."""
+    from tests.support.tiny import build_pair
+
+    return made_once(tmp_path_factory, "guessing-nothing", partial(build_pair, guesses=False))
 
 
 @pytest.fixture(scope="session")

@@ -239,7 +239,7 @@ class ModeMeter:
         if len(self.allowed) > 1 and learnt.answers > RETRIED and self._allowance.left >= STAKE:
             learnt.answers = 0
             self._look_again(slower)
-        elif len(self.allowed) > 1 and self._tries_edge(rates, rtt_seconds):
+        elif len(self.allowed) > 1 and self._tries_edge(rates):
             learnt.mode = "edge"
         return self.mode
 
@@ -254,10 +254,12 @@ class ModeMeter:
             learnt.hosted = self._rounds["hosted"] = Rounds()
             learnt.mode = "hosted"
 
-    def _tries_edge(self, rates: dict[Verifying, float], rtt_seconds: float) -> bool:
+    def _tries_edge(self, rates: dict[Verifying, float]) -> bool:
         """Whether an answer begins in edge mode because it may be about as fast."""
-        fresh = self._learnt.drafts >= WATCHED and not (self._learnt.edge.known or self._learnt.lost)
-        return fresh and self._allowance.left >= STAKE and rates["edge"] >= WORTH_TRYING * rates["hosted"]
+        learnt = self._learnt
+        fresh = learnt.drafts >= WATCHED and not (learnt.edge.known or learnt.lost)
+        right = learnt.draft_tokens >= DRAFTED * learnt.drafts
+        return fresh and right and self._allowance.left >= STAKE and rates["edge"] >= WORTH_TRYING * rates["hosted"]
 
     def review(self, rtt_seconds: float) -> Verifying:
         """The mode in which the running answer should continue."""

@@ -13,7 +13,7 @@ import msgspec
 
 from app.files import one_at_a_time, write_private
 from app.remotes.mode_meter import Learnt
-from drafter.config import GRAPH, DrafterConfig
+from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig
 from remote.protocol import Card
 
 FILE = "modes.json"
@@ -54,5 +54,6 @@ class ModeRecord:
 def key_of(address: str | None, card: Card, drafter: DrafterConfig) -> str:
     """The key of a server with this target, and of a drafter. `address` None: this program's own server."""
     memory = "" if card.memory is None else card.memory.digest.hex()
-    parts = ((address or "").strip().rstrip("/"), card.target, memory, drafter.files.get(GRAPH, drafter.memory))
+    graph = [drafter.files.get(name, "") for name in (GRAPH, GRAPH_WEIGHTS)]
+    parts = [(address or "").strip().rstrip("/"), card.target, memory, *graph]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

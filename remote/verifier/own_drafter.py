@@ -172,7 +172,9 @@ class OwnDrafter:
 
     def _gains(self, kind: Gain, cost: Cost) -> bool:
         """Whether rounds of this kind have gained more a second than rounds without, as far as there were any."""
-        other = self.looking.rate(cost) if self.looking.known else 1 / max(cost.round, 1e-9)
+        other = 1 / max(cost.round, 1e-9)
+        if self.looking.known:
+            other = max(other, self.looking.rate(cost))
         return kind.count > 0 and kind.rate(cost) > other
 
     def reads(self, tokens: int) -> bool:

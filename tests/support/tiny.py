@@ -27,17 +27,17 @@ GOOD = Measured(tau=3.0, alone=0.8, perplexity=5.0, repeated=0.1)
 """Figures above all floors, so that tests may draft and write alone with random weights."""
 
 
-def build_pair(folder: Path, *, seed: int = 0, context: int = 1024, marks: bool = False) -> Path:
+def build_pair(folder: Path, *, seed: int = 0, context: int = 1024, marks: bool = False, guesses: bool = True) -> Path:
     """Write `folder/target` (a transformers checkpoint and its graph) and `folder/drafter` (a drafter's folder).
 
-    Returns `folder`. `marks`: it says the marks of names, too.
+    Returns `folder`. `marks`: it says the marks of names, too. `guesses` False: the drafter guesses nothing right.
     """
     generator_state = torch.random.get_rng_state()
     torch.manual_seed(seed)
     try:
         target = _write_target(folder / "target", context, marks)
         write_graph(folder / "target", folder / "target" / GRAPHS[1], int8=False)  # A server then starts without torch.
-        _write_drafter(folder / "drafter", folder / "target", target)
+        _write_drafter(folder / "drafter", folder / "target", target, guesses)
     finally:
         torch.random.set_rng_state(generator_state)
     return folder
@@ -84,13 +84,14 @@ def _write_target(folder: Path, context: int, marks: bool) -> LlamaForCausalLM:
     return model
 
 
-def _write_drafter(folder: Path, target_folder: Path, target: LlamaForCausalLM) -> None:
+def _write_drafter(folder: Path, target_folder: Path, target: LlamaForCausalLM, guesses: bool) -> None:
     folder.mkdir(parents=True)
     for name in (TOKENIZER, TEMPLATE):
         (folder / name).write_bytes((target_folder / name).read_bytes())
     config = drafter_config(target, "tiny", inference_layers=0, layer_self_attention=True)
     encoder, drafter = MemoryEncoder(config), DraftModel(config)
-    borrow(drafter, target)
+    if guesses:
+        borrow(drafter, target)
     for layer in (drafter.self_attention[0].self_attn["o_proj"], drafter.cross_attention.o_proj):
         torch.nn.init.normal_(layer.weight, std=0.1)
     save_weights(encoder, folder / ENCODER)

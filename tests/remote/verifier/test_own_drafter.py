@@ -10,9 +10,10 @@ import pytest
 
 from drafter.config import DATASTORE, read_config, write_config
 from drafter.datastore import save_datastore
+from drafter.payoff import SAVED, SHARE
 from drafter.runtime import Drafter
 from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.own_drafter import REST, TRIAL, Judged, OwnDrafter
+from remote.verifier.own_drafter import PLAIN, REST, TRIAL, Judged, OwnDrafter
 from remote.verifier.target import load_target
 
 
@@ -29,7 +30,9 @@ def rounds(own: OwnDrafter, count: int, sessions: int) -> None:
 
 
 def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(own: OwnDrafter) -> None:
-    assert own.pays, "nothing is known yet"
+    assert not own.pays, "what a round without a draft takes comes first"
+    plainly(own)
+    assert own.pays
     own.calls.add(0.004, 4)
     rounds(own, 30, sessions=1)
     assert own.pays
@@ -39,7 +42,14 @@ def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(own:
     assert own.pays
 
 
+def plainly(own: OwnDrafter) -> None:
+    """The rounds without a draft that come first."""
+    for _ in range(PLAIN):
+        own.gained(None, tokens=1, nodes=0, seconds=0.0)
+
+
 def test_it_stops_where_its_first_guesses_are_wrong(own: OwnDrafter) -> None:
+    plainly(own)
     own.calls.add(0.004, 4)
     rounds(own, 30, sessions=1)
     for _ in range(30):
@@ -48,16 +58,42 @@ def test_it_stops_where_its_first_guesses_are_wrong(own: OwnDrafter) -> None:
 
 
 def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(own: OwnDrafter) -> None:
+    plainly(own)
     own.calls.add(0.004, 4)
     rounds(own, 30, sessions=1)
-    for _ in range(TRIAL):
-        assert own.pays
-        own.gained(own.drafting, tokens=2, nodes=8, seconds=0.010)  # 2 tokens in 22 ms; without, 1 in 4 ms.
-    assert not own.pays and own.rate == 0
+    tried, count = 0, 2 * TRIAL * 20 * 4  # Each trial costs the time of more than three tokens.
+    for _ in range(count):
+        tried += own.pays
+        if own.pays:
+            own.gained(own.drafting, tokens=2, nodes=8, seconds=0.010)  # 2 tokens in 22 ms; without, 1 in 4 ms.
+        else:
+            own.gained(None, tokens=1, nodes=0, seconds=0.0)
+        assert tried * (22 / 4 - 2) <= SAVED + 4 + SHARE * count
+    assert tried == TRIAL and not own.pays and own.rate == 0
     for _ in range(REST):
-        assert not own.pays
         own.gained(own.looking, tokens=1, nodes=0, seconds=0.0)
     assert own.pays and own.rate == math.inf
+
+
+def test_what_was_not_read_is_read_only_where_that_is_within_the_allowance(own: OwnDrafter) -> None:
+    plainly(own)
+    own.calls.add(0.004, 4)
+    rounds(own, 30, sessions=1)
+    assert own.reads(1000), "what it takes is not known"
+    own.read(100, 0.002)
+    assert own.reads(100) and not own.reads(5000) and own.reads(1)
+    for _ in range(TRIAL):
+        own.gained(own.drafting, tokens=8, nodes=8, seconds=0.004)
+    assert own.reads(5000), "drafts pay"
+
+
+def test_what_a_round_takes_beside_its_forward_counts_for_larger_drafts(own: OwnDrafter) -> None:
+    own.calls.add(0.004, 4)
+    rounds(own, 30, sessions=1)
+    before = own.cost
+    own.beside.add(0.01)
+    after = own.cost
+    assert before is not None and after is not None and after.round == pytest.approx(before.round + 0.01)
 
 
 def test_in_company_a_round_costs_a_session_its_share(own: OwnDrafter) -> None:
@@ -119,6 +155,7 @@ def test_the_drafters_answers_in_training_are_looked_up(tiny_pair: Path, tmp_pat
 def test_the_drafters_draft_is_taken_where_it_gains_more(own: OwnDrafter) -> None:
     own.calls.add(0.002, 4)
     rounds(own, 30, sessions=1)
+    plainly(own)
     drafts = own.drafts()
     assert own.pays and own.rate == math.inf and len(drafts.looked_up(REPEATED)) == 0
     for _ in range(40):
