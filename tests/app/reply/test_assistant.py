@@ -187,7 +187,8 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
     edge = EDGE.replaced(chosen, "test")
     async with assistant(drafter, database.with_name("reference.db"), verifier.url, settings=edge) as opened:
         reference = await ask(opened, "list files")
-    async with assistant(drafter, database, verifier.url, settings=HOSTED.replaced(chosen, "test")) as opened:
+    auto = Settings(max_tokens=40).replaced(chosen, "test")
+    async with assistant(drafter, database, verifier.url, settings=auto, modes=("hosted",)) as opened:
         conversation = opened.store.conversations.create("hosted").id
         heard = await ask(opened, "list files", conversation)
         assert heard.modes[-1] == "hosted"
@@ -207,6 +208,16 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
         again = await ask(opened, "and hidden ones", conversation)
         assert again.done is not None and all(again.done.provenance)
         assert again.done.stats.bytes_down < stats.bytes_down + 8_000, "nothing that is here is sent again"
+
+
+async def test_memory_that_nobody_will_need_is_not_asked_for(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    """Where the drafter may neither draft nor go on alone, it would only cost the server time."""
+    async with assistant(drafter, database, verifier.url, settings=HOSTED) as opened:
+        conversation = opened.store.conversations.create("hosted").id
+        assert (await ask(opened, "list files", conversation)).done is not None
+        assert opened.store.memory.load(conversation, drafter.memory_digest) == []
 
 
 async def test_without_drafts_a_hosted_answer_comes_token_by_token(

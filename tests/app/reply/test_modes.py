@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from app.config import Settings
 from app.events import RoundEnded
 from app.remotes.last_seen import LastSeen
-from app.remotes.mode_meter import MODES, WATCHED
+from app.remotes.mode_meter import DRAFTED, MODES, WATCHED
 from app.remotes.mode_record import FILE
+from app.reply.hosted import agreed
 from drafter.runtime import Drafter
+from drafter.tree import ROOT, DraftTree
 from tests.support.conversing import Heard, ask, assistant
 from tests.support.serving import VerifierProcess
 
@@ -37,6 +41,27 @@ async def test_a_drafter_that_guesses_nothing_is_compared_with_the_stream_and_dr
                     assert edge_rounds(heard) == 0 and heard.modes[-1] == "hosted"
                 assert opened._connection is not None
                 learnt = opened._connection.modes.learnt
-                assert learnt.drafts <= WATCHED and learnt.draft_tokens <= 1.2 * learnt.drafts
+                assert learnt.drafts <= WATCHED and learnt.draft_tokens <= DRAFTED * learnt.drafts
                 assert start == 0 or learnt.hosted.long_count > 80, "what was learnt before is still known"
     assert (tmp_path / FILE).exists()
+
+
+async def test_drafts_beside_a_stream_tell_how_well_the_drafter_guesses(
+    verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
+) -> None:
+    settings = Settings(max_tokens=300)
+    async with assistant(drafter, tmp_path / "a.db", verifier.url, settings=settings, modes=MODES) as opened:
+        first = await ask(opened, QUESTIONS[0])
+        assert first.modes[-1] == "hosted" and opened._connection is not None
+        learnt, asked = opened._connection.modes.learnt, 1
+        while learnt.drafts < WATCHED:  # On a busy machine a draft may come after the last word.
+            assert (await ask(opened, QUESTIONS[asked % len(QUESTIONS)])).done is not None and asked < 40
+            asked += 1
+        assert learnt.draft_tokens > DRAFTED * learnt.drafts
+
+
+def test_what_a_target_accepts_of_a_draft_is_known_when_it_has_said_enough() -> None:
+    tree = DraftTree(np.array([5, 6, 7], np.int32), np.array([ROOT, ROOT, 1], np.int16))
+    assert agreed(tree, []) is None and agreed(tree, [6]) is None
+    assert [agreed(tree, said) for said in ([5], [6, 7], [6, 8], [9])] == [1, 2, 1, 0]
+    assert agreed(DraftTree.empty(), []) == 0
