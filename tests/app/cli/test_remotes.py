@@ -279,7 +279,8 @@ def test_a_verifier_that_fits(outrider: Outrider, verifier: VerifierProcess) -> 
     assert (
         "localhost is " in tested.out and "of 5 between" in tested.out and "the small model fits target" in tested.out
     )
-    assert "this device drafts: about" in tested.out or "the server drafts: about" in tested.out
+    assert "auto: the server drafts at first; the first answers show what is faster" in tested.out
+    assert "3.0 tokens a round when it was tested" in tested.out and "tokens/s" not in tested.out
 
 
 def test_a_base_model_is_told(outrider: Outrider) -> None:
@@ -297,7 +298,7 @@ def test_a_server_that_cannot_draft(
         return msgspec.structs.replace(await read(client, timeout, tokenizer=tokenizer), drafts=False)
 
     monkeypatch.setattr(VerifierClient, "card", without_drafter)
-    assert "✓ mode        this device drafts; the server cannot" in outrider("remote", "test", verifier.url).out
+    assert "✓ mode        auto: the server writes at first" in outrider("remote", "test", verifier.url).out
 
 
 def test_a_drafter_that_does_not_fit(

@@ -213,7 +213,7 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
 async def test_memory_that_nobody_will_need_is_not_asked_for(
     verifier: VerifierProcess, drafter: Drafter, database: Path
 ) -> None:
-    """Where the drafter may neither draft nor go on alone, it would only cost the server time."""
+    """Memory costs the server time, and here the drafter neither drafts nor goes on alone."""
     async with assistant(drafter, database, verifier.url, settings=HOSTED) as opened:
         conversation = opened.store.conversations.create("hosted").id
         assert (await ask(opened, "list files", conversation)).done is not None
