@@ -35,8 +35,14 @@ BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Bounds of its trees, which are as large as pays."""
 FIRST_NODES = 4
 """Most nodes of a draft until drafts are known to pay."""
+VERY_FIRST_NODES = 2
+"""Most nodes of a draft before it is known what any draft costs."""
+WARMING = 32
+"""Tokens that are read before there is an answer."""
 FEW = 8
 """Tokens that are read in passing."""
+FIRST_ALLOWANCE = 2.0
+"""Tokens that the first trial may cost. It takes more, because the drafter reads the question for it."""
 PLAIN = 2
 """Rounds without a draft before the first one with a draft: they show what a draft has to beat."""
 LONGEST_READ = 256
@@ -47,8 +53,8 @@ NEWEST = 0.1
 """Weight of the newest round in what is known of first guesses and of company."""
 TRIAL = 16
 """Rounds of a kind after which it is judged by what they gained."""
-REST = 4096
-"""Rounds without one of a kind after which it is tried again."""
+FIRST_REST, REST = 256, 4096
+"""Rounds without one of a kind after which it is tried again: at first, and at last; each time twice as many."""
 CROWD = 4.0
 """Sessions in a forward from which on nothing is drafted only to learn from it."""
 LITTLE = 0.95
@@ -120,18 +126,20 @@ class OwnDrafter:
         """What it takes to read tokens that were said without the drafter, with their memory, by their number."""
         self.beside = Mean()
         """What a round takes beside its forward and its draft, in a session that is alone."""
-        self.allowance = Allowance()
+        self.allowance = Allowance(FIRST_ALLOWANCE)
         """What trying may cost, in tokens that rounds without drafts would have given."""
         self._plain = 0
         """Rounds without a draft."""
         self.learning = False
         """It learns from what its drafts meet. So it drafts also where that does not pay, but not in a crowd."""
+        self._rests = {"drafting": FIRST_REST, "looking": FIRST_REST}
         self._forget_drafts()
 
     def _forget_drafts(self) -> None:
         """Know nothing of what the drafter's drafts gain, so that they are tried."""
         self.drafting = Gain()
         """Rounds with a draft of the drafter."""
+        self.calls.count = min(self.calls.count, 1)  # The next draft says as much of what calls take as all before.
         self._first_right = 0.8
         """How often a draft's first token was accepted, of late."""
 
@@ -222,12 +230,25 @@ class OwnDrafter:
             self.allowance.spent(taken - tokens if kind is not None else 0.0)
         if kind is not self.drafting:
             self.drafting.rested += 1
-            if self.drafting.rested >= REST:
+            if self.drafting.rested >= self._rests["drafting"]:
+                self._rested("drafting")
                 self._forget_drafts()
         if kind is not self.looking:
             self.looking.rested += 1
-            if self.looking.rested >= REST:
+            if self.looking.rested >= self._rests["looking"]:
+                self._rested("looking")
                 self.looking = Gain()
+
+    def _rested(self, kind: str) -> None:
+        """Double the next rest of a kind."""
+        self._rests = {**self._rests, kind: min(REST, 2 * self._rests[kind])}
+
+    def warm(self) -> None:
+        """Draft once for nobody: a runtime's first calls take longer, and no answer should wait for them."""
+        context = self.drafter.context()
+        context.follow([0] * WARMING)
+        for _ in range(2):
+            context.draft(Pace(depth=FIRST_NODES, nodes=FIRST_NODES))
 
     def read(self, tokens: int, seconds: float) -> None:
         """Take what it took to read so many tokens for a draft, which the draft does not count."""
@@ -337,21 +358,21 @@ class OwnDrafts:
         """
         own, begun = self._own, time.monotonic()
         coins = Coins.at(sampling.temperature, sampling.seed)
-        most = own.bounds.nodes if own.drafting.known else FIRST_NODES
-        pace = replace(own.bounds, depth=min(own.bounds.depth, most), nodes=min(own.bounds.nodes, most), cost=own.cost)
+        cost, most = own.cost, own.bounds.nodes
+        if not own.drafting.known:
+            most = min(most, VERY_FIRST_NODES if cost is None else FIRST_NODES)
+        pace = replace(own.bounds, depth=min(own.bounds.depth, most), nodes=most, cost=cost)
         tree = self._context.draft(pace, None, own.calibrations[sampling.temperature == 0], coins)
         calls, seconds = self._context.taken or (0, 0.0)
         self._kind, self._seconds = own.drafting, time.monotonic() - begun
         self._waited += self._seconds
-        if read := self._read + self._context.read:
-            self._reading += self._seconds - seconds
-            own.read(read, self._reading)
-            self._seconds = seconds
-        else:
-            self._seconds += self._reading
-            seconds += self._reading
+        read = self._read + self._context.read
+        reading = self._reading + (self._seconds - seconds if read else 0.0)
+        self._seconds = seconds if read else self._seconds + reading
         if calls:
-            own.calls.add(seconds, calls)
+            own.calls.add(seconds if read else seconds + reading, calls)
+        if read:
+            own.read(read, reading)
         self._reading, self._read = 0.0, 0
         return tree
 

@@ -245,6 +245,7 @@ def build_app(
     if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
         with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
             own = OwnDrafter(Drafter.load(drafter), running)
+            own.warm()
     budget = int(running.free_bytes() * cache_share) if max_cached_bytes is None else max_cached_bytes
     served = _fitting(target, running, own, max_tokens, budget)
     learning = None if teaching is None else _learning(teaching, drafter, own, tokens)

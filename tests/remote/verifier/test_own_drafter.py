@@ -13,7 +13,7 @@ from drafter.datastore import save_datastore
 from drafter.payoff import SAVED, SHARE
 from drafter.runtime import Drafter
 from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.own_drafter import PLAIN, REST, TRIAL, Judged, OwnDrafter
+from remote.verifier.own_drafter import FIRST_REST, PLAIN, REST, TRIAL, Judged, OwnDrafter
 from remote.verifier.target import load_target
 
 
@@ -61,6 +61,7 @@ def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(o
     plainly(own)
     own.calls.add(0.004, 4)
     rounds(own, 30, sessions=1)
+    own._rests = {"drafting": REST, "looking": REST}
     tried, count = 0, 2 * TRIAL * 20 * 4  # Each trial costs the time of more than three tokens.
     for _ in range(count):
         tried += own.pays
@@ -75,13 +76,25 @@ def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(o
     assert own.pays and own.rate == math.inf
 
 
+def test_what_does_not_pay_is_tried_less_and_less_often(own: OwnDrafter) -> None:
+    plainly(own)
+    own.calls.add(0.04, 4)  # A call takes more than a round.
+    rounds(own, 30, sessions=1)
+    tried = []
+    for at in range(8 * FIRST_REST):
+        if own.calls.count == 1 and own.drafting.rested == 0 and at:
+            tried.append(at)
+        own.gained(None, tokens=1, nodes=0, seconds=0.0)
+    assert tried == [number * FIRST_REST - PLAIN for number in (1, 3, 7)]
+
+
 def test_what_was_not_read_is_read_only_where_that_is_within_the_allowance(own: OwnDrafter) -> None:
     plainly(own)
     own.calls.add(0.004, 4)
     rounds(own, 30, sessions=1)
     assert own.reads(1000), "what it takes is not known"
     own.read(100, 0.002)
-    assert own.reads(100) and not own.reads(5000) and own.reads(1)
+    assert own.reads(50) and not own.reads(5000) and own.reads(1)
     for _ in range(TRIAL):
         own.gained(own.drafting, tokens=8, nodes=8, seconds=0.004)
     assert own.reads(5000), "drafts pay"
