@@ -221,7 +221,7 @@ def serve(
         ),
     ] = None,
     drafter: Annotated[
-        Path | None, typer.Option("--drafter", metavar="DIR", help="Folder of its drafter. Default: one is made, once.")
+        Path | None, typer.Option("--drafter", metavar="DIR", help="Folder of its drafter. Default: one is made, while nobody asks.")
     ] = None,
     no_drafter: Annotated[bool, typer.Option("--no-drafter", help="Without a drafter: plain streaming.")] = False,
     budget: Budget = BUDGET,  # type: ignore[assignment] # typer parses it.
@@ -249,7 +249,7 @@ def serve(
             "--threads",
             metavar="N",
             min=1,
-            help="Processor cores for the model. Default: all.",
+            help="Processor cores for the model. Default: as many as are fastest.",
         ),
     ] = None,
     chat_template: Annotated[

@@ -33,7 +33,7 @@ def make_drafter(
         typer.Option("--prompts", metavar="FILE", help="What people ask the model. Default: questions of many kinds."),
     ] = None,
 ) -> None:
-    """Make a drafter without training, from the model's own layers, in a minute or two.
+    """Make a drafter without training, from the model's own layers, in some minutes.
 
     `outrider serve` makes one by itself. `drafter train` makes a better one, and takes hours.
     """

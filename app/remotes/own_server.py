@@ -55,7 +55,7 @@ class OwnServer:
         file.write_text(self.token, encoding="ascii")
         threads = str(draft_threads())
         if target != str(BUNDLED_TARGET) and drafter == str(BUNDLED_DRAFTER):
-            # A model that the person chose has no drafter yet: the server makes one, and finds it again the next time.
+            # A model that the person chose has no drafter yet: the server makes one while nobody asks.
             command = own_command("serve", "--port", "0", "--watch-stdin", "--log-format", "off")
             command += ["--threads", threads, "--model", target, "--token-file", str(file)]
         else:
