@@ -221,7 +221,10 @@ def serve(
         ),
     ] = None,
     drafter: Annotated[
-        Path | None, typer.Option("--drafter", metavar="DIR", help="Folder of its drafter. Default: one is made, while nobody asks.")
+        Path | None,
+        typer.Option(
+            "--drafter", metavar="DIR", help="Folder of its drafter. Default: one is made, while nobody asks."
+        ),
     ] = None,
     no_drafter: Annotated[bool, typer.Option("--no-drafter", help="Without a drafter: plain streaming.")] = False,
     budget: Budget = BUDGET,  # type: ignore[assignment] # typer parses it.
@@ -403,7 +406,7 @@ def serve(
     try:
         from remote.verifier.holders import read_tokens
         from remote.verifier.learning.learning import Teaching
-        from remote.verifier.making import Making
+        from remote.verifier.maker import Making
         from remote.verifier.rate_limits import RateLimits
         from remote.verifier.serve import serve as serve_alone
         from remote.verifier.start_errors import START_ERRORS

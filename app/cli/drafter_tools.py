@@ -49,8 +49,8 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
         from drafter.questions import usual_questions
         from drafter.training.target import UnsupportedTarget
         from remote.verifier.engine import EngineError
-        from remote.verifier.making import MakingProgress, MakingTask
-        from remote.verifier.making_worker import ANSWERS, newborn
+        from remote.verifier.maker import MakingProgress, MakingTask
+        from remote.verifier.maker_worker import ANSWERS, newborn
         from remote.verifier.measure import NothingMeasured
         from remote.verifier.start_errors import ServeError
     except ImportError as error:

@@ -24,7 +24,7 @@ from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, o
 from remote.verifier.engines.graphs import is_gguf
 from remote.verifier.engines.threads import Threads
 from remote.verifier.gguf_file import gguf_licence, gguf_path
-from remote.verifier.making import Making, look_up
+from remote.verifier.maker import Making, look_up
 from remote.verifier.start_errors import MissingPackage
 from remote.verifier.text_side import TextSide, licence_in, stored_size
 from remote.verifier.vocabulary_check import settled

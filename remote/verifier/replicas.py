@@ -32,7 +32,7 @@ from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp
 from remote.verifier.loader import say, timed_step
-from remote.verifier.making import Making, look_up
+from remote.verifier.maker import Making, look_up
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, build_app, check_exposure
 from remote.verifier.start_errors import CannotBind, MissingPackage, NoReplicas
 from remote.verifier.text_side import read_template

@@ -43,7 +43,7 @@ from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
 from remote.verifier.loader import licence, opened, say, timed_step
-from remote.verifier.making import Maker, Making, task_for
+from remote.verifier.maker import Maker, Making, task_for
 from remote.verifier.metrics import Metrics
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.rate_limits import RateLimits
@@ -121,7 +121,7 @@ def serve(
 ) -> None:
     """Serve a target until SIGINT or SIGTERM, and then until running answers have ended. Port 0 takes a free one.
 
-    `drafter`: folder of the one that was made for it. `making`: without a folder, one is made while nobody asks, and
+    `drafter`: folder of the one that was made for it. `maker`: without a folder, one is made while nobody asks, and
     used from the next start on; None: it is served without a drafter. `engine`: see `graph_of`. `max_cached_bytes`:
     for all sessions together; None: a share of the free memory. `threads`: for the products of the model; None: as
     many as suit the engine. `max_waiting`, `max_wait`: see `create_app`. `watch_stdin`: the process also ends when

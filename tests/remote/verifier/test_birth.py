@@ -18,8 +18,8 @@ from drafter.training.quantise import quantise_graph
 from drafter.training.target import UnsupportedTarget
 from remote.verifier.birth import Newborn
 from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.making import kept_drafter
-from remote.verifier.making_worker import made_at_once
+from remote.verifier.maker import kept_drafter
+from remote.verifier.maker_worker import made_at_once
 from remote.verifier.measure import check_fit, measure
 from remote.verifier.target import load_target
 from tests.remote.verifier.tiny import tiny_model

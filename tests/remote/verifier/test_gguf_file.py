@@ -19,7 +19,7 @@ from drafter.tree import DraftTree
 from remote.verifier.engines.choice import graph_of, llama_engine
 from remote.verifier.gguf_file import text_source
 from remote.verifier.loader import licence, opened
-from remote.verifier.making import kept_drafter
+from remote.verifier.maker import kept_drafter
 from remote.verifier.start_errors import CorruptWeights, MissingPackage, UnknownModel
 from remote.verifier.target import load_target
 from remote.verifier.text_side import read_text_side

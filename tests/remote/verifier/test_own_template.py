@@ -12,7 +12,7 @@ from drafter.config import TEMPLATE
 from drafter.training.text_side import read_text_side as read_for_training
 from remote.verifier.engines.onnx_graph import write_graph
 from remote.verifier.loader import opened
-from remote.verifier.making import kept_drafter
+from remote.verifier.maker import kept_drafter
 from remote.verifier.replicas import Replicas, serve_replicas
 from remote.verifier.serve import build_app, serve
 from remote.verifier.start_errors import BadTemplate

@@ -18,7 +18,7 @@ from drafter.config import GRAPH, read_config, write_config
 from drafter.delivery import delivered_bytes
 from remote.protocol import Card, decode
 from remote.verifier.birth import BUDGET
-from remote.verifier.making import Making, kept_drafter
+from remote.verifier.maker import Making, kept_drafter
 from remote.verifier.serve import serve
 from remote.verifier.start_errors import NoMemory, UnknownModel
 from remote.verifier.target import load_target

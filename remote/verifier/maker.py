@@ -1,6 +1,6 @@
 """A drafter for a model that has none: where it is kept, and who makes it while nobody asks.
 
-The server answers first. Once it has, a process of its own makes the drafter (`making_worker.py`), stopped while
+The server answers first. Once it has, a process of its own makes the drafter (`maker_worker.py`), stopped while
 somebody asks. What was done before a kill is kept. The server uses it from its next start on, if it is of use.
 """
 
@@ -195,7 +195,7 @@ class Maker:
 
     def _begin(self) -> None:
         _say("making a drafter, while nobody asks ...")
-        module = "remote.verifier.making_worker"
+        module = "remote.verifier.maker_worker"
         self._process = StandingBack(module, lambda stdin: send_task(stdin, self._task), self._hear)
         self.quiet.hold(self._process)
 

@@ -1,4 +1,4 @@
-"""`python -m remote.verifier.making_worker`: the process that makes a drafter. It reads a `MakingTask` from stdin.
+"""`python -m remote.verifier.maker_worker`: the process that makes a drafter. It reads a `MakingTask` from stdin.
 
 The answers come from the engine that serves such a model, and are kept one by one, so a process that was killed goes on
 where it was. Then the layers are unpacked, which takes most of its memory, and the engine is gone by then.
@@ -27,7 +27,7 @@ from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.gguf_file import text_source
 from remote.verifier.learning.process import end_with_stdin, stand_back, tell
 from remote.verifier.learning.task import receive_task
-from remote.verifier.making import MakingOutcome, MakingProgress, MakingTask
+from remote.verifier.maker import MakingOutcome, MakingProgress, MakingTask
 from remote.verifier.measure import Answered, NothingMeasured, answered
 from remote.verifier.target import Target, load_target
 from remote.verifier.text_side import TextSide
