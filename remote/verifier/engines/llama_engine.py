@@ -185,30 +185,29 @@ class Lane:
             rows += [_Row(tokens[row], positions[row], sequences[row], row >= first) for row in order]
             wanted.append([places[row] for row in range(first, request.rows)])
         self._last = alone if isinstance(alone, LlamaContext) else None
-        found: dict[int, Floats] = {}
-        at = 0
+        parts, at = list[Floats](), 0
         for size in _pieces(requests, alike):
-            found |= self._decoded(rows, at, at + size, vocabulary)
+            parts.append(self._decoded(rows[at : at + size], vocabulary))
             at += size
-        empty = np.zeros((0, vocabulary), np.float32)
-        return [np.stack([found[place] for place in places]) if places else empty for places in wanted]
+        logits = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        number = np.cumsum([row.wanted for row in rows]) - 1
+        return [logits[number[places]] if places else logits[:0] for places in wanted]
 
-    def _decoded(self, rows: Sequence[_Row], start: int, end: int, vocabulary: int) -> dict[int, Floats]:
-        """Run rows `start .. end` as one batch. The logits of those whose logits are wanted, by their place."""
+    def _decoded(self, rows: Sequence[_Row], vocabulary: int) -> Floats:
+        """Run rows as one batch. The logits of those whose logits are wanted, in their order."""
         batch = self._batch
-        for at, row in enumerate(rows[start:end]):
+        for at, row in enumerate(rows):
             batch.token[at], batch.pos[at], batch.n_seq_id[at] = row.token, row.position, len(row.sequences)
             for number, sequence in enumerate(row.sequences):
                 batch.seq_id[at][number] = sequence
             batch.logits[at] = row.wanted
-        batch.n_tokens = end - start
+        batch.n_tokens = len(rows)
         if status := self._lib.llama_decode(self._context, batch):
             raise EngineError(f"llama.cpp could not compute this (status {status}){_last_words()}")
-        places = [place for place in range(start, end) if rows[place].wanted]
-        if not places:
-            return {}
-        logits = np.ctypeslib.as_array(self._lib.llama_get_logits(self._context), (len(places), vocabulary))
-        return dict(zip(places, logits.copy()))
+        count = sum(row.wanted for row in rows)
+        if not count:
+            return np.zeros((0, vocabulary), np.float32)
+        return np.ctypeslib.as_array(self._lib.llama_get_logits(self._context), (count, vocabulary)).copy()
 
 
 class LlamaContext(TargetContext):
