@@ -36,16 +36,16 @@ SAVED = 5.0
 class Allowance:
     """What trying may still cost, in tokens that the same time would have given without."""
 
-    def __init__(self, left: float = SAVED) -> None:
-        self.left = left
+    def __init__(self, left: float = 0.0, most: float = SAVED) -> None:
+        self.left, self.most = left, most
 
     def earned(self, tokens: float) -> None:
         """Take the time of a round, in tokens that it would have given without any trial."""
-        self.left = min(SAVED, self.left + SHARE * tokens)
+        self.left = min(self.most, self.left + SHARE * tokens)
 
     def spent(self, tokens: float) -> None:
         """Take what a trial gave less than that; below 0: it gave more."""
-        self.left = min(SAVED, self.left - tokens)
+        self.left = min(self.most, self.left - tokens)
 
 
 class _Rounds:

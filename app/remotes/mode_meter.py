@@ -163,10 +163,15 @@ class ModeMeter:
 
     # ---- drafts beside a stream --------------------------------------------------------------------------------------
 
-    def may_watch(self, rtt_seconds: float) -> bool:
-        """Whether drafts of this device are, or will be, compared with a stream."""
+    def may_watch(self, rtt_seconds: float, *, shared: bool) -> bool:
+        """Whether drafts of this device may be compared with a stream that begins.
+
+        `shared`: they would take the time of cores that the verifier runs on, so that must be saved up first.
+        """
         learnt, hosted = self._learnt, self._rounds["hosted"]
         if len(self.allowed) == 1 or learnt.lost or learnt.edge.known or learnt.drafts >= WATCHED:
+            return False
+        if shared and self._allowance.left < STAKE:
             return False
         if not hosted.known:
             return True
@@ -174,9 +179,8 @@ class ModeMeter:
         return best >= WORTH_TRYING * self.rates(rtt_seconds)["hosted"]
 
     def watches(self, rtt_seconds: float, *, shared: bool) -> bool:
-        """Whether to make such a draft now. `shared`: it would take the time of cores that the verifier runs on."""
-        ready = self._rounds["hosted"].known and (not shared or self._allowance.left >= STAKE)
-        return ready and self.may_watch(rtt_seconds)
+        """Whether to make such a draft now."""
+        return self._rounds["hosted"].known and self.may_watch(rtt_seconds, shared=shared)
 
     def watched(self, tokens: int, seconds: float, nodes: int) -> None:
         """Take a draft that was compared: the tokens of its round, the seconds that it took, and its nodes."""

@@ -67,8 +67,8 @@ class Hosted:
         self._asked = self._last = 0.0
         """When the stream was asked for, and when its last words came."""
         self._watching: asyncio.Task[Watched | None] | None = None
-        self._remembers = False
-        """Memory was asked for."""
+        self._watches = self._remembers = False
+        """Drafts of this device may be compared with the stream. Memory was asked for."""
         self._watched_at = 0
         """Tokens that there were at the last draft."""
 
@@ -152,14 +152,16 @@ class Hosted:
         """The first token whose memory to ask for; None: nobody here needs it, and it costs the server time."""
         generation, connection = self._generation, self._connection
         needed = self._alone or generation.drafting.learns
-        watches = generation.chooses_mode and connection.modes.may_watch(connection.link.rtt_seconds or 0.0)
-        return generation.memory_from(self._verifier) if needed or watches else None
+        self._watches = generation.chooses_mode and connection.modes.may_watch(
+            connection.link.rtt_seconds or 0.0, shared=self._verifier.client.local
+        )
+        return generation.memory_from(self._verifier) if needed or self._watches else None
 
     def _watch(self) -> None:
         """Begin a draft of what comes next, if it is to be compared. All memory that was asked for is here."""
         generation, connection, local = self._generation, self._connection, self._verifier.client.local
         length = len(generation.tokens)
-        if self._watching is not None or not generation.chooses_mode or length < self._watched_at + WATCH_PAUSE:
+        if self._watching is not None or not self._watches or length < self._watched_at + WATCH_PAUSE:
             return
         if generation.given.draft_sampling is None and connection.modes.watches(
             connection.link.rtt_seconds or 0.0, shared=local

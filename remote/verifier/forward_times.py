@@ -24,7 +24,7 @@ FIRST_ROW = 0.05
 FIRST_ROWS, FIRST_WEIGHT = 4, 0.2
 """That guess counts as a class with so many rows more, and this weight."""
 STALE = 16
-"""Forwards after which the plane is laid anew. While there were fewer, each of them counts at once."""
+"""Forwards after which the plane is laid anew. The first one of a class counts at once."""
 
 
 class Mean:
@@ -54,7 +54,6 @@ class ForwardTimes:
         self._last = (0, 0, 0.0)
         self._plane = np.zeros(3)
         self._since = STALE
-        self._number = 0
 
     @property
     def known(self) -> bool:
@@ -66,9 +65,9 @@ class ForwardTimes:
         told = sessions, rows, seconds
         if told != self._last:
             self._last = told
-            self._since += 1
-            self._number += 1
-            self._classes.setdefault((sessions.bit_length(), rows.bit_length()), Mean()).add(seconds, sessions, rows)
+            known = self._classes.setdefault((sessions.bit_length(), rows.bit_length()), Mean())
+            self._since += 1 if known.count else STALE
+            known.add(seconds, sessions, rows)
 
     def seconds(self, sessions: float, rows: float) -> float:
         """What a forward should take."""
@@ -81,7 +80,7 @@ class ForwardTimes:
 
     def _laid(self) -> NDArray[np.float64]:
         """The plane: what a forward, a session and a row take. Errors count as shares of what a class takes."""
-        if self._since < min(STALE, self._number) or not self._classes:
+        if self._since < STALE or not self._classes:
             return self._plane
         self._since = 0
         known = list(self._classes.values())

@@ -34,15 +34,15 @@ from remote.verifier.forward_times import ForwardTimes, Mean
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Bounds of its trees, which are as large as pays."""
 FIRST_NODES = 4
-"""Most nodes of a draft until drafts are known to pay."""
-VERY_FIRST_NODES = 2
-"""Most nodes of a draft before it is known what any draft costs."""
+"""Most nodes of a draft until drafts of its kind are known to pay."""
 WARMING = 32
 """Tokens that are read before there is an answer."""
 FEW = 8
 """Tokens that are read in passing."""
-FIRST_ALLOWANCE = 2.0
-"""Tokens that the first trial may cost. It takes more, because the drafter reads the question for it."""
+SAVED = 20.0
+"""Tokens that are saved up for trials at most: the drafter reads a whole conversation for one."""
+LOOKING = 1.0
+"""Tokens of the allowance for which something is looked up to try whether that pays."""
 PLAIN = 2
 """Rounds without a draft before the first one with a draft: they show what a draft has to beat."""
 LONGEST_READ = 256
@@ -126,7 +126,7 @@ class OwnDrafter:
         """What it takes to read tokens that were said without the drafter, with their memory, by their number."""
         self.beside = Mean()
         """What a round takes beside its forward and its draft, in a session that is alone."""
-        self.allowance = Allowance(FIRST_ALLOWANCE)
+        self.allowance = Allowance(most=SAVED)
         """What trying may cost, in tokens that rounds without drafts would have given."""
         self._plain = 0
         """Rounds without a draft."""
@@ -176,7 +176,9 @@ class OwnDrafter:
             return True
         if self._first_right * cost.round <= cost.level + cost.node:
             return False
-        return self._gains(self.drafting, cost) or (not self.drafting.known and self.allowance.left > 0)
+        if self.drafting.known or self._gains(self.drafting, cost):
+            return self._gains(self.drafting, cost)
+        return self.allowance.left * cost.round >= FIRST_NODES * (cost.level + cost.node)
 
     def _gains(self, kind: Gain, cost: Cost) -> bool:
         """Whether rounds of this kind have gained more a second than rounds without, as far as there were any."""
@@ -193,7 +195,7 @@ class OwnDrafter:
         if self.learning or self._gains(self.drafting, cost):
             return True
         each = self.reading.seconds / float(self.reading.sizes[0])
-        return tokens * each <= self.allowance.left * cost.round
+        return tokens * each + FIRST_NODES * (cost.level + cost.node) <= self.allowance.left * cost.round
 
     @property
     def looks(self) -> bool:
@@ -201,7 +203,7 @@ class OwnDrafter:
         cost = self.cost
         if cost is None or cost.node >= FULL_PRICE * cost.round:
             return False
-        return (not self.looking.known and self.allowance.left > 0) or (
+        return (not self.looking.known and self.allowance.left >= LOOKING) or (
             self.looking.count > 0 and self.looking.rate(cost) * cost.round > LITTLE
         )
 
@@ -244,11 +246,16 @@ class OwnDrafter:
         self._rests = {**self._rests, kind: min(REST, 2 * self._rests[kind])}
 
     def warm(self) -> None:
-        """Draft once for nobody: a runtime's first calls take longer, and no answer should wait for them."""
-        context = self.drafter.context()
-        context.follow([0] * WARMING)
-        for _ in range(2):
+        """Draft for nobody, to know what that takes before an answer waits for it. A runtime's first calls take
+        longer."""
+        for measured in (False, True):
+            context, begun = self.drafter.context(), time.monotonic()
+            context.follow([0] * WARMING)
             context.draft(Pace(depth=FIRST_NODES, nodes=FIRST_NODES))
+            calls, seconds = context.taken or (0, 0.0)
+            if measured and calls:
+                self.reading.add(time.monotonic() - begun - seconds, WARMING)
+                self.calls.add(seconds, calls)
 
     def read(self, tokens: int, seconds: float) -> None:
         """Take what it took to read so many tokens for a draft, which the draft does not count."""
@@ -343,7 +350,7 @@ class OwnDrafts:
         assert cost is not None
         self._said.follow(tokens)
         own.lookups.row_cost = cost.node / cost.round
-        guess = self._said.guess(min(MOST, own.bounds.nodes))
+        guess = self._said.guess(min(MOST if own.looking.known else FIRST_NODES, own.bounds.nodes))
         if guess and self._said.expected / (cost.round + len(guess) * cost.node) < own.rate:
             guess = []
             self._said.keep(0)
@@ -360,7 +367,7 @@ class OwnDrafts:
         coins = Coins.at(sampling.temperature, sampling.seed)
         cost, most = own.cost, own.bounds.nodes
         if not own.drafting.known:
-            most = min(most, VERY_FIRST_NODES if cost is None else FIRST_NODES)
+            most = min(most, FIRST_NODES)
         pace = replace(own.bounds, depth=min(own.bounds.depth, most), nodes=most, cost=cost)
         tree = self._context.draft(pace, None, own.calibrations[sampling.temperature == 0], coins)
         calls, seconds = self._context.taken or (0, 0.0)

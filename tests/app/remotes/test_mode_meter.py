@@ -110,6 +110,7 @@ def test_the_slower_mode_is_looked_at_again_and_taken_when_it_has_become_the_fas
 
 def test_on_cores_that_both_share_drafts_beside_a_stream_count_as_lost_time() -> None:
     meter = ModeMeter()
+    assert meter.may_watch(0.001, shared=False) and not meter.may_watch(0.001, shared=True), "nothing is saved up"
     for _ in range(60):
         meter.hosted(1, FORWARD)
     assert meter.watches(0.001, shared=True)
@@ -119,10 +120,10 @@ def test_on_cores_that_both_share_drafts_beside_a_stream_count_as_lost_time() ->
 
 def test_no_draft_is_made_where_none_could_win() -> None:
     meter = ModeMeter()
-    assert meter.may_watch(1.0), "nothing is known"
+    assert meter.may_watch(1.0, shared=False), "nothing is known"
     for _ in range(20):
         meter.hosted(1, FORWARD)
-    assert meter.may_watch(0.01) and not meter.may_watch(1.0)
+    assert meter.may_watch(0.01, shared=False) and not meter.may_watch(1.0, shared=False)
 
 
 def test_rates_follow_the_line_at_once() -> None:
@@ -150,7 +151,7 @@ def test_what_is_said_does_not_decide_between_modes() -> None:
 def test_what_is_not_allowed_is_never_chosen() -> None:
     only = ModeMeter(("edge",))
     assert (only.choose(1.0), only.review(1.0), only.why(1.0)) == ("edge", "edge", "")
-    assert not only.may_watch(0.0)
+    assert not only.may_watch(0.0, shared=False)
 
 
 def test_only_measured_figures_are_said() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from drafter.config import DATASTORE, read_config, write_config
 from drafter.datastore import save_datastore
-from drafter.payoff import SAVED, SHARE
+from drafter.payoff import SHARE
 from drafter.runtime import Drafter
 from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.own_drafter import FIRST_REST, PLAIN, REST, TRIAL, Judged, OwnDrafter
+from remote.verifier.own_drafter import FIRST_REST, PLAIN, REST, SAVED, TRIAL, Judged, OwnDrafter
 from remote.verifier.target import load_target
 
 
@@ -43,9 +43,10 @@ def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(own:
 
 
 def plainly(own: OwnDrafter) -> None:
-    """The rounds without a draft that come first."""
+    """The rounds without a draft that come first, and pay for a trial."""
     for _ in range(PLAIN):
         own.gained(None, tokens=1, nodes=0, seconds=0.0)
+    own.allowance.left = SAVED
 
 
 def test_it_stops_where_its_first_guesses_are_wrong(own: OwnDrafter) -> None:
@@ -94,10 +95,22 @@ def test_what_was_not_read_is_read_only_where_that_is_within_the_allowance(own: 
     rounds(own, 30, sessions=1)
     assert own.reads(1000), "what it takes is not known"
     own.read(100, 0.002)
-    assert own.reads(50) and not own.reads(5000) and own.reads(1)
+    assert own.reads(100) and not own.reads(5000) and own.reads(1)
     for _ in range(TRIAL):
         own.gained(own.drafting, tokens=8, nodes=8, seconds=0.004)
     assert own.reads(5000), "drafts pay"
+
+
+def test_nothing_is_tried_before_the_time_for_it_is_saved_up(own: OwnDrafter) -> None:
+    own.warm()
+    assert own.calls.count == own.reading.count == 1, "so much is known before any answer"
+    own.calls.seconds, own.reading.seconds = 0.004, 0.032  # Four calls, and a millisecond a token.
+    plain = 0
+    rounds(own, 30, sessions=1)
+    while not (own.pays and own.reads(40)):
+        own.gained(None, tokens=1, nodes=0, seconds=0.0)
+        plain += 1
+    assert 0.05 * plain * 4 >= 40, "tokens at 4 ms each, for 40 ms"
 
 
 def test_what_a_round_takes_beside_its_forward_counts_for_larger_drafts(own: OwnDrafter) -> None:
@@ -127,6 +140,7 @@ REPEATED = [7, 8, 9, 10, 11, 12, 13, 14] * 3
 def test_what_was_said_before_is_a_draft_where_it_pays(own: OwnDrafter) -> None:
     drafts = own.drafts()
     assert len(drafts.looked_up(REPEATED)) == 0, "what a row costs is not known yet"
+    plainly(own)
     own.calls.add(0.04, 4)
     rounds(own, 30, sessions=1)
     assert not own.pays and own.rate == 0
@@ -144,6 +158,7 @@ def test_what_was_said_before_is_a_draft_where_it_pays(own: OwnDrafter) -> None:
 
 
 def test_nothing_is_looked_up_where_that_gains_nothing(own: OwnDrafter) -> None:
+    plainly(own)
     own.calls.add(0.04, 4)
     rounds(own, 30, sessions=1)
     assert own.looks
@@ -160,6 +175,7 @@ def test_the_drafters_answers_in_training_are_looked_up(tiny_pair: Path, tmp_pat
     save_datastore(folder / DATASTORE, [[3, 4, 5, 6, 7, 8]] * 3)
     write_config(folder, read_config(folder))
     own = OwnDrafter(Drafter.load(folder), TorchEngine(load_target(str(tiny_pair / "target")).model))
+    plainly(own)
     own.calls.add(0.04, 4)
     rounds(own, 30, sessions=1)
     assert own.drafts().looked_up([20, 21, 3, 4]).tokens.tolist()[:2] == [5, 6]
