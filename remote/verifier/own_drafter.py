@@ -49,6 +49,8 @@ LONGEST_READ = 256
 """Longest prompt, in tokens, whose forward still says something about other rounds."""
 INDEX_BYTES = 190
 """Bytes of a token in the index of what was said, as Python objects (measured: 185)."""
+LONG = 0.99
+"""Weight that a round keeps at the next one where reading is counted: about 100 rounds count, of several answers."""
 NEWEST = 0.1
 """Weight of the newest round in what is known of first guesses and of company."""
 TRIAL = 16
@@ -128,6 +130,8 @@ class OwnDrafter:
         """What a round takes beside its forward and its draft, in a session that is alone."""
         self.allowance = Allowance(most=SAVED)
         """What trying may cost, in tokens that rounds without drafts would have given."""
+        self._read_seconds = self._read_rounds = 0.0
+        """Seconds for reading, and rounds with drafts that it was for, of late."""
         self._plain = 0
         """Rounds without a draft."""
         self.learning = False
@@ -176,23 +180,29 @@ class OwnDrafter:
             return True
         if self._first_right * cost.round <= cost.level + cost.node:
             return False
-        if self.drafting.known or self._gains(self.drafting, cost):
-            return self._gains(self.drafting, cost)
+        if self.drafting.known or self._gains(cost):
+            return self._gains(cost)
         return self.allowance.left * cost.round >= FIRST_NODES * (cost.level + cost.node)
 
-    def _gains(self, kind: Gain, cost: Cost) -> bool:
-        """Whether rounds of this kind have gained more a second than rounds without, as far as there were any."""
+    def _gains(self, cost: Cost, beside: float = 0.0) -> bool:
+        """Whether rounds with a draft have gained more a second than others, as far as there were any.
+
+        `beside`: seconds that each of them takes beside.
+        """
         other = 1 / max(cost.round, 1e-9)
         if self.looking.known:
             other = max(other, self.looking.rate(cost))
-        return kind.count > 0 and kind.rate(cost) > other
+        return self.drafting.count > 0 and self.drafting.rate(replace(cost, round=cost.round + beside)) > other
 
     def reads(self, tokens: int) -> bool:
-        """Whether so many tokens, which the drafter has not read, may be read only to try whether its drafts pay."""
+        """Whether reading so many tokens, which the drafter has not read, would earn its time.
+
+        It does where drafts have gained more than they and what was read for them took; else it may be a trial.
+        """
         cost = self.cost
         if cost is None or tokens <= FEW or not self.reading.count:
             return True
-        if self.learning or self._gains(self.drafting, cost):
+        if self.learning or self._gains(cost, self._read_seconds / max(self._read_rounds, 1.0)):
             return True
         each = self.reading.seconds / float(self.reading.sizes[0])
         return tokens * each + FIRST_NODES * (cost.level + cost.node) <= self.allowance.left * cost.round
@@ -230,7 +240,10 @@ class OwnDrafter:
             taken = (cost.round + nodes * cost.node + seconds) / cost.round
             self.allowance.earned(taken)
             self.allowance.spent(taken - tokens if kind is not None else 0.0)
-        if kind is not self.drafting:
+        if kind is self.drafting:
+            self._read_rounds = LONG * self._read_rounds + 1
+            self._read_seconds *= LONG
+        else:
             self.drafting.rested += 1
             if self.drafting.rested >= self._rests["drafting"]:
                 self._rested("drafting")
@@ -260,6 +273,7 @@ class OwnDrafter:
     def read(self, tokens: int, seconds: float) -> None:
         """Take what it took to read so many tokens for a draft, which the draft does not count."""
         self.reading.add(seconds, tokens)
+        self._read_seconds += seconds
         if (cost := self.cost) is not None:
             self.allowance.spent(seconds / cost.round)
 

@@ -99,6 +99,9 @@ def test_what_was_not_read_is_read_only_where_that_is_within_the_allowance(own: 
     for _ in range(TRIAL):
         own.gained(own.drafting, tokens=8, nodes=8, seconds=0.004)
     assert own.reads(5000), "drafts pay"
+    for _ in range(4):
+        own.read(100, 0.2)  # And what is read for them takes longer than they save.
+    assert not own.reads(5000) and own.pays, "what was read already was not in vain"
 
 
 def test_nothing_is_tried_before_the_time_for_it_is_saved_up(own: OwnDrafter) -> None:
