@@ -166,12 +166,13 @@ class ModeMeter:
     def may_watch(self, rtt_seconds: float, *, shared: bool) -> bool:
         """Whether drafts of this device may be compared with a stream that begins.
 
-        `shared`: they would take the time of cores that the verifier runs on, so that must be saved up first.
+        `shared`: they would take the time of cores that the verifier runs on, so that must be saved up first. If it can
+        draft, it does the same on the same cores, and edge mode adds only the line.
         """
         learnt, hosted = self._learnt, self._rounds["hosted"]
         if len(self.allowed) == 1 or learnt.lost or learnt.edge.known or learnt.drafts >= WATCHED:
             return False
-        if shared and self._allowance.left < STAKE:
+        if shared and (self.drafts or self._allowance.left < STAKE):
             return False
         if not hosted.known:
             return True

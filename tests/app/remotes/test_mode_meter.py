@@ -114,6 +114,9 @@ def test_on_cores_that_both_share_drafts_beside_a_stream_count_as_lost_time() ->
     for _ in range(60):
         meter.hosted(1, FORWARD)
     assert meter.watches(0.001, shared=True)
+    meter.drafts = True
+    assert not meter.watches(0.001, shared=True), "it can do the same itself"
+    meter.drafts = False
     meter.disturbed(0.05)
     assert not meter.watches(0.001, shared=True) and meter.watches(0.001, shared=False)
 

@@ -14,7 +14,7 @@ from app.remotes.mode_record import FILE
 from app.reply.hosted import agreed
 from drafter.runtime import Drafter
 from drafter.tree import ROOT, DraftTree
-from tests.support.conversing import Heard, ask, assistant
+from tests.support.conversing import Heard, ask, assistant, until_connected
 from tests.support.serving import VerifierProcess
 
 QUESTIONS = ("list files", "and hidden ones", "unpack a tar archive", "find large files", "who am I?")
@@ -26,7 +26,7 @@ def edge_rounds(heard: Heard) -> int:
     return sum(report.mode == "edge" for report in reports)
 
 
-async def test_a_drafter_that_guesses_nothing_is_compared_with_the_stream_and_drafts_no_round(
+async def test_with_a_drafter_that_guesses_nothing_no_round_is_drafted_here(
     guessing_nothing: Path, tmp_path: Path
 ) -> None:
     drafter, seen = Drafter.load(guessing_nothing / "drafter"), LastSeen(tmp_path / "seen.json")
@@ -41,7 +41,7 @@ async def test_a_drafter_that_guesses_nothing_is_compared_with_the_stream_and_dr
                     assert edge_rounds(heard) == 0 and heard.modes[-1] == "hosted"
                 assert opened._connection is not None
                 learnt = opened._connection.modes.learnt
-                assert learnt.drafts <= WATCHED and learnt.draft_tokens <= DRAFTED * learnt.drafts
+                assert learnt.drafts == 0, "the server shares the cores, and can draft itself"
                 assert start == 0 or learnt.hosted.long_count > 80, "what was learnt before is still known"
     assert (tmp_path / FILE).exists()
 
@@ -51,8 +51,10 @@ async def test_drafts_beside_a_stream_tell_how_well_the_drafter_guesses(
 ) -> None:
     settings = Settings(max_tokens=300)
     async with assistant(drafter, tmp_path / "a.db", verifier.url, settings=settings, modes=MODES) as opened:
-        first = await ask(opened, QUESTIONS[0])
-        assert first.modes[-1] == "hosted" and opened._connection is not None
+        await until_connected(opened)
+        assert opened._connection is not None
+        opened._connection.modes.drafts = False  # One that drafts on the same cores does so as fast as this device.
+        assert (await ask(opened, QUESTIONS[0])).modes[-1] == "hosted"
         learnt, asked = opened._connection.modes.learnt, 1
         while learnt.drafts < WATCHED:  # On a busy machine a draft may come after the last word.
             assert (await ask(opened, QUESTIONS[asked % len(QUESTIONS)])).done is not None and asked < 40
