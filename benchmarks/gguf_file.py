@@ -2,9 +2,9 @@
 
     python -m benchmarks.gguf_file FOLDER OUT.gguf [--type f32|f16|q8_0]
 
-For the comparison with llama.cpp, and for tests. It knows models like Llama, Qwen 2 and Qwen 3 with a byte-level BPE
-tokenizer; for all others there is llama.cpp's own `convert_hf_to_gguf.py`. The names of entries and tensors are those
-of the GGUF specification.
+For the comparison with llama.cpp, and for tests. It knows the architectures below, with a byte-level BPE tokenizer;
+for all others there is llama.cpp's own `convert_hf_to_gguf.py`. The names of entries and tensors are those of the GGUF
+specification.
 """
 
 from __future__ import annotations
@@ -27,22 +27,17 @@ TYPES = {
     "f16": gguf.GGMLQuantizationType.F16,
     "q8_0": gguf.GGMLQuantizationType.Q8_0,
 }
-ARCHITECTURES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
-"""The architecture of each `model_type` of transformers."""
-NAMES = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
+ARCHITECTURES = {
+    "llama": gguf.MODEL_ARCH.LLAMA,
+    "qwen2": gguf.MODEL_ARCH.QWEN2,
+    "qwen3": gguf.MODEL_ARCH.QWEN3,
+    "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
+    "mamba": gguf.MODEL_ARCH.MAMBA,
+    "lfm2": gguf.MODEL_ARCH.LFM2,
 }
-"""Parts of a layer, as transformers names them and as GGUF does."""
+"""The architecture of each `model_type` of transformers."""
+KEPT = ("norm", "conv", "ssm_a", "ssm_d")
+"""Parts of names of small tensors, which stay in float32."""
 
 
 def write_gguf(folder: Path, out: Path, kind: str = "f32") -> None:
@@ -54,13 +49,14 @@ def write_gguf(folder: Path, out: Path, kind: str = "f32") -> None:
     architecture = ARCHITECTURES.get(config["model_type"])
     if architecture is None:
         raise SystemExit(f"{folder} is a {config['model_type']} model; this writes {', '.join(ARCHITECTURES)} alone.")
-    writer = gguf.GGUFWriter(out, architecture)
+    writer = gguf.GGUFWriter(out, gguf.MODEL_ARCH_NAMES[architecture])
     _about(writer, config, folder.resolve().name)
     if licence := licence_in(folder / "README.md"):
         writer.add_license(licence)
     _vocabulary(writer, folder, config)
     for name, tensor in _tensors(folder, config):
-        wanted = TYPES[kind] if tensor.ndim > 1 else gguf.GGMLQuantizationType.F32
+        matrix = tensor.ndim > 1 and not any(part in name for part in KEPT)
+        wanted = TYPES[kind] if matrix else gguf.GGMLQuantizationType.F32
         writer.add_tensor(name, gguf.quants.quantize(np.ascontiguousarray(tensor), wanted), raw_dtype=wanted)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -69,22 +65,46 @@ def write_gguf(folder: Path, out: Path, kind: str = "f32") -> None:
 
 
 def _about(writer: gguf.GGUFWriter, config: dict[str, Any], name: str) -> None:
-    heads, hidden = config["num_attention_heads"], config["hidden_size"]
-    size = config.get("head_dim") or hidden // heads
-    rope = config.get("rope_parameters") or config
     writer.add_name(name)
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(hidden)
+    writer.add_context_length(config.get("max_position_embeddings", 1 << 20))
+    writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
+    writer.add_vocab_size(config["vocab_size"])
+    eps = next(config[name] for name in ("rms_norm_eps", "norm_eps", "layer_norm_epsilon") if name in config)
+    writer.add_layer_norm_rms_eps(eps)
+    if "num_attention_heads" in config:
+        _attention(writer, config)
+    else:
+        _states(writer, config)
+
+
+def _attention(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
+    heads, kinds = config["num_attention_heads"], config.get("layer_types", [])
+    kv_heads, size = config.get("num_key_value_heads", heads), config.get("head_dim") or config["hidden_size"] // heads
+    rope = config.get("rope_parameters") or config
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
-    writer.add_head_count_kv(config.get("num_key_value_heads", heads))
+    writer.add_head_count_kv([0 if kind == "conv" else kv_heads for kind in kinds] if "conv" in kinds else kv_heads)
     writer.add_key_length(size)
     writer.add_value_length(size)
     writer.add_rope_dimension_count(size)
-    writer.add_rope_freq_base(float(rope.get("rope_theta", 10_000.0)))
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_vocab_size(config["vocab_size"])
+    writer.add_rope_freq_base(float(rope.get("full_attention", rope).get("rope_theta", 10_000.0)))
+    if "conv" in kinds:
+        writer.add_shortconv_l_cache(config["conv_L_cache"])
+    if config["model_type"] == "gemma3_text":
+        writer.add_rope_freq_base_swa(float(rope["sliding_attention"]["rope_theta"]))
+        writer.add_sliding_window(config["sliding_window"])
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in kinds])
+
+
+def _states(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
+    """The entries of Mamba. llama.cpp wants those of attention too, as zeros."""
+    writer.add_feed_forward_length(0)
+    writer.add_head_count(0)
+    writer.add_ssm_conv_kernel(config["conv_kernel"])
+    writer.add_ssm_inner_size(config["intermediate_size"])
+    writer.add_ssm_state_size(config["state_size"])
+    writer.add_ssm_time_step_rank(config["time_step_rank"])
 
 
 def _vocabulary(writer: gguf.GGUFWriter, folder: Path, config: dict[str, Any]) -> None:
@@ -115,23 +135,24 @@ def _vocabulary(writer: gguf.GGUFWriter, folder: Path, config: dict[str, Any]) -
 
 
 def _tensors(folder: Path, config: dict[str, Any]) -> Iterator[tuple[str, Floats]]:
-    """Each tensor with its name in GGUF."""
-    heads = config["num_attention_heads"]
+    """Each tensor with its name in GGUF, and as llama.cpp wants it."""
+    heads = config.get("num_attention_heads", 0)
     counts = {"attn_q": heads, "attn_k": config.get("num_key_value_heads", heads)}
+    names = gguf.get_tensor_name_map(ARCHITECTURES[config["model_type"]], config["num_hidden_layers"])
     for name, tensor in read_tensors(folder).items():
-        whole, _, part = name.rpartition(".")
-        whole = whole.removeprefix("model.")
-        if whole.startswith("layers."):
-            _, layer, rest = whole.split(".", 2)
-            known = NAMES[rest]
-            if config["model_type"] == "llama" and known in counts:
-                tensor = _neighbours(tensor, counts[known])
-            yield f"blk.{layer}.{known}.{part}", tensor
-        elif whole == "lm_head":
-            if not config.get("tie_word_embeddings"):
-                yield f"output.{part}", tensor
-        else:
-            yield f"{ {'embed_tokens': 'token_embd', 'norm': 'output_norm'}[whole] }.{part}", tensor
+        if name.startswith("lm_head.") and config.get("tie_word_embeddings"):
+            continue
+        known = names.get_name(name, (".weight", ".bias"))
+        assert known is not None, name
+        if config["model_type"] == "llama" and (part := known.split(".")[-2]) in counts:
+            tensor = _neighbours(tensor, counts[part])
+        elif config["model_type"] == "gemma3_text" and "norm" in known:
+            tensor = tensor + 1
+        elif known.endswith("ssm_a"):
+            tensor = -np.exp(tensor)
+        elif "conv" in known and tensor.ndim == 3:
+            tensor = tensor[:, 0]
+        yield known, tensor
 
 
 def _neighbours(tensor: Floats, heads: int) -> Floats:

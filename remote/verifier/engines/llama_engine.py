@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -50,11 +51,13 @@ CHUNK = 128
 ROWS = 128
 DECODED = 512
 """Most rows of one call of llama.cpp."""
-SEQUENCES = 128
-"""Sequences of a lane."""
+SEQUENCES, STATES = 128, 16
+"""Sequences of a lane, and where each of them holds a state, which may have 100 MB."""
 LEAVES = 64
 """Sequences that no conversation takes, so that there are some for the leaves of a tree. A tree may have so many
 nodes."""
+STATE_TOKENS = 256
+"""The bytes of a state are counted as if a conversation had so many tokens, because sessions are counted in tokens."""
 IDLE = 64
 """Forwards without a conversation after which its rows leave their lane, where they cost all others time."""
 RESUMED = 8
@@ -90,20 +93,26 @@ class Lane:
     large as attention to it costs about what the products of a row cost.
     """
 
-    def __init__(self, lib: Any, model: Any, cells: int, threads: int) -> None:
-        self._lib, self.cells = lib, cells
+    def __init__(self, lib: Any, model: Any, cells: int, threads: int, *, cuttable: bool) -> None:
+        """`cuttable`: see `LlamaContext`."""
+        self._lib, self.cells, self._cuttable = lib, cells, cuttable
+        sequences = SEQUENCES if cuttable else STATES
+        self.spare = LEAVES if cuttable else STATES // 2
+        """Sequences that no conversation takes."""
+        self._window = int(lib.llama_model_n_swa(model)) if cuttable else 0
+        """Tokens that layers with a sliding window see; 0: all layers see all tokens."""
         parameters = lib.llama_context_default_params()
         parameters.n_ctx, parameters.n_batch, parameters.n_ubatch = cells, DECODED, ROWS
-        parameters.n_seq_max, parameters.kv_unified = SEQUENCES, True
+        parameters.n_seq_max, parameters.kv_unified = sequences, True
         parameters.n_outputs_max = parameters.n_outputs_max_per_seq = 0  # As many as there are rows.
         parameters.n_threads = parameters.n_threads_batch = threads
-        parameters.swa_full = True  # A rewind may need any row.
+        parameters.swa_full = True  # A rewind may need any row. `lacks_rows` tells where one is gone all the same.
         parameters.no_perf = True
         self._context = lib.llama_init_from_model(model, parameters)
         if not self._context:
             raise EngineError(f"llama.cpp has no room for {cells} rows{_last_words()}")
-        self._memory, self._batch = lib.llama_get_memory(self._context), lib.llama_batch_init(DECODED, 0, SEQUENCES)
-        self._scratch = SEQUENCES - 1
+        self._memory, self._batch = lib.llama_get_memory(self._context), lib.llama_batch_init(DECODED, 0, sequences)
+        self._scratch = sequences - 1
         """A sequence for a moment."""
         self._sequences = list(range(self._scratch))
         """Those that are free."""
@@ -125,7 +134,7 @@ class Lane:
     def has_room(self, rows: int, context: LlamaContext) -> bool:
         """Whether a conversation can have so many rows here."""
         held = sum(other.capacity for other in self.holders if other is not context)
-        return held + rows <= self.cells and (context in self.holders or self.free > LEAVES)
+        return held + rows <= self.cells and (context in self.holders or self.free > self.spare)
 
     def take(self) -> int:
         return self._sequences.pop()
@@ -151,6 +160,16 @@ class Lane:
         """Let another sequence have the rows `start .. end` too. Nothing is computed or moved."""
         self._lib.llama_memory_seq_cp(self._memory, source, sequence, start, end)
 
+    def lacks_rows(self, sequence: int, count: int) -> bool:
+        """Whether rows are gone that the next one after the first `count` sees.
+
+        Rows before the window of a sequence's last one give way to those of others, and only a rewind needs them.
+        """
+        if not (count and self._window):
+            return False
+        first = max(0, count - self._window + 1)
+        return not 0 <= self._lib.llama_memory_seq_pos_min(self._memory, sequence) <= first
+
     def state(self, sequence: int, start: int, end: int) -> bytes:
         """The rows `start .. end` of a sequence, as llama.cpp writes them."""
         self.copy(sequence, self._scratch, start, end)
@@ -162,10 +181,20 @@ class Lane:
             self.cut(self._scratch)
         return bytes(state[:written])
 
-    def put(self, sequence: int, state: bytes) -> bool:
-        """Give a sequence the rows of a `state`. False if they do not fit."""
-        held = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
-        return bool(self._lib.llama_state_seq_set_data(self._context, held, len(state), sequence))
+    def states(self, sequence: int, count: int) -> list[bytes]:
+        """The first `count` rows, in parts, because llama.cpp leaves out what is before the window of the last one."""
+        size = self._window or count
+        return [self.state(sequence, start, min(start + size, count)) for start in range(0, count, size)]
+
+    def put(self, sequence: int, states: Sequence[bytes]) -> bool:
+        """Give a sequence the rows of `states`. False if they do not fit."""
+        for state in states:
+            held = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+            if not self._lib.llama_state_seq_set_data(self._context, held, len(state), self._scratch):
+                return False
+            self.copy(self._scratch, sequence, 0, -1)
+            self.cut(self._scratch)
+        return True
 
     def decode(self, requests: Sequence[Forward], vocabulary: int, alike: int | None) -> list[Floats]:
         """Run requests of this lane's conversations: one alone in pieces of `alike` rows, if so many give the bits of
@@ -173,6 +202,10 @@ class Lane:
 
         The logits of each request, (1 + n, V), or (0, V) without a tree. Raises `EngineError`.
         """
+        if not self._cuttable and any(request.nodes for request in requests):
+            plain = [replace(one, tree=DraftTree.empty()) if one.nodes else one for one in requests]
+            firsts = self.decode(plain, vocabulary, alike)
+            return [np.concatenate((first, *self._nodes(one, vocabulary))) for first, one in zip(firsts, requests)]
         rows, wanted = list[_Row](), list[list[int]]()
         alone = requests[0].context if len(requests) == 1 else None
         for request in requests:
@@ -192,6 +225,15 @@ class Lane:
         logits = parts[0] if len(parts) == 1 else np.concatenate(parts)
         number = np.cumsum([row.wanted for row in rows]) - 1
         return [logits[number[places]] if places else logits[:0] for places in wanted]
+
+    def _nodes(self, request: Forward, vocabulary: int) -> Iterator[Floats]:
+        """Run the nodes of a tree one after another, each on a copy of its parent's state: their logits, (1, V)."""
+        if request.tree is None:
+            return
+        assert isinstance(request.context, LlamaContext)
+        for node, position in enumerate(request.positions[request.pending :].tolist()):
+            row = _Row(int(request.tree.tokens[node]), position, [request.context.branch(request.tree, node)], True)
+            yield self._decoded([row], vocabulary)
 
     def _decoded(self, rows: Sequence[_Row], vocabulary: int) -> Floats:
         """Run rows as one batch. The logits of those whose logits are wanted, in their order."""
@@ -229,7 +271,7 @@ class LlamaContext(TargetContext):
         self.order: list[int] = []
         """The nodes of the last tree in the order in which they lie in the cache: those of the main sequence first."""
         self._rows = 0
-        self._parked: bytes | None = None
+        self._parked: list[bytes] = []
         """Its rows, outside of any lane."""
         self.parked_rows = 0
         """How many rows these are: a lane must have room for all of them, also where fewer count."""
@@ -253,23 +295,19 @@ class LlamaContext(TargetContext):
         self.park()
         self._lane, self._main = lane, lane.take()
         lane.holders.add(self)
-        state, self._parked, self.parked_rows = self._parked, None, 0
+        states, self._parked, self.parked_rows = self._parked, [], 0
         self._rows = self._held = self.computed
         self.in_order = True
-        if state is None:
-            return
-        if not lane.put(self._main, state):
-            # The forward that was asked for counts on them.
-            self.computed = self._rows = self._held = 0
-            self.rewinds += 1
-            raise EngineError(f"llama.cpp did not take back the rows of a conversation{_last_words()}. Ask again.")
-        lane.cut(self._main, self.computed)
+        if not lane.put(self._main, states):
+            self._lose()
+        if states:
+            lane.cut(self._main, self.computed)
 
     def park(self) -> None:
         """Take its rows out of its lane, and keep them beside it."""
         if self._lane is not None:
             self.forget_branches()
-            self._parked = self._lane.state(self._main, 0, self.computed) if self.computed else None
+            self._parked = self._lane.states(self._main, self.computed)
             self._leave()
             self._path, self._rows, self.parked_rows = [], self.computed, self.computed
 
@@ -284,10 +322,10 @@ class LlamaContext(TargetContext):
     def begin(self, request: Forward) -> list[list[int]]:
         """Make the lane ready for a forward, and choose the order of its nodes. The sequences of each of its rows."""
         assert self._lane is not None
-        self.forget_branches()
-        if self._held > self.computed:
-            self._lane.cut(self._main, self.computed if self.computed else -1)
-            self._lane.leave_gaps(self)
+        self._path = []
+        self._cut_back()
+        if self._held > self.computed or self._lane.lacks_rows(self._main, self.computed):
+            self._lose()
         tree = DraftTree.empty() if request.tree is None else request.tree
         self._path = tree.likeliest_path()
         for leaf in leaves(tree):
@@ -304,6 +342,15 @@ class LlamaContext(TargetContext):
             for node in path:
                 nodes[node].append(sequence)
         return pending + nodes
+
+    def branch(self, tree: DraftTree, node: int) -> int:
+        """A sequence that begins with the state after a node's parent."""
+        assert self._lane is not None
+        path, sequence = tree.path(node), self._lane.take()
+        parent = next((other for other, known in self._branches.items() if known == path[:-1]), self._main)
+        self._lane.copy(parent, sequence, 0, -1)
+        self._branches[sequence] = path
+        return sequence
 
     def forget_branches(self) -> None:
         """Give the sequences of the last tree back, except the main one."""
@@ -324,9 +371,26 @@ class LlamaContext(TargetContext):
         return new
 
     def _anew(self) -> None:
-        """Compute everything again where a row would have to be taken back that cannot be."""
-        if not self._cuttable and max(self._held, self.parked_rows) > self.computed:
-            self.computed, self._parked, self.parked_rows = 0, None, 0
+        """Take back what no longer counts, and compute everything again where the rest cannot be had."""
+        self._cut_back()
+        lost = self._lane is not None and self._lane.lacks_rows(self._main, self.computed)
+        if lost or (not self._cuttable and max(self._held, self.parked_rows) > self.computed > 0):
+            self.computed, self._parked, self.parked_rows = 0, [], 0
+            self.rewinds += 1
+
+    def _cut_back(self) -> None:
+        """Take the rows of the last tree, and others that do not count, out of the lane."""
+        self.forget_branches()
+        if self._lane is not None and self._held > self.computed and (self._cuttable or not self.computed):
+            self._lane.cut(self._main, self.computed or -1)
+            self._lane.leave_gaps(self)
+            self._held = self.computed
+
+    def _lose(self) -> NoReturn:
+        """Give up all rows where a forward counts on them."""
+        self.computed = self._rows = 0
+        self.rewinds += 1
+        raise EngineError("llama.cpp did not keep the rows of a conversation. Ask again.")
 
     def _keep(self, start: int, rows: Sequence[int]) -> None:
         if self._lane is None:  # It was parked, without the rows of a draft.
@@ -334,6 +398,10 @@ class LlamaContext(TargetContext):
             return
         pairs = zip(self._path, (row - start for row in rows))
         agreed = next((at for at, (node, kept) in enumerate(pairs) if node != kept), min(len(self._path), len(rows)))
+        for sequence, path in self._branches.items():
+            if not self._cuttable and rows and path == [row - start for row in rows]:
+                self._lane.copy(sequence, self._main, 0, -1)
+                self._held, agreed = start + len(rows), len(rows)
         self._whole = start + agreed
         if (self._branches or self._held > self._whole) and self._cuttable:
             self._lane.cut(self._main, self._whole)
@@ -347,7 +415,7 @@ class LlamaContext(TargetContext):
         lane = other.lane
         if not self._cuttable and other._held != count:
             return False
-        if lane is None and self._lane is None and other._parked is not None:
+        if lane is None and self._lane is None and other._parked:
             self._parked, self.parked_rows, self._rows = other._parked, other.parked_rows, count
             return True
         if lane is None or self._lane not in (None, lane) or not lane.has_room(len(self.tokens) + LEAVES, self):
@@ -358,6 +426,9 @@ class LlamaContext(TargetContext):
         lane.cut(self._main)
         lane.copy(other._main, self._main, 0, count if self._cuttable else -1)
         self._rows = self._held = count
+        if lane.lacks_rows(self._main, count):
+            self._leave()
+            return False
         return True
 
     def _leave(self) -> None:
@@ -370,7 +441,7 @@ class LlamaContext(TargetContext):
     def _free(self) -> None:
         self.forget_branches()
         self._leave()
-        self._path, self._rows, self._parked, self.parked_rows = [], 0, None, 0
+        self._path, self._rows, self._parked, self.parked_rows = [], 0, [], 0
 
 
 class LlamaEngine(Engine):
@@ -421,6 +492,8 @@ class LlamaEngine(Engine):
         with ThreadPoolExecutor(1) as passing:
             if why := passing.submit(self._check_trees).result():
                 self.most_nodes = 1
+                if not self._cuttable:
+                    self.bytes_per_token = passing.submit(self._state_bytes).result()
                 log.warning("Without drafts: %s reads a draft differently from plain text (%s).", path.name, why)
             elif encoder is not None:
                 check_shape(encoder.config, self.shape, "file")
@@ -482,7 +555,7 @@ class LlamaEngine(Engine):
                 logits = lane.decode([requests[at] for at in part], self.vocabulary, self._rows_alike)
                 found |= zip(part, logits)
                 for at in part:
-                    if lane.free >= LEAVES:
+                    if lane.free >= lane.spare:
                         break
                     context = requests[at].context
                     assert isinstance(context, LlamaContext)
@@ -516,7 +589,8 @@ class LlamaEngine(Engine):
         if lane is None:
             alone = (needed + needed // 2) // 256 * 256 + 256
             threads = self._fixed_threads if self.threads is None else self.threads.count
-            lane = Lane(self._lib, self._model, max(self.lane_cells, alone), threads)
+            cells = max(self.lane_cells, alone)
+            lane = Lane(self._lib, self._model, cells, threads, cuttable=self._cuttable)
             self._lanes.append(lane)
         context.move(lane)
         context.reserve(rows)
@@ -528,7 +602,7 @@ class LlamaEngine(Engine):
     def _key_length(self, heads: int) -> int:
         """Numbers of a key of one head."""
         said = self._metadata(f"{self._metadata('general.architecture')}.attention.key_length")
-        return int(said) if said else int(self._lib.llama_model_n_embd(self._model)) // heads
+        return int(said) if said else int(self._lib.llama_model_n_embd(self._model)) // max(1, heads)
 
     def _metadata(self, name: str) -> str:
         """An entry of the file; empty if it has none of that name."""
@@ -549,6 +623,18 @@ class LlamaEngine(Engine):
         finally:
             context.release()
         return True
+
+    def _state_bytes(self) -> int:
+        """Bytes that are counted for a token of a conversation with a state."""
+        context, sizes = self.context(), list[int]()
+        context.assign(0, [7 % self.vocabulary])
+        for _ in range(2):
+            self.verify(context, DraftTree.empty())
+            sizes.append(len(context.rows(0, context.computed)))
+            context.commit(DraftTree.empty(), [], 7 % self.vocabulary)
+        context.release()
+        row = sizes[1] - sizes[0]
+        return row + (sizes[0] - row) // STATE_TOKENS
 
     def _check_trees(self) -> str | None:
         """Find out whether a draft tree is read as its paths are, and in pieces of how many rows to the last bit.
@@ -603,7 +689,7 @@ def leaves(tree: DraftTree) -> list[int]:
 
 
 _words: list[str] = []
-"""The last warnings and errors of llama.cpp."""
+"""The last errors of llama.cpp."""
 _callbacks: list[Any] = []
 """llama.cpp holds bare pointers to them."""
 
@@ -612,8 +698,9 @@ def _be_silent(lib: Any) -> None:
     """Keep what llama.cpp says for the message of an error, in place of stderr."""
 
     def hear(level: int, text: bytes, _: Any) -> None:
-        if level in (3, 4):  # Warnings and errors.
-            _words[:] = [*_words[-4:], text.decode(errors="replace").strip()]
+        said = text.decode(errors="replace").strip()
+        if level == 4 and not said.endswith("failed to load model"):  # It has said why just before.
+            _words[:] = [*_words[-4:], said]
 
     if not _callbacks:
         _callbacks.append(lib.llama_log_callback(hear))

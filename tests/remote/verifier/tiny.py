@@ -59,7 +59,7 @@ CONFIGS = {
     "mistral-window": lambda: MistralConfig(**_SHAPE, sliding_window=5),
     "gemma": lambda: GemmaConfig(**_SHAPE),
     "gemma2-eager": lambda: Gemma2Config(**_SHAPE, **_MIXED, query_pre_attn_scalar=8),
-    "gemma3-mixed": lambda: Gemma3TextConfig(**_SHAPE, **_MIXED, query_pre_attn_scalar=8),
+    "gemma3-mixed": lambda: Gemma3TextConfig(**_SHAPE | {"head_dim": 16}, **_MIXED, query_pre_attn_scalar=16),
     "gpt2": lambda: GPT2Config(
         vocab_size=VOCABULARY,
         n_embd=32,
@@ -77,7 +77,9 @@ TREELESS = {
     "mamba": lambda: MambaConfig(
         vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=8, initializer_range=0.4
     ),
-    "lfm2": lambda: Lfm2Config(**_SHAPE | {"layer_types": ["conv", "full_attention", "conv"]}),
+    "lfm2": lambda: Lfm2Config(
+        **_SHAPE | {"layer_types": ["conv", "full_attention", "conv"]}, block_auto_adjust_ff_dim=False
+    ),
     "qwen3-next": lambda: Qwen3NextConfig(
         **_SHAPE | {"num_hidden_layers": 4},
         linear_num_key_heads=2,

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from benchmarks.gguf_file import write_gguf
 from drafter.config import ENCODER, write_config
 from drafter.model import save_weights
+from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from remote.verifier.engines.llama_engine import LlamaEngine
 from remote.verifier.engines.memory_encoder import ArrayEncoder
@@ -24,7 +25,9 @@ from tests.remote.verifier.tiny import TREELESS, encoder_config, tiny_encoder, t
 
 TORCH = ("llama", "qwen3-mixed", "gemma2-eager", "gpt2")
 ONNX = ("llama", "llama-tied", "qwen2", "qwen3", "llama-many-heads")
-LLAMA_CPP = ("llama", "llama-tied", "qwen2", "qwen3")
+LLAMA_CPP = ("llama", "llama-tied", "qwen2", "qwen3", "gemma3-mixed")
+LLAMA_CPP_TREELESS = ("mamba", "lfm2")
+"""Models whose state cannot be taken back."""
 CHUNK = 8
 
 
@@ -40,6 +43,16 @@ class Bench:
     """A token's logits are the same, bit for bit, alone, in a tree and in a batch."""
     apart: float = 2e-5
     """Otherwise, how far they may differ, as a share of the largest logit."""
+
+    @property
+    def windowed(self) -> bool:
+        """Whether layers see the newest tokens alone."""
+        return getattr(self.model.config, "sliding_window", None) is not None
+
+    def tree(self, tree: DraftTree) -> DraftTree:
+        """As much of a tree as the engine takes."""
+        most = self.engine.most_nodes
+        return DraftTree(tree.tokens[:most], tree.parents[:most])
 
     def close(self, logits: np.ndarray, expected: np.ndarray) -> None:
         np.testing.assert_allclose(logits, expected, atol=self.tolerance * np.abs(expected).max(), rtol=0)
@@ -115,7 +128,7 @@ EVERY = [
     "int8 llama",
     "int8 qwen3",
     "int8 llama-many-heads",
-    *(f"llama.cpp {kind}" for kind in LLAMA_CPP),
+    *(f"llama.cpp {kind}" for kind in (*LLAMA_CPP, *LLAMA_CPP_TREELESS)),
 ]
 
 

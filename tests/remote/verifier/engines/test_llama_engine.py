@@ -75,9 +75,9 @@ def test_an_unknown_layout_is_refused(damage: Callable[[bytes], bytes]) -> None:
         CacheRows.read(damage(written), range(5, 9), (3, 2, 4), interleaved=False)
 
 
-@pytest.fixture
-def llama(tmp_path: Path) -> Iterator[Bench]:
-    bench = llama_bench("llama", tmp_path)
+@pytest.fixture(params=["llama", "gemma3-mixed"])
+def llama(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    bench = llama_bench(request.param, tmp_path)
     yield bench
     assert isinstance(bench.engine, LlamaEngine)
     bench.engine.close()
@@ -139,7 +139,8 @@ def test_who_asks_nothing_for_a_while_leaves_the_lane_and_comes_back(llama: Benc
         engine.verify(busy, EMPTY)
         busy.commit(EMPTY, [], 5)
     assert isinstance(idle, LlamaContext) and isinstance(busy, LlamaContext)
-    assert idle.lane is None is not busy.lane and (idle.computed, idle.capacity, idle.rewinds) == (50, 50, 0)
+    assert idle.lane is None
+    assert busy.lane is not None and (idle.computed, idle.capacity, idle.rewinds) == (50, 50, 0)
     like = engine.context()
     like.assign(0, [*tokens[:30], 1, 1])
     like.adopt(idle, 30)
@@ -174,6 +175,31 @@ def test_the_rows_of_a_long_idle_session_serve_a_short_one_that_begins_like_it(l
     short.assign(0, [*tokens[:30], 1, 1])
     llama.same(found, engine.verify(short, EMPTY)[0])
     for context in (long, busy, short):
+        context.release()
+
+
+def test_rows_that_gave_way_to_those_of_others_are_computed_again(llama: Bench) -> None:
+    """llama.cpp takes the places of rows that no layer with a window sees any more, and a rewind does see them."""
+    engine, rng = llama.engine, random.Random(8)
+    gone, kept, new = engine.context(), engine.context(), engine.context()
+    for context, length in ((gone, 40), (kept, 60), (new, 70)):
+        context.assign(0, [rng.randrange(48) for _ in range(length)])
+    engine.verify(gone, EMPTY)
+    engine.verify(kept, EMPTY)
+    gone.release()
+    engine.verify(new, EMPTY)
+    new.commit(EMPTY, [], 3)
+    like = engine.context()
+    like.assign(0, [*kept.tokens[:15], 4, 4])
+    like.adopt(kept, 15)
+    assert like.computed == (0 if llama.windowed else 15)
+    kept.assign(15, [7, 7, 7])
+    assert kept.computed == (0 if llama.windowed else 15) and kept.rewinds == (2 if llama.windowed else 1)
+    for context in (like, kept, new):
+        fresh = engine.context()
+        fresh.assign(0, context.tokens)
+        llama.same(engine.verify(context, EMPTY)[0], engine.verify(fresh, EMPTY)[0])
+    for context in (like, kept, new):
         context.release()
 
 

@@ -71,8 +71,9 @@ async def test_one_is_served_without_drafts_to_devices_and_other_programs(tmp_pa
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
     tokenizer.save_pretrained(tmp_path)
-    side, engine, drafter = opened(str(tmp_path), None, None, "auto", None, 1)
-    assert drafter is None and side.text is not None and "without drafts" in engine.description
+    found = opened(str(tmp_path), None, None, "auto", None, 1)
+    side, engine = found.side, found.engine
+    assert found.drafter is None and side.text is not None and "without drafts" in engine.description
     words = "w5 w9 w30"
     prompt = side.text.render([("user", words)])
     read = {"input_ids": torch.tensor([prompt]), "attention_mask": torch.ones(1, len(prompt), dtype=torch.long)}
