@@ -72,10 +72,15 @@ def translated(path: Path) -> Iterator[Path]:
         yield folder
 
 
+def gguf_architecture(path: Path) -> str:
+    """The architecture of a file's model, as GGUF names it."""
+    entry = "general.architecture"
+    return read_header(path, (entry,)).text(entry) or ""
+
+
 def head_size(path: Path) -> int | None:
     """Numbers of a key, as the file says, which transformers does not read for every architecture; None: not said."""
-    architecture = read_header(path, ("general.architecture",)).text("general.architecture")
-    entry = f"{architecture}.attention.key_length"
+    entry = f"{gguf_architecture(path)}.attention.key_length"
     return read_header(path, (entry,)).number(entry)
 
 

@@ -101,7 +101,10 @@ def _opened(
         with timed_step(f"loading {model}"):
             text, llama = llama_engine(model, drafter, threads, quantize, kept=kept, template=template)
             text = settled(text, gguf_path(model), llama.tokenize, say, kept=kept, template=template)
-        return Opened(text, llama, drafter if llama.takes_drafts else None)
+        if drafter is not None and llama.why_no_drafter:
+            say(f"without the drafter {drafter}, because the model takes none: {llama.why_no_drafter}")
+            drafter = None
+        return Opened(text, llama, drafter)
     if (graph := graph_of(model, kind, quantize)) is not None:
         try:
             with timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):

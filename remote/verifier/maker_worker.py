@@ -19,12 +19,13 @@ from drafter.config import CONFIG
 from drafter.cores import draft_threads
 from drafter.floors import why_no_drafts
 from drafter.telemetry import switch_off
+from drafter.training.target import INFERABLE
 from remote.verifier.birth import BUDGET, Newborn, UnsupportedTarget, make_drafter
 from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import llama_engine
 from remote.verifier.engines.graphs import is_gguf
 from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.gguf_file import text_source
+from remote.verifier.gguf_file import gguf_architecture, gguf_path, text_source
 from remote.verifier.learning.process import end_with_stdin, stand_back, tell
 from remote.verifier.learning.task import receive_task
 from remote.verifier.maker import MakingOutcome, MakingProgress, MakingTask
@@ -82,6 +83,8 @@ def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn
     work.mkdir(parents=True, exist_ok=True)
     target: Target | None = None
     if is_gguf(task.model):
+        if (kind := gguf_architecture(gguf_path(task.model))) not in INFERABLE:
+            raise UnsupportedTarget(f"one is made of the model's own layers, and devices cannot run those of {kind}.")
         side, engine = llama_engine(task.model, None, None, None, kept=kept, template=task.template)
         answers = answers_of(engine, side, task.questions, work / FILE, told)
         engine.close()

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.patience import PATIENCE_SECONDS
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -20,7 +22,7 @@ class VerifierProcess:
 
     `prefix`: a command that runs it, for instance in another network namespace. `token_file`: the token that clients
     must send if `host` is not loopback. `options`: more of them. `home`: the program's own folders. `said`: a file for
-    what it says on stderr.
+    what it says on stderr. `model`: another one in the place of the pair's, which is served without the pair's drafter.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class VerifierProcess:
         options: Sequence[str] = (),
         home: Path | None = None,
         said: Path | None = None,
+        model: Path | None = None,
     ) -> None:
         self._pair = pair
         self._host = host
@@ -41,6 +44,7 @@ class VerifierProcess:
         self._options = options
         self._environment = os.environ | ({} if home is None else {"OUTRIDER_HOME": str(home)})
         self._said = said
+        self._model = model
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
 
@@ -58,7 +62,10 @@ class VerifierProcess:
         """Start the process, and wait until it answers."""
         command = [*self._prefix, sys.executable, "-m", "app.cli", "serve", "--watch-stdin"]
         command += ["--host", self._host, "--port", str(self.port), "--allow-host", "verifier.example"]
-        command += ["--model", str(self._pair / "target"), "--drafter", str(self._pair / "drafter")]
+        if self._model is None:
+            command += ["--model", str(self._pair / "target"), "--drafter", str(self._pair / "drafter")]
+        else:
+            command += ["--model", str(self._model)]
         command += [] if self._token_file is None else ["--token-file", str(self._token_file)]
         command += self._options
         pipe = subprocess.PIPE
@@ -92,6 +99,14 @@ class VerifierProcess:
     def resume(self) -> None:
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGCONT)
+
+    def interrupt(self) -> int:
+        """Stop it as Ctrl+C does. Its exit code."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGINT)
+        code = self._process.wait(PATIENCE_SECONDS)
+        self.stop()
+        return code
 
     def stop(self) -> None:
         if self._process is not None:

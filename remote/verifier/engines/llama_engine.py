@@ -17,7 +17,6 @@ between tokens that are almost equally likely.
 from __future__ import annotations
 
 import ctypes
-import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -43,8 +42,6 @@ from remote.verifier.engines.llama_rows import ROW_BYTES, CacheRows, UnreadableR
 from remote.verifier.engines.memory_encoder import ArrayEncoder
 from remote.verifier.engines.threads import Threads, spin_briefly
 from remote.verifier.start_errors import CorruptWeights
-
-log = logging.getLogger(__name__)
 
 CHUNK = 128
 """Tokens of a prompt in one forward."""
@@ -485,19 +482,21 @@ class LlamaEngine(Engine):
         """Rows of a lane that several conversations share."""
         self.encoder: ArrayEncoder | None = None
         self._cuttable = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
+        self.why_no_drafter: str | None = None
+        """Why no drafter is used for this model; None: one may be."""
         self._rows_alike: int | None = None
         """Rows of one batch that have the bits of one row alone; None: any number."""
         # Threads for products live as long as the thread that asked for them. OpenMP counts those of all threads, and
         # where there are more than cores, each waits asleep: a forward then takes several times as long.
         with ThreadPoolExecutor(1) as passing:
             if why := passing.submit(self._check_trees).result():
-                self.most_nodes = 1
+                self.most_nodes, self.why_no_drafter = 1, why
                 if not self._cuttable:
                     self.bytes_per_token = passing.submit(self._state_bytes).result()
-                log.warning("Without drafts: %s reads a draft differently from plain text (%s).", path.name, why)
             elif encoder is not None:
                 check_shape(encoder.config, self.shape, "file")
-                self.encoder = encoder if passing.submit(self._reads_rows).result() else None
+                self.why_no_drafter = passing.submit(self._check_rows).result()
+                self.encoder = None if self.why_no_drafter else encoder
             passing.submit(self.measure_threads).result()
 
     def close(self) -> None:
@@ -510,7 +509,8 @@ class LlamaEngine(Engine):
     @property
     def description(self) -> str:
         count = int(self._lib.llama_model_n_params(self._model))
-        return f"llama.cpp, {count / 1e6:,.1f} million parameters, {self._bytes / 1e6:,.0f} MB"
+        about = f"llama.cpp, {count / 1e6:,.1f} million parameters, {self._bytes / 1e6:,.0f} MB"
+        return about if self.takes_drafts else f"{about}, without drafts, because {self.why_no_drafter}"
 
     def context(self) -> LlamaContext:
         return LlamaContext(cuttable=self._cuttable)
@@ -610,19 +610,18 @@ class LlamaEngine(Engine):
         found = self._lib.llama_model_meta_val_str(self._model, name.encode(), text, len(text))
         return text.value.decode(errors="replace") if found >= 0 else ""
 
-    def _reads_rows(self) -> bool:
-        """Whether memory can be made: the rows of the cache can be read. It is said where they cannot."""
+    def _check_rows(self) -> str | None:
+        """Find out whether memory can be made, of rows that are read out of the cache. Returns why it cannot."""
         context = self.context()
         try:
             context.assign(0, [token % self.vocabulary for token in (7, 3, 5)])
             self.verify(context, DraftTree.empty())
             self._cached(context, 0, 3)
         except UnreadableRows as error:
-            log.warning("Devices get no memory of this model, and cannot draft: %s.", error)
-            return False
+            return f"its memory cannot be read: {error}"
         finally:
             context.release()
-        return True
+        return None
 
     def _state_bytes(self) -> int:
         """Bytes that are counted for a token of a conversation with a state."""
@@ -654,7 +653,7 @@ class LlamaEngine(Engine):
         except EngineError as error:
             return str(error)
         self._rows_alike = None
-        return None if difference < TOLERANCE else f"logits differ by {difference:.1%}"
+        return None if difference < TOLERANCE else f"it reads them differently from plain text, by {difference:.1%}"
 
 
 def _pieces(requests: Sequence[Forward], alike: int | None) -> list[int]:

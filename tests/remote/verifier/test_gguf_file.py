@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 
 from benchmarks.gguf_file import write_gguf
 from drafter.tree import DraftTree
@@ -23,8 +23,8 @@ from remote.verifier.maker import kept_drafter
 from remote.verifier.start_errors import CorruptWeights, MissingPackage, UnknownModel
 from remote.verifier.target import load_target
 from remote.verifier.text_side import read_text_side
-from tests.remote.verifier.tiny import CONFIGS
-from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
+from tests.remote.verifier.tiny import save_speaking
+from tests.support.tiny_text import END, SPECIAL
 
 ASSISTANT = SPECIAL.index("<|assistant|>")
 TEXT = "list the files of a folder, and then those of 12 others; it's a naïve test"
@@ -33,16 +33,7 @@ TEXT = "list the files of a folder, and then those of 12 others; it's a naïve t
 @pytest.fixture(scope="module", params=["llama", "qwen3"])
 def model_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with a byte-level BPE tokenizer, as transformers saves it."""
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    tokenizer = train_tokenizer([TEXT])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>")
-    fast.chat_template = CHAT_TEMPLATE
-    config = CONFIGS[request.param]()
-    config.vocab_size, config.eos_token_id, config.pad_token_id = tokenizer.get_vocab_size(), END, None
-    torch.manual_seed(3)
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    model.save_pretrained(folder)
-    fast.save_pretrained(folder)
+    folder = save_speaking(request.param, tmp_path_factory.mktemp("models") / "tiny", [TEXT])
     (folder / "README.md").write_text("---\nlicense: mit\n---\n")
     return folder
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,6 +30,7 @@ from transformers import (
 from drafter.config import DrafterConfig
 from drafter.model import MemoryEncoder
 from drafter.tree import DraftTree
+from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, train_tokenizer
 
 VOCABULARY = 48
 STOP = 1
@@ -106,6 +109,21 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<end>")
     fast.chat_template = "{% for message in messages %}{{ message['content'] }}<end>{% endfor %}"
     return fast
+
+
+def save_speaking(kind: str, folder: Path, corpus: Sequence[str] = CORPUS) -> Path:
+    """Write a tiny model with a byte-level tokenizer and a chat template into a folder, as transformers does."""
+    tokenizer = train_tokenizer(corpus)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>")
+    fast.chat_template = CHAT_TEMPLATE
+    config = (CONFIGS | TREELESS)[kind]()
+    config.vocab_size, config.eos_token_id, config.pad_token_id = tokenizer.get_vocab_size(), END, None
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model.generation_config.eos_token_id = END
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
 
 
 def encoder_config(inference_layers: int = 1) -> DrafterConfig:

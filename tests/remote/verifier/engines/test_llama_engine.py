@@ -9,17 +9,21 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from benchmarks.gguf_file import write_gguf
+from drafter.config import ENCODER, write_config
+from drafter.model import MemoryEncoder, save_weights
 from drafter.tree import DraftTree
 from remote.verifier.engine import Forward, TargetContext
 from remote.verifier.engines.llama_engine import IDLE, SMALLEST, LlamaContext, LlamaEngine
 from remote.verifier.engines.llama_rows import CacheRows, UnreadableRows
+from remote.verifier.engines.memory_encoder import ArrayEncoder
 from remote.verifier.start_errors import CorruptWeights
 from tests.remote.verifier.engines.conftest import Bench, llama_bench
-from tests.remote.verifier.tiny import random_tree
+from tests.remote.verifier.tiny import encoder_config, random_tree, tiny_model
 
 EMPTY = DraftTree.empty()
 
@@ -253,6 +257,21 @@ def test_no_thread_of_the_check_at_the_start_is_left(llama: Bench, tmp_path: Pat
             assert pool.submit(forward).result() == before + 3, "a thread, and the two that help it"
     finally:
         engine.close()
+
+
+def test_where_rows_cannot_be_read_there_is_no_memory_and_it_is_said(tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    tiny_model("gemma3-mixed").save_pretrained(tmp_path / "target")
+    write_gguf(tmp_path / "target", tmp_path / "target.gguf")
+    config = msgspec.structs.replace(encoder_config(), target_head_size=16)
+    encoder = MemoryEncoder(config)
+    (tmp_path / "drafter").mkdir()
+    save_weights(encoder, tmp_path / "drafter" / ENCODER)
+    write_config(tmp_path / "drafter", config)
+    engine = LlamaEngine(tmp_path / "target.gguf", ArrayEncoder.load(tmp_path / "drafter"), threads=1)
+    assert engine.encoder is None and engine.takes_drafts
+    assert engine.why_no_drafter is not None and "memory cannot be read" in engine.why_no_drafter
+    engine.close()
 
 
 def test_a_file_that_is_none_says_what_to_do(tmp_path: Path) -> None:

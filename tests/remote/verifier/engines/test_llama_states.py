@@ -40,10 +40,9 @@ def right(bench: Bench, context: LlamaContext) -> None:
     bench.close(bench.engine.verify(context, EMPTY)[0], plain_logits(bench.model, context.tokens))
 
 
-def test_it_says_once_that_it_is_served_without_drafts(llama: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_served_without_drafts_and_says_why(llama: Bench) -> None:
     assert not llama.engine.takes_drafts and llama.engine.most_nodes == 1 and llama.engine.encoder is None
-    (warning,) = [record.getMessage() for record in caplog.get_records("setup") if record.name.startswith("remote.")]
-    assert warning.startswith("Without drafts: target.gguf") and "state cannot be taken back" in warning
+    assert llama.engine.description.endswith(", without drafts, because its state cannot be taken back")
 
 
 @pytest.mark.parametrize("accepted", [[0], []])
