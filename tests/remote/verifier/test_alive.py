@@ -41,7 +41,7 @@ def engine(target: Target, tiny_pair: Path) -> Engine:
 
 @pytest.fixture(scope="module")
 def prompt(tiny_pair: Path) -> list[int]:
-    return Drafter.load(tiny_pair / "drafter").text.render([("user", "unpack a tar archive")])
+    return Drafter.load(tiny_pair / "drafter").text.render([("user", "unpack a tar archive " * 12)])
 
 
 def beating(target: Target, engine: Engine, every: float = BEAT) -> VerifierApp:
