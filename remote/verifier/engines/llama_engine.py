@@ -147,9 +147,12 @@ class Lane:
     def use_threads(self, count: int) -> None:
         self._lib.llama_set_n_threads(self._context, count, count)
 
-    def leave_gaps(self, context: LlamaContext) -> None:
-        """A conversation gives up rows. Where others lie behind them, what they get next would come before those."""
-        if self._last is not context:
+    def leave_gaps(self, context: LlamaContext, *, newest: bool = False) -> None:
+        """A conversation gives up rows. Where others lie behind them, what they get next would come before those.
+
+        `newest`: it gives up rows of its last forward alone, so none lie behind them if that was the lane's last one.
+        """
+        if self._last is not context or not newest:
             for other in self.holders:
                 other.in_order = other.in_order and other is context
 
@@ -278,6 +281,8 @@ class LlamaContext(TargetContext):
         """Its rows lie one after another, and the next ones come behind them, as far as is known."""
         self._whole = 0
         """The last commit has the rows of so many tokens."""
+        self._accepted = 0
+        """So many tokens were accepted by then, so those beyond the rows are no prompt when they are computed."""
 
     @property
     def capacity(self) -> int:
@@ -314,7 +319,13 @@ class LlamaContext(TargetContext):
 
     def assign(self, base: int, tokens: Sequence[int]) -> None:
         super().assign(base, tokens)
+        if base < self._accepted:
+            self._accepted = 0
         self._anew()
+
+    def again(self, pending: int) -> int:
+        """How many of the next tokens are computed again, because they were accepted beside the likeliest path."""
+        return max(0, min(pending, self._accepted - self.computed))
 
     def begin(self, request: Forward) -> list[list[int]]:
         """Make the lane ready for a forward, and choose the order of its nodes. The sequences of each of its rows."""
@@ -363,6 +374,7 @@ class LlamaContext(TargetContext):
 
     def commit(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> list[int]:
         new = super().commit(tree, accepted, bonus)
+        self._accepted = self.computed
         self.computed = min(self.computed, self._whole)  # What was accepted beside the main path is computed again.
         self._anew()
         return new
@@ -402,7 +414,7 @@ class LlamaContext(TargetContext):
         self._whole = start + agreed
         if (self._branches or self._held > self._whole) and self._cuttable:
             self._lane.cut(self._main, self._whole)
-            self._lane.leave_gaps(self)
+            self._lane.leave_gaps(self, newest=True)
             self._held = self._whole
         self.forget_branches()
         self._path, self._rows = [], self._whole
@@ -423,6 +435,7 @@ class LlamaContext(TargetContext):
         lane.cut(self._main)
         lane.copy(other._main, self._main, 0, count if self._cuttable else -1)
         self._rows = self._held = count
+        self.in_order = other.in_order
         if lane.lacks_rows(self._main, count):
             self._leave()
             return False
@@ -635,6 +648,21 @@ class LlamaEngine(Engine):
         row = sizes[1] - sizes[0]
         return row + (sizes[0] - row) // STATE_TOKENS
 
+    def _pieces_have_the_same_bits(self) -> bool:
+        """Whether rows of large pieces have the bits that they have alone. Some products change from 8 rows on."""
+        context, same = self.context(), True
+        for size in (8, PIECE):
+            tokens = [(5 * at + 3) % self.vocabulary for at in range(size)]
+            chain = DraftTree.chain(tokens[1:])
+            context.assign(0, tokens[:1])
+            together = self.verify(context, chain)
+            context.commit(chain, range(size - 1), tokens[0])
+            for row in (size - 1, size // 2):
+                context.assign(0, tokens[: row + 1])
+                same = same and np.array_equal(self.verify(context, DraftTree.empty())[0], together[row])
+            context.release()
+        return same
+
     def _check_trees(self) -> str | None:
         """Find out whether a draft tree is read as its paths are, and in pieces of how many rows to the last bit.
 
@@ -646,7 +674,7 @@ class LlamaEngine(Engine):
             for alike in (None, *range(ALIKE, 0, -1)):
                 self._rows_alike = alike
                 difference = tree_difference(self)
-                if difference == 0:
+                if difference == 0 and (alike is not None or self._pieces_have_the_same_bits()):
                     return None
         except BrokenTarget:
             raise
@@ -661,10 +689,15 @@ def _pieces(requests: Sequence[Forward], alike: int | None) -> list[int]:
     if len(requests) > 1:
         return [sum(request.rows for request in requests)]
     (request,) = requests
-    prompt = request.pending if request.pending > SHORT else 0
-    size, rest = alike or PIECE, request.rows - prompt
-    whole = [prompt] * (prompt > 0) + [size] * (rest // size)
-    return [*whole, rest % size] if rest % size else whole
+    assert isinstance(request.context, LlamaContext)
+    again, size = request.context.again(request.pending), alike or PIECE
+    if (prompt := request.pending - again) <= SHORT:
+        return _cut(request.rows, size)
+    return [*_cut(again, size), prompt, *_cut(request.nodes, size)]
+
+
+def _cut(rows: int, size: int) -> list[int]:
+    return [size] * (rows // size) + [rows % size] * (rows % size > 0)
 
 
 def _parts(requests: Sequence[Forward], places: Sequence[int]) -> list[list[int]]:
