@@ -39,3 +39,11 @@ def held_mb(process: int) -> float:
     with contextlib.suppress(OSError):
         return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
     return 0.0
+
+
+def proportional_mb(process: int) -> float | None:
+    """Megabytes of one, of shared pages its share (PSS); None: this system does not say."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("Pss:")), None)
+    return None

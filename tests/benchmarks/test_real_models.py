@@ -1,0 +1,76 @@
+"""The suite for pretrained models, on a tiny one: what it counts and times, and that what fails stops nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks.gguf_file import write_gguf
+from benchmarks.real_answers import LOOP, answers, speed
+from benchmarks.real_models import kill, measured, models, start, tokens, written
+from benchmarks.real_run import Count, Run, usable
+from drafter.config import Measured, read_config, write_config
+
+ALL = Count(2, 2)
+
+
+@pytest.fixture
+def run(tiny_pair: Path, tmp_path: Path) -> Run:
+    shutil.copytree(tiny_pair / "target", tmp_path / "models" / "target")
+    shutil.copytree(tiny_pair / "drafter", tmp_path / "drafters" / "target")
+    (model,) = models(tmp_path / "models")
+    return Run(model, tmp_path / "work", quick=True, drafters=tmp_path / "drafters")
+
+
+def test_prompts_and_answers_of_a_folder_are_compared_with_those_of_transformers(run: Run) -> None:
+    counts = tokens(run)
+    assert set(counts) == {"text as transformers renders it", "tokens as in transformers"}
+    assert all(count.right == count.of > 15 for count in counts.values())
+    found = answers(run)
+    assert found == {
+        "plain = transformers": ALL,
+        **{f"{way} = plain": ALL for way in ("hosted", "edge", "auto", "trees")},
+    }
+
+
+def test_those_of_a_gguf_file_are_compared_with_those_of_llama_cpp(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    file = tmp_path / "models" / "tiny.gguf"
+    write_gguf(run.model, file)
+    run = dataclasses.replace(run, model=file)
+    counts = tokens(run)
+    assert counts["tokens as in llama.cpp"].right == counts["tokens as in llama.cpp"].of > 15
+    assert answers(run) == {"plain = llama.cpp": ALL, "with drafts": "not tried: there is no drafter"}
+    timed = speed(run)
+    assert timed[f"loopback, plain over {LOOP}"] > 0 and timed["4g, plain: first text, s"] > 0.07
+
+
+def test_a_drafter_that_is_too_bad_is_tried_all_the_same(run: Run) -> None:
+    folder = run.drafters / "target"
+    assert usable(run) == folder
+    bad = Measured(tau=1.1, alone=0.1, perplexity=90.0, repeated=0.9)
+    write_config(folder, msgspec.structs.replace(read_config(folder), measured=bad))
+    assert usable(run) != folder
+
+
+def test_starts_are_timed_and_memory_is_read(run: Run) -> None:
+    figures = start(run)
+    assert 0 < figures["second start, ready: s"] < figures["second start, first word: s"]
+    assert figures["memory after ten answers, RSS: MB"] > 20
+
+
+def test_a_killed_server_leaves_a_part_and_an_exit_code(run: Run) -> None:
+    figures = kill(run)
+    assert figures["server added"] == "yes" and figures["offline, exit code"] != 0
+    assert figures["killed, told"]
+
+
+def test_a_part_that_fails_is_a_row_and_the_others_go_on(run: Run) -> None:
+    (run.model / "chat_template.jinja").write_text("{{ nothing.of.this }}")
+    found = measured(run, ["tokens", "drafter"])
+    assert "failed" in found["tokens"] and found["drafter"]["used and offered"] == "yes"
+    assert "| tokens: failed |" in written({run.name: found})
