@@ -22,7 +22,7 @@ from drafter.text import ChatText
 from remote.verifier.birth import BUDGET
 from remote.verifier.engines.graphs import is_gguf
 from remote.verifier.gguf_file import text_source
-from remote.verifier.making import kept_drafter
+from remote.verifier.maker import kept_drafter
 from remote.verifier.text_side import read_text_side
 
 KEPT = REPOSITORY / "runs" / "real-models"
