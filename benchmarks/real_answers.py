@@ -30,11 +30,12 @@ from storage import Store
 CUT = "\ufffd"
 """What stands for a character of which a part is missing."""
 WAYS: Mapping[str, Mapping[str, object]] = {
-    "plain": {"mode": "auto"},
+    "plain": {"mode": "hosted"},
     **{mode: {"mode": mode} for mode in ("hosted", "edge", "auto")},
     "trees": MODES["tree-8x8"].settings or {},
 }
-"""The settings of each way in which the app answers. `plain` is `--no-draft`."""
+"""The settings of each way in which the app answers. `plain` is `--no-draft --mode hosted`: one
+stream. In the other modes a server of this drafter answers token by token, and each token waits for the line."""
 TIMED = ("plain", "hosted", "edge", "auto")
 LOOP, OTHER = "llama.cpp without a server", "the other server"
 LOOPBACK, LINES = "loopback", ("loopback", "4g")
@@ -91,24 +92,31 @@ def drafting(run: Run) -> tuple[tuple[str, str] | tuple[str], Drafter, bool]:
 
 
 def answers(run: Run) -> Figures:
-    """How many greedy answers are equal, without drafts to those of the reference, and with them to those without."""
+    """How many greedy answers are equal, without drafts to those of the reference, and with them to those without.
+
+    Each way has a server of its own, because a server computes a prompt in another way that it has read before. What
+    that makes of the text is a figure too.
+    """
     options, drafts, own = drafting(run)
-    with run.serve(*options) as serving, Reference(run.model) as reference:
-        text = run.text()
+    said = {}
+    for way in WAYS if own else ("plain",):
+        with run.serve(*options) as serving:
+            said[way] = asyncio.run(_texts(serving.url, drafts, way, run))
+            if way == "plain":
+                again = asyncio.run(_texts(serving.url, drafts, way, run))
+    text = run.text()
+    with Reference(run.model) as reference:
         told = [reference.ask(prompt=text.render([("user", question)]), most=run.tokens) for question in run.questions]
-        said = asyncio.run(_texts(serving.url, drafts, tuple(WAYS) if own else ("plain",), run))
     wanted = [text.decode([token for token in one["tokens"] if token not in text.stop_tokens]) for one in told]
     figures: Figures = {f"plain = {'llama.cpp' if run.is_gguf else 'transformers'}": _same(said["plain"], wanted)}
+    figures["plain, asked again = plain"] = _same(again, said["plain"])
     figures |= {f"{way} = plain": _same(said[way], said["plain"]) for way in said if way != "plain"}
     return figures if own else {**figures, "with drafts": "not tried: there is no drafter"}
 
 
-async def _texts(url: str, drafts: Drafter, ways: Sequence[str], run: Run) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for way in ways:
-        async with device(url, drafts, way, run.tokens) as ask:
-            found[way] = [(await ask(question)).text for question in run.questions]
-    return found
+async def _texts(url: str, drafts: Drafter, way: str, run: Run) -> list[str]:
+    async with device(url, drafts, way, run.tokens) as ask:
+        return [(await ask(question)).text for question in run.questions]
 
 
 def _same(some: Sequence[str], others: Sequence[str]) -> Count:
