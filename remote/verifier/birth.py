@@ -22,13 +22,13 @@ from drafter.runtime import Drafter
 from drafter.training.answers import AnsweredConversation
 from drafter.training.birth import Shape, born, likely_tokens, shapes_within
 from drafter.training.pipeline import stop_tokens, write_folder
-from drafter.training.target import UnsupportedTarget, check_head
+from drafter.training.target import INFERABLE, UnsupportedTarget, check_head
 from drafter.training.text_side import read_text_side
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import Answered, measured
 from remote.verifier.target import Target
 
-__all__ = ["BUDGET", "Newborn", "UnsupportedTarget", "make_drafter"]
+__all__ = ["BUDGET", "Newborn", "UnsupportedTarget", "check_layers", "make_drafter"]
 
 BUDGET = 300_000_000
 """Bytes that a drafter may take on a device, if nobody says otherwise."""
@@ -60,6 +60,12 @@ class Newborn:
             return f"{of}; {guesses}. It is not used: {why}"
         alone = why_not_alone(self.config)
         return f"{of}; {guesses}" + (f". It never writes alone: {alone}" if alone else "")
+
+
+def check_layers(family: str) -> None:
+    """Raise `UnsupportedTarget` if devices cannot run the layers of models of this family, as GGUF names it."""
+    if family not in INFERABLE:
+        raise UnsupportedTarget(f"one is made of the model's own layers, and devices cannot run those of {family}.")
 
 
 def make_drafter(

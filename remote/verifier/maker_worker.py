@@ -19,8 +19,7 @@ from drafter.config import CONFIG
 from drafter.cores import draft_threads
 from drafter.floors import why_no_drafts
 from drafter.telemetry import switch_off
-from drafter.training.target import INFERABLE
-from remote.verifier.birth import BUDGET, Newborn, UnsupportedTarget, make_drafter
+from remote.verifier.birth import BUDGET, Newborn, UnsupportedTarget, check_layers, make_drafter
 from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import llama_engine
 from remote.verifier.engines.graphs import is_gguf
@@ -83,8 +82,7 @@ def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn
     work.mkdir(parents=True, exist_ok=True)
     target: Target | None = None
     if is_gguf(task.model):
-        if (kind := gguf_architecture(gguf_path(task.model))) not in INFERABLE:
-            raise UnsupportedTarget(f"one is made of the model's own layers, and devices cannot run those of {kind}.")
+        check_layers(gguf_architecture(gguf_path(task.model)))  # Before minutes are spent on answers.
         side, engine = llama_engine(task.model, None, None, None, kept=kept, template=task.template)
         answers = answers_of(engine, side, task.questions, work / FILE, told)
         engine.close()

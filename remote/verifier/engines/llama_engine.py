@@ -12,6 +12,10 @@ the cache, and accepted rows of other paths are computed again behind it, in ord
 rows as give the bits of one row alone (`_rows_alike`). And a conversation moves where gaps that others left would come
 before its last rows. Conversations that run at the same time share a batch all the same: there, rounding may decide
 between tokens that are almost equally likely.
+
+Layers with a sliding window may lose rows that only a rewind would see. Then a conversation is computed again. So it is
+where a model has a state in place of rows, which cannot be taken back: such a model is served without drafts, and a
+single node is tried on a copy of the state.
 """
 
 from __future__ import annotations
@@ -282,7 +286,7 @@ class LlamaContext(TargetContext):
         self._whole = 0
         """The last commit has the rows of so many tokens."""
         self._accepted = 0
-        """So many tokens were accepted by then, so those beyond the rows are no prompt when they are computed."""
+        """Tokens up to the end of the last accepted draft. Those without rows are computed again, in pieces."""
 
     @property
     def capacity(self) -> int:

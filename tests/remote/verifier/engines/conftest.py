@@ -50,7 +50,7 @@ class Bench:
         return getattr(self.model.config, "sliding_window", None) is not None
 
     def tree(self, tree: DraftTree) -> DraftTree:
-        """As much of a tree as the engine takes."""
+        """The first nodes of a tree, no more than the engine takes."""
         most = self.engine.most_nodes
         return DraftTree(tree.tokens[:most], tree.parents[:most])
 
