@@ -15,8 +15,8 @@ from drafter.config import CONFIG, GRAPH, read_config
 from drafter.floors import why_no_drafts
 from remote.protocol import Card, decode
 from remote.verifier.birth import BUDGET
-from remote.verifier.making import QUIET_SECONDS, Kept, Making, MakingOutcome, MakingTask, kept_drafter, look_up
-from remote.verifier.making_worker import make
+from remote.verifier.maker import QUIET_SECONDS, Kept, Making, MakingOutcome, MakingTask, kept_drafter, look_up
+from remote.verifier.maker_worker import make
 from storage import Store
 from tests.support.deep import LAYERS, write_deep_target
 from tests.support.made_once import made_once
