@@ -26,7 +26,7 @@ from remote.verifier.maker import kept_drafter
 from remote.verifier.text_side import read_text_side
 
 KEPT = REPOSITORY / "runs" / "real-models"
-"""Where drafters are kept that the benchmark has made, in folders with the names of their models."""
+"""Folder of the drafters that the benchmark has made, each in one that is named after its model."""
 START_SECONDS = 600.0
 QUESTIONS = (
     "How do I list the newest files first?",
