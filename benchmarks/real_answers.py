@@ -94,8 +94,8 @@ def drafting(run: Run) -> tuple[tuple[str, str] | tuple[str], Drafter, bool]:
 def answers(run: Run) -> Figures:
     """How many greedy answers are equal, without drafts to those of the reference, and with them to those without.
 
-    Each way has a server of its own, because a server computes a prompt in another way that it has read before. What
-    that makes of the text is a figure too.
+    Each way has a server of its own, because what a server holds of other conversations may change how it rounds. What
+    that does to the text is a figure too: the same questions once more.
     """
     options, drafts, own = drafting(run)
     said = {}
@@ -147,7 +147,6 @@ Timed = dict[tuple[str, str], list[Answer]]
 
 async def _timed(run: Run, servers: Mapping[str, str], drafts: Drafter, reference: Reference | None) -> Timed:
     """Answers by line and by way. Each question is asked in all ways before the next one."""
-    found: Timed = {}
     async with contextlib.AsyncExitStack() as stack:
         asks: dict[tuple[str, str], Ask] = {}
         for line, (way, url) in itertools.product(LINES, servers.items()):
@@ -158,12 +157,13 @@ async def _timed(run: Run, servers: Mapping[str, str], drafts: Drafter, referenc
             asks[line, way] = await stack.enter_async_context(opening)
         if reference is not None:
             asks[LOOPBACK, LOOP] = partial(_by_reference, reference, run.text(), run.tokens)
+        found: Timed = {key: [] for key in asks}
+        order = list(asks)
         for number, question in enumerate((POEM, *run.questions)):
-            order = list(asks)
             for key in order[number % len(order) :] + order[: number % len(order)]:
                 answer = await asks[key](question)
                 if number:  # The first question only warms up.
-                    found.setdefault(key, []).append(answer)
+                    found[key].append(answer)
     return found
 
 

@@ -11,13 +11,13 @@ fetched. What fails of a model is a row that says so, and the rest goes on. Part
 - `tokens`: the prompts of 20 conversations in the server's tokens, beside those of transformers and of llama.cpp
 - `drafter`: what a server measures of the drafter that it makes. `--make` makes one where none is kept in `--drafters`;
   else the one counts that `outrider serve` has made on this device
-- `answers`: greedy answers that are, letter by letter, those of llama.cpp (a folder: of transformers), and with drafts
-  those without. A drafter that is too bad to be used drafts here all the same; `trees` always drafts, also where that
-  does not pay
+- `answers`: greedy answers that equal, letter by letter, those of llama.cpp (a folder: of transformers); those of a
+  server that was asked the same before; and those with drafts, which must equal those without. A drafter that is too
+  bad to be used drafts here all the same; `trees` always drafts, also where that does not pay
 - `speed`: tokens per second from the first piece of text to the end, and the seconds to that piece, one client. All
-  ways take turns, question by question, each time with another one first. A prompt is read once
-  by each server, so only the first way waits for that. `--llama-server` is the command of another server, with
-  `{model}` and `{port}` in it; the app asks it as it asks any other
+  ways take turns, question by question, each time with another one first. A server reads a prompt once, so only the
+  first way waits for that. `--llama-server` is the command of another server, with `{model}` and `{port}` in it; the
+  app asks it as it asks any other
 - `kill`: what `outrider ask` shows when the server is killed in the middle of an answer, and what `--mode offline` does
   then
 

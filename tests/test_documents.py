@@ -138,7 +138,11 @@ def test_every_setting_is_explained_with_its_default() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_variables_exist(name: str) -> None:
-    known = {PREFIX + field.upper() for field in Settings.__struct_fields__} | {"OUTRIDER_HOME", COMMAND_FILE}
+    known = {PREFIX + field.upper() for field in Settings.__struct_fields__} | {
+        "OUTRIDER_HOME",
+        "OUTRIDER_REAL_MODELS",
+        COMMAND_FILE,
+    }
     assert set(re.findall(r"\bOUTRIDER_[A-Z_]+\b", text(REPOSITORY / name))) <= known
 
 

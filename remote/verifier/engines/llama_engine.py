@@ -62,7 +62,7 @@ STATE_TOKENS = 256
 IDLE = 64
 """Forwards without a conversation after which its rows leave their lane, where they cost all others time."""
 RESUMED = 8
-"""Forwards without a conversation after which it is worth moving where its rows are not in order."""
+"""Forwards without a conversation after which it is worth giving it a lane to itself."""
 SMALLEST, LARGEST = 1024, 16_384
 """Rows of a lane that several conversations share."""
 TILE = 64
@@ -565,7 +565,7 @@ class LlamaEngine(Engine):
         by_lane: dict[Lane, list[int]] = {}
         self._forwards += 1
         for at, request in enumerate(requests):
-            by_lane.setdefault(self._placed(request), []).append(at)
+            by_lane.setdefault(self._placed(request, alone=len(requests) == 1), []).append(at)
         found: dict[int, Floats] = {}
         for lane, places in by_lane.items():
             for part in _parts(requests, places):
@@ -587,12 +587,19 @@ class LlamaEngine(Engine):
         for lane in self._lanes:
             lane.use_threads(count)
 
-    def _placed(self, request: Forward) -> Lane:
-        """The lane of a request's conversation, which moves where its lane has no room."""
+    def _placed(self, request: Forward, *, alone: bool) -> Lane:
+        """The lane of a request's conversation, which moves where its lane has no room.
+
+        `alone`: it runs alone. If it has not for a while, it gets a lane to itself, because llama.cpp sums in blocks of
+        the cache: its text would depend on who else has rows there.
+        """
         context, rows = request.context, request.context.computed + request.rows
         assert isinstance(context, LlamaContext)
-        if not context.in_order and context.used < self._forwards - RESUMED:
-            context.park()
+        if alone and (context.used == 0 or context.used < self._forwards - RESUMED):
+            lane = context.lane or next(iter(self._lanes), None)
+            if lane is not None and (lane.holders != {context} or not context.in_order):
+                for holder in [*lane.holders]:
+                    holder.park()
         context.used = self._forwards
         if context.lane is not None and context.lane.has_room(rows, context):
             context.reserve(rows)
