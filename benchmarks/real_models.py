@@ -86,10 +86,10 @@ def start(run: Run) -> Figures:
                 figures[f"{which} start, ready: s"].append(serving.seconds)
                 figures[f"{which} start, first word: s"].append(asked[0] - serving.begun)
                 if number == run.repeats - 1 and which == "second":
-                    asyncio.run(_asked(serving.url, QUESTIONS[: 2 if run.quick else None]))
-                    figures["memory after ten answers, RSS: MB"].append(resident_mb(serving.process))
+                    asyncio.run(_asked(serving.url, run.questions[1:]))
+                    figures[f"memory after {len(run.questions)} answers, RSS: MB"].append(resident_mb(serving.process))
                     if (share := proportional_mb(serving.process)) is not None:
-                        figures["memory after ten answers, PSS: MB"].append(share)
+                        figures[f"memory after {len(run.questions)} answers, PSS: MB"].append(share)
     return {name: round(statistics.median(values), 2) for name, values in figures.items()}
 
 
