@@ -9,9 +9,10 @@ The text is that of llama.cpp's own server, because attention and cache are as t
 order of the cache and quantises what it multiplies, so one bit that differs becomes another word after a while. Three
 rules keep the bits of a conversation that runs alone, whatever is drafted. The likeliest path of a tree lies first in
 the cache, and accepted rows of other paths are computed again behind it, in order. A draft runs in pieces of as many
-rows as give the bits of one row alone (`_rows_alike`). And a conversation moves where gaps that others left would come
-before its last rows. Conversations that run at the same time share a batch all the same: there, rounding may decide
-between tokens that are almost equally likely.
+rows as give the bits of one row alone (`_rows_alike`). And a conversation that begins, or goes on after a while, gets a
+lane to itself, with its rows in order (`_placed`). Conversations that run at the same time share a lane and a batch all
+the same: there, rounding may decide between tokens that are almost equally likely. So it may from 512 rows on where
+several threads compute, because llama.cpp gives each a part of the attention of a single row.
 
 Layers with a sliding window may lose rows that only a rewind would see. Then a conversation is computed again. So it is
 where a model has a state in place of rows, which cannot be taken back: such a model is served without drafts, and a

@@ -134,3 +134,22 @@ def test_who_was_there_before_changes_no_bit(engine: LlamaEngine, plain: np.ndar
     np.testing.assert_array_equal(decoded(engine, context, lambda done: EMPTY), plain)
     for one in {context, first}:
         one.release()
+
+
+def test_conversations_that_are_kept_change_no_bit(engine: LlamaEngine) -> None:
+    """Prompts are read tile by tile of the cache, and other rows before them would shift the tiles."""
+    prompt = [3 + token % 37 for token in range(100)]
+    found = list[np.ndarray]()
+    kept = list[TargetContext]()
+    for number in range(3):
+        context = engine.context()
+        context.assign(0, prompt)
+        found.append(decoded(engine, context, lambda done: EMPTY))
+        context.release()
+        kept.append(engine.context())
+        kept[-1].assign(0, [number + 1] * (30 + number))
+        decoded(engine, kept[-1], lambda done: EMPTY)
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+    for context in kept:
+        context.release()

@@ -94,7 +94,7 @@ def test_a_conversation_that_outgrows_its_lane_takes_its_rows_along(llama: Bench
     short, long = engine.context(), engine.context()
     for context in (short, long):
         context.assign(0, [rng.randrange(48) for _ in range(20)])
-        engine.verify(context, EMPTY)
+    engine.forward([_asked(context, EMPTY) for context in (short, long)])
     assert short.lane is long.lane is not None
     long.assign(20, [rng.randrange(48) for _ in range(2 * SMALLEST)])
     moved = engine.verify(long, random_tree(rng, 6))[0]
@@ -185,13 +185,12 @@ def test_the_rows_of_a_long_idle_session_serve_a_short_one_that_begins_like_it(l
 def test_rows_that_gave_way_to_those_of_others_are_computed_again(llama: Bench) -> None:
     """llama.cpp takes the places of rows that no layer with a window sees any more, and a rewind does see them."""
     engine, rng = llama.engine, random.Random(8)
-    gone, kept, new = engine.context(), engine.context(), engine.context()
-    for context, length in ((gone, 40), (kept, 60), (new, 70)):
+    gone, kept, new, beside = (engine.context() for _ in range(4))
+    for context, length in ((gone, 40), (kept, 60), (new, 70), (beside, 3)):
         context.assign(0, [rng.randrange(48) for _ in range(length)])
-    engine.verify(gone, EMPTY)
-    engine.verify(kept, EMPTY)
+    engine.forward([_asked(context, EMPTY) for context in (gone, kept)])  # Who runs alone gets a lane to itself.
     gone.release()
-    engine.verify(new, EMPTY)
+    engine.forward([_asked(context, EMPTY) for context in (new, beside)])
     new.commit(EMPTY, [], 3)
     like = engine.context()
     like.assign(0, [*kept.tokens[:15], 4, 4])
@@ -203,7 +202,7 @@ def test_rows_that_gave_way_to_those_of_others_are_computed_again(llama: Bench) 
         fresh = engine.context()
         fresh.assign(0, context.tokens)
         llama.same(engine.verify(context, EMPTY)[0], engine.verify(fresh, EMPTY)[0])
-    for context in (like, kept, new):
+    for context in (like, kept, new, beside):
         context.release()
 
 
