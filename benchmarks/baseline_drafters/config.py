@@ -46,6 +46,10 @@ class BaselineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     norm_eps: float
     features: tuple[int, ...] = ()
     """Hidden states of the target that it reads: i is the input of layer i, L the result of the final norm."""
+    files: dict[str, str] = {}
+    """None are checked. The app asks a drafter's config for them."""
+    measured: msgspec.UnsetType = msgspec.UNSET
+    """It never writes alone."""
     own_head: bool = False
     """EAGLE only: the head is trained, starting from the target's."""
     wire_bits: WireBits = 16
