@@ -192,7 +192,7 @@ def test_quantising_again_gives_the_same_graph(outrider: Outrider, tiny_pair: Pa
         (
             ("train", "--target", "TARGET", "--out", "x", "--prompts", "QUESTIONS", "--inference-layers", "3"),
             1,
-            "the target has 3 layers",
+            "the model has 3 layers",
         ),
         (
             ("train", "--target", "TARGET", "--out", "x", "--prompts", "QUESTIONS", "--device", "mps"),
