@@ -41,7 +41,7 @@ IDLE_SECONDS = 30.0
 SETTLING_SECONDS = 5.0
 """What an answer leaves to do is done by then."""
 START_SECONDS = 120.0
-CHECKED = re.compile(r"\d tokens checked")
+CHECKED = re.compile(r"\d (?:tokens )?checked")
 """What the chat says below a checked answer, or in its status bar."""
 
 
