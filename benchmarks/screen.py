@@ -129,6 +129,10 @@ class StreamingCore:
         await asyncio.Event().wait()
         yield self.status()
 
+    async def news(self) -> list[tuple[str, str]]:
+        """There are no small models."""
+        return []
+
     def follow(self, choices: Choices) -> None:
         """There is one script for all conversations."""
 
