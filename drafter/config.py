@@ -75,10 +75,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens gained per round, bonus included. 1: nothing was guessed."""
     alone: float
     """Share of the target's tokens that are its first choice, with no memory of the answer: what it knows offline."""
-    perplexity: float
-    """Perplexity, under the target, of answers of `WRITTEN` tokens that it wrote alone."""
     repeated: float
-    """Share of the four-grams in those answers that had stood there before."""
+    """Share of the four-grams, in answers of `WRITTEN` tokens that it wrote alone, that had stood there before."""
+    perplexity: float | None = None
+    """Perplexity of those answers under the target. None: no target was there to say."""
 
 
 WRITTEN = 64

@@ -24,7 +24,7 @@ def measure_alone(
     """The figures of a drafter that has no memory of what it reads; None: too few answers, or it was halted.
 
     `answers`: the tokens before each greedy answer of its target, and those of the answer. `tau` is what a chain of
-    first choices would gain. Nobody here knows what the target makes of the drafter's own text, so `perplexity` is 0.
+    first choices would gain. There is no perplexity: nobody here knows what the target makes of the drafter's text.
     """
     tokens = hits = texts = 0
     shares: list[float] = []
@@ -40,11 +40,11 @@ def measure_alone(
         tokens, hits = tokens + len(said), hits + sum(map(int.__eq__, guesses, said))
         if texts < TEXTS:
             texts += 1
-            shares += repeated(_written(drafter, prompt))
+            shares += repeated(written_alone(drafter, prompt))
     if tokens < LEAST_TOKENS:
         return None
     share = sum(shares) / len(shares) if shares else 0.0
-    return Measured(tau=tokens / max(1, tokens - hits), alone=hits / tokens, perplexity=0.0, repeated=share)
+    return Measured(tau=tokens / max(1, tokens - hits), alone=hits / tokens, repeated=share)
 
 
 def repeated(text: Sequence[int]) -> list[float]:
@@ -53,7 +53,7 @@ def repeated(text: Sequence[int]) -> list[float]:
     return [float(gram in grams[:at]) for at, gram in enumerate(grams)]
 
 
-def _written(drafter: Drafter, prompt: Sequence[int]) -> list[int]:
+def written_alone(drafter: Drafter, prompt: Sequence[int]) -> list[int]:
     """What the drafter writes alone after a prompt, at most `WRITTEN` tokens."""
     context, text, stops = drafter.context(), list[int](), frozenset(drafter.config.stop_tokens)
     context.commit(prompt)

@@ -41,6 +41,5 @@ def why_not_alone(config: DrafterConfig) -> str | None:
 
 def readable(measured: Measured) -> bool:
     """Whether what a drafter writes alone can be read."""
-    return (
-        measured.alone >= LEAST_ALONE and measured.perplexity <= MOST_PERPLEXITY and measured.repeated <= MOST_REPEATED
-    )
+    likely = measured.perplexity is None or measured.perplexity <= MOST_PERPLEXITY
+    return likely and measured.alone >= LEAST_ALONE and measured.repeated <= MOST_REPEATED

@@ -30,7 +30,11 @@ def why_nobody(drafters: Drafters, memory: bytes | None, *, own: bool, anyway: b
     if why is None:
         return None
     if why == UNMEASURED:
-        how = "measure it: outrider drafter eval" if config is first else "fetch it again: outrider drafter fetch NAME"
+        how = (
+            "measure it: outrider drafter eval --record"
+            if config is first
+            else "fetch it again: outrider drafter fetch NAME"
+        )
         return f"The {name_of(config)} was never measured, so it does not write alone. To {how}."
     return f"The {name_of(config)} is not good enough to write alone: {why}."
 

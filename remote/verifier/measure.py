@@ -20,6 +20,7 @@ from drafter.calibration import Calibration
 from drafter.coin import Coins
 from drafter.config import WRITTEN, Measured
 from drafter.context import DraftContext
+from drafter.fitness import repeated, written_alone
 from drafter.memory import unpack_memory
 from drafter.model import memory_digest
 from drafter.multicandidate import DraftSampling
@@ -174,17 +175,22 @@ def measured(engine: Engine, drafter: Drafter, answers: Sequence[Answered], pace
     The target reads each answer once, so this takes a small part of the time in which it wrote them. Raises
     `NothingMeasured` if no answer has two tokens.
     """
-    tally, alone, log_probs, repeats = Tally(), list[bool](), list[float](), list[bool]()
+    tally, hits, log_probs, repeats = Tally(), list[bool](), list[float](), list[float]()
     for one in answers:
         tally.add(_replayed(engine, drafter, one, pace))
-        alone += _first_choices(drafter, one)
-        chosen, repeated = _written_alone(engine, drafter, one.prompt)
-        log_probs += chosen
-        repeats += repeated
-    tau = tally.result().tau
+        draft = drafter.context()
+        draft.commit(one.prompt)
+        hits += [guess == token for guess, token in zip(draft.likeliest_after(one.answer[:-1]), one.answer)]
+        text = written_alone(drafter, one.prompt)
+        log_probs += _log_probs(engine, one.prompt, text)
+        repeats += repeated(text)
     perplexity = float(np.exp(-np.mean(log_probs))) if log_probs else math.inf
-    shares = (round(float(np.mean(part)), 3) if part else 0.0 for part in (alone, repeats))
-    return Measured(tau=tau, alone=next(shares), perplexity=round(min(perplexity, 1e6), 1), repeated=next(shares))
+    return Measured(
+        tau=tally.result().tau,
+        alone=round(float(np.mean(hits)), 3),
+        repeated=round(float(np.mean(repeats)), 3) if repeats else 0.0,
+        perplexity=round(min(perplexity, 1e6), 1),
+    )
 
 
 def _replayed(engine: Engine, drafter: Drafter, one: Answered, pace: Pace) -> Iterator[MeasuredRound]:
@@ -216,36 +222,19 @@ def _replayed(engine: Engine, drafter: Drafter, one: Answered, pace: Pace) -> It
     context.release()
 
 
-def _first_choices(drafter: Drafter, one: Answered) -> list[bool]:
-    """For each token of an answer, whether it is the drafter's first choice without any memory."""
-    draft = drafter.context()
-    draft.commit(one.prompt)
-    hits = list[bool]()
-    for token in one.answer:
-        hits.append(int(draft.draft(ONE).tokens[0]) == token)
-        draft.commit([token])
-    return hits
-
-
-def _written_alone(engine: Engine, drafter: Drafter, prompt: list[int]) -> tuple[list[float], list[bool]]:
-    """Log-probabilities, under the target, of what a drafter writes alone; and which four-grams stood there before."""
-    draft, stops, written = drafter.context(), set(drafter.config.stop_tokens), list[int]()
-    draft.commit(prompt)
-    while len(written) < WRITTEN and not stops.intersection(written):
-        written.append(int(draft.draft(ONE).tokens[0]))
-        draft.commit(written[-1:])
-    context, log_probs = engine.context(), list[float]()
+def _log_probs(engine: Engine, prompt: list[int], text: list[int]) -> list[float]:
+    """The log-probability of each token of a text after a prompt, under the target."""
+    context, found = engine.context(), list[float]()
     context.assign(0, prompt)
-    for start in range(0, len(written), size := engine.most_nodes or WRITTEN):
-        part = written[start : start + size]
+    for start in range(0, len(text), size := engine.most_nodes or WRITTEN):
+        part = text[start : start + size]
         logits = engine.verify(context, DraftTree.chain(part))[: len(part)].astype(np.float64)
         norm = np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1)) + logits.max(-1)
-        log_probs += (logits[np.arange(len(part)), part] - norm).tolist()
+        found += (logits[np.arange(len(part)), part] - norm).tolist()
         context.commit(DraftTree.empty(), (), None)
         context.assign(len(context.tokens), part)
     context.release()
-    grams = [tuple(written[at : at + 4]) for at in range(len(written) - 3)]
-    return log_probs, [gram in grams[:at] for at, gram in enumerate(grams)]
+    return found
 
 
 class PromptLookup:
