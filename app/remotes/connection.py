@@ -251,6 +251,9 @@ class Connection:
                 self.refuses = isinstance(error, Incompatible) or hopeless(error)
                 self._become(None, error)
                 await self._pause()
+            except Exception as error:  # A fault of ours. Answers wait for this task, and would wait for ever.
+                self._become(None, SourceFailed(f"connecting failed ({type(error).__name__}: {error})"))
+                await self._pause()
             else:
                 self._lost.clear()
                 self.refuses = False

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from app.remotes.choice import UnusableSource
 from app.remotes.connection import FIRST_WORDS_SECONDS, Connection
 from app.remotes.source import AddressSource
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
-from remote import Broken, LinkDown, RemoteError, Stranger, Unsent
+from remote import Broken, LinkDown, RemoteError, Stranger, Unsent, VerifierClient
 from remote.clock import Clock
 from tests.support.chat_server import ChatServer, Script
 from tests.support.patience import PATIENCE_SECONDS
@@ -90,3 +91,19 @@ async def test_a_server_that_checks_nothing_is_looked_for_at_once(tiny_pair: Pat
     ):
         await lost(one, Broken("it broke"))
     assert clock.slept == []
+
+
+async def test_a_fault_of_ours_is_told_to_whoever_waits(tiny_pair: Path) -> None:
+    """The task that connects would end with it, and answers would wait for ever."""
+
+    class Faulty(UnusableSource):
+        async def client(self) -> VerifierClient:
+            raise AttributeError("no such thing")
+
+    connection = Connection(Faulty(""), drafters=Drafters(Drafter.load(tiny_pair / "drafter")))
+    connection.start()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while connection.warming:
+            await connection.changed()
+    assert connection.verifier is None and connection.why == "connecting failed (AttributeError: no such thing)"
+    await connection.close()
