@@ -27,7 +27,8 @@ from remote.protocol import (
 )
 from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import BrokenTarget, Engine, EngineError, Forward, TargetContext, UnknownToken
-from remote.verifier.engines.llama_engine import LlamaContext, LlamaEngine
+from remote.verifier.engines.llama_engine import LlamaEngine
+from remote.verifier.engines.llama_lane import LlamaContext
 from remote.verifier.engines.llama_rows import CacheRows, UnreadableRows
 from remote.verifier.engines.sequential_engine import SequentialContext, tensors
 from remote.verifier.likeliest import likeliest

@@ -16,7 +16,8 @@ from drafter.tree import DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import TargetContext
-from remote.verifier.engines.llama_engine import PIECE, RESUMED, LlamaEngine
+from remote.verifier.engines.llama_engine import RESUMED, LlamaEngine
+from remote.verifier.engines.llama_lane import PIECE
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tree_around
 from tests.support.made_once import made_once
 

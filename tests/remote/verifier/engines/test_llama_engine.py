@@ -18,7 +18,8 @@ from drafter.config import ENCODER, write_config
 from drafter.model import MemoryEncoder, save_weights
 from drafter.tree import DraftTree
 from remote.verifier.engine import Forward, TargetContext
-from remote.verifier.engines.llama_engine import IDLE, SMALLEST, LlamaContext, LlamaEngine
+from remote.verifier.engines.llama_engine import IDLE, SMALLEST, LlamaEngine
+from remote.verifier.engines.llama_lane import LlamaContext
 from remote.verifier.engines.llama_rows import CacheRows, UnreadableRows
 from remote.verifier.engines.memory_encoder import ArrayEncoder
 from remote.verifier.start_errors import CorruptWeights

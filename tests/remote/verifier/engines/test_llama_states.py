@@ -10,7 +10,8 @@ import pytest
 
 from drafter.tree import DraftTree
 from remote.verifier.engine import Forward
-from remote.verifier.engines.llama_engine import STATE_TOKENS, STATES, LlamaContext, LlamaEngine
+from remote.verifier.engines.llama_engine import STATE_TOKENS, LlamaEngine
+from remote.verifier.engines.llama_lane import STATES, LlamaContext
 from tests.remote.verifier.engines.conftest import LLAMA_CPP_TREELESS, Bench, llama_bench
 from tests.remote.verifier.tiny import plain_logits
 
