@@ -130,7 +130,8 @@ class Connection:
         self._seen = seen
         self._anyway = anyway
         self._patience = patience + (waits.connect_seconds or 0.0)
-        self._change = asyncio.Event()
+        self.change = asyncio.Event()
+        """Set at the next change of `verifier`, `warming` or `why`; another one takes its place then."""
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self.refuses = False
@@ -147,8 +148,8 @@ class Connection:
             self._task = asyncio.create_task(self._keep())
 
     def changed(self) -> Coroutine[Any, Any, bool]:
-        """Wait for the next change of `verifier`, `warming` or `why` after this call."""
-        return self._change.wait()
+        """Wait for the next `change` after this call."""
+        return self.change.wait()
 
     @property
     def system(self) -> str | None:
@@ -241,7 +242,7 @@ class Connection:
         if self._keeping is not None:
             await self._keeping
         await self._source.close()
-        self._change.set()  # Nothing changes from now on; whoever waits for a change is released.
+        self.change.set()  # Nothing changes from now on; whoever waits for a change is released.
 
     async def _keep(self) -> None:
         while True:
@@ -360,8 +361,8 @@ class Connection:
         why = sanitise(verifier.why if verifier else str(error))  # A server names its model as it likes.
         if (self.verifier, self.why, self.warming) != (verifier, why, False):
             self.verifier, self.error, self.why, self.warming = verifier, error, why, False
-            self._change.set()
-            self._change = asyncio.Event()
+            self.change.set()
+            self.change = asyncio.Event()
 
 
 def memory_seen(source: Source | None, seen: LastSeen | None) -> bytes | None:

@@ -438,14 +438,14 @@ class Assistant:
         self.start()
         connection, unsaid = self._connection, True
         while True:
+            change = None if connection is None else connection.change
             if unsaid and not self.replying:
                 unsaid = False
                 yield self.status()
-            changed = False
             if connection is self._connection:  # Else `use` was called while nobody listened.
-                waits = [self.outbox.stirred(), *([] if connection is None else [connection.changed()])]
-                _, *ended = await first_of(*waits)
-                changed = any(ended) and not self.replying
+                await first_of(self.outbox.stirred(), *([] if change is None else [change.wait()]))
+            # Two things that happen at once wake this up once: the change is asked for, whatever ended the wait.
+            changed = change is not None and change.is_set() and not self.replying
             unsaid = unsaid or changed or connection is not self._connection
             connection = self._connection
 

@@ -15,6 +15,7 @@ from app.remotes.registry import Remote, Remotes
 from app.remotes.source import AddressSource, RemoteSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
+from remote import LinkDown
 from storage import Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, assistant, until_mode
@@ -98,6 +99,26 @@ async def test_a_line_that_was_there_before_anybody_listened_is_told(
         await until_mode(opened, "edge")
         async with aclosing(opened.changes()) as changes, asyncio.timeout(PATIENCE_SECONDS):
             assert (await anext(changes)).mode == "edge"
+
+
+async def test_a_change_is_told_that_comes_with_another_wake_up(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, verifier.url) as opened:
+        conversation = opened.store.conversations.create("two").id
+        for steps in range(6):
+            await until_mode(opened, "edge")
+            async with aclosing(opened.changes()) as changes, asyncio.timeout(PATIENCE_SECONDS):
+                assert (await anext(changes)).mode == "edge"
+                coming = asyncio.ensure_future(anext(changes))
+                await asyncio.sleep(0.01)
+                opened.outbox.stir()
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                connection = opened.connection_of(conversation)
+                assert connection is not None and connection.verifier is not None
+                connection.lost(connection.verifier, LinkDown("no line"))
+                assert (await coming).mode == "offline"
 
 
 async def test_what_waits_is_sent_to_the_new_one(drafter: Drafter, database: Path) -> None:
