@@ -23,7 +23,7 @@ from remote.verifier.answer_options import PredictedText
 from remote.verifier.engine import Engine, Floats
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
-from remote.verifier.own_drafter import OwnDrafter
+from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.serve import card
 from remote.verifier.target import Target, load_target
 from tests.remote.verifier.test_http import PATIENT, running
@@ -53,7 +53,7 @@ def engine(target: Target) -> Engine:
 def url(request: pytest.FixtureRequest, target: Target, engine: Engine, tiny_pair: Path) -> Iterator[str]:
     own = OwnDrafter(Drafter.load(tiny_pair / "drafter"), engine) if request.param == "drafts" else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OwnDrafter, "pays", True)  # Else the time of a forward decides.
+        patch.setattr(OwnDrafts, "pays", lambda self, length: True)  # Else the time of a forward decides.
         with running(create_app(engine, card(target, engine), text=target.text, own=own)) as url:
             yield url
 

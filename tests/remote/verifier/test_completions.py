@@ -26,7 +26,7 @@ from remote.verifier.engine import Engine
 from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
-from remote.verifier.own_drafter import OwnDrafter
+from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.request_log import REQUESTS
 from remote.verifier.serve import card
 from remote.verifier.target import Target, load_target
@@ -134,7 +134,8 @@ async def test_an_answer_is_the_targets_own_streamed_or_not(
 async def test_the_verifiers_drafts_change_no_answer(
     target: Target, engine: Engine, tiny_pair: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(OwnDrafter, "pays", True)  # Else the time of a forward decides.
+    monkeypatch.setattr(OwnDrafts, "pays", lambda self, length: True)  # Else the time of a forward decides.
+    monkeypatch.setattr(OwnDrafter, "looks", False)
     said = list[str]()
     for own in (None, OwnDrafter(Drafter.load(tiny_pair / "drafter"), engine)):
         with running(app(target, engine, own=own)) as url:

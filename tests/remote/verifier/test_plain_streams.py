@@ -11,7 +11,7 @@ from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from remote.protocol import Limits, Memory, Progress, Stream, digest_of, pack_tokens
 from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.own_drafter import FIRST_NODES, TRIAL, OwnDrafter
+from remote.verifier.own_drafter import FIRST_NODES, TRIAL, OwnDrafter, OwnDrafts
 from remote.verifier.sessions import HELD_TOKENS, Sessions
 from remote.verifier.target import load_target
 from remote.verifier.turns import alone
@@ -52,7 +52,7 @@ def test_a_drafter_that_guesses_nothing_is_called_a_few_times_in_all(
 def test_memory_comes_together_where_the_server_does_not_draft(
     tiny_pair: Path, monkeypatch: pytest.MonkeyPatch, pays: bool
 ) -> None:
-    monkeypatch.setattr(OwnDrafter, "pays", pays)
+    monkeypatch.setattr(OwnDrafts, "pays", lambda self, length: pays)
     monkeypatch.setattr(OwnDrafter, "looks", False)
     monkeypatch.setattr(OwnDrafter, "cost", Cost(round=0.01, level=0.001, node=0.001))
     sessions, drafter = serving(tiny_pair)
