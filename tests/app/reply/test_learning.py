@@ -21,10 +21,17 @@ from drafter.learning.comparison import rounds_of
 from drafter.learning.distributions import Distributions
 from drafter.learning.samples import Replayer, Round
 from drafter.learning.versions import Version, Versions
+from drafter.model import MemoryEncoder
 from drafter.payoff import Payoff
 from drafter.runtime import Drafter
 from drafter.step import Correction
+from remote.verifier.engines.torch_engine import TorchEngine
+from remote.verifier.http import create_app
+from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
+from remote.verifier.serve import card
+from remote.verifier.target import load_target
 from storage import Store
+from tests.remote.verifier.test_http import running
 from tests.support.conversing import ask, until_connected, until_mode
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
@@ -229,11 +236,16 @@ async def test_a_damaged_version_counts_as_none(
 
 
 async def test_what_the_server_drafted_is_learnt_from_too(
-    verifier: VerifierProcess, own: Drafter, tiny_pair: Path, tmp_path: Path
+    own: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(OwnDrafts, "pays", lambda self, length: True)  # Else the time of a forward decides.
+    monkeypatch.setattr(OwnDrafter, "looks", False)
     settings = Settings(mode="hosted", max_tokens=24)
-    with Store.open(tmp_path / "outrider.db") as store:
-        source = AddressSource(verifier.url)
+    target = load_target(str(tiny_pair / "target"), device="cpu")
+    engine = TorchEngine(target.model, MemoryEncoder.load(tiny_pair / "drafter"))
+    drafts = OwnDrafter(Drafter.load(tiny_pair / "drafter"), engine)
+    with running(create_app(engine, card(target, engine), own=drafts)) as url, Store.open(tmp_path / "o.db") as store:
+        source = AddressSource(url)
         async with Assistant(own, store, source, settings, modes=("hosted",), learnt=tmp_path / "learnt") as opened:
             await until_connected(opened)
             for text in ("hello there", "what is it"):

@@ -61,6 +61,7 @@ def prompt(drafter) -> list[int]:
 def always_drafting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the time of the tiny target's forwards would decide."""
     monkeypatch.setattr(OwnDrafter, "pays", True)
+    monkeypatch.setattr(OwnDrafter, "reads", lambda self, tokens: True)
 
 
 def table(engine: Engine, drafter: Drafter | None, stops: frozenset[int] = frozenset(), **changed) -> Sessions:
