@@ -38,8 +38,9 @@ TILE = 64
 """From so many rows on, llama.cpp computes attention in another way, tile by tile."""
 PIECE = TILE // 2
 """Rows of a piece where any number gives the same bits."""
-SHORT = 8
-"""Rows of a conversation that are as few are no prompt: they are cut into pieces like a draft."""
+BLOCK, LEAST = 4, 8
+"""llama.cpp's kernels compute so many rows together, and a chunk of a prompt with at least so many is computed in such
+blocks: where it begins with a block, its rows have the bits that they have in a longer one."""
 
 
 class _Row(NamedTuple):
@@ -287,7 +288,10 @@ class LlamaContext(TargetContext):
         self._rows = rows
 
     def assign(self, base: int, tokens: Sequence[int]) -> None:
+        before = self.computed
         super().assign(base, tokens)
+        if self.computed < before:
+            self.computed = self._shared(self.computed)
         if base < self._accepted:
             self._accepted = 0
         self._anew()
@@ -388,6 +392,15 @@ class LlamaContext(TargetContext):
         self.forget_branches()
         self._path, self._rows = [], self._whole
 
+    def adopt(self, other: TargetContext, count: int) -> None:
+        super().adopt(other, self._shared(min(count, other.computed)))
+
+    def _shared(self, count: int) -> int:
+        """How many of `count` rows are taken over, so that those behind them get the bits that they have without."""
+        if not self._cuttable:
+            return count
+        return max(0, min(count, len(self.tokens) - LEAST)) // BLOCK * BLOCK
+
     def _copy(self, other: TargetContext, count: int) -> bool:
         assert isinstance(other, LlamaContext)
         lane = other.lane
@@ -430,7 +443,7 @@ def _pieces(requests: Sequence[Forward], alike: int | None) -> list[int]:
     (request,) = requests
     assert isinstance(request.context, LlamaContext)
     again, size = request.context.again(request.pending), alike or PIECE
-    if (prompt := request.pending - again) <= SHORT:
+    if (prompt := request.pending - again) == 1:
         return _cut(request.rows, size)
     return [*_cut(again, size), prompt, *_cut(request.nodes, size)]
 

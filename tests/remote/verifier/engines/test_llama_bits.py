@@ -17,7 +17,7 @@ from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import TargetContext
 from remote.verifier.engines.llama_engine import RESUMED, LlamaEngine
-from remote.verifier.engines.llama_lane import PIECE
+from remote.verifier.engines.llama_lane import BLOCK, LEAST, PIECE
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tree_around
 from tests.support.made_once import made_once
 
@@ -128,13 +128,30 @@ def test_who_was_there_before_changes_no_bit(engine: LlamaEngine, plain: np.ndar
         engine.verify(other, EMPTY)
     other.release()
     context = engine.context() if adopted else first
-    context.assign(0, PROMPT)  # Its last token is computed again.
+    context.assign(0, PROMPT)
     if adopted:
         context.adopt(first, len(PROMPT) - 1)
-    assert context.computed == len(PROMPT) - 1
+    assert context.computed == (len(PROMPT) - LEAST) // BLOCK * BLOCK, "the last tokens are computed again"
     np.testing.assert_array_equal(decoded(engine, context, lambda done: EMPTY), plain)
     for one in {context, first}:
         one.release()
+
+
+@pytest.mark.parametrize("length", [21, 36, 39, 46])
+def test_rows_that_are_taken_over_change_no_bit(engine: LlamaEngine, length: int) -> None:
+    """Kernels compute several rows together, and a short rest of a prompt by others than the whole."""
+    prompt = [2 + 7 * token % 40 for token in range(length)]
+    whole = engine.context()
+    whole.assign(0, prompt)
+    expected = engine.verify(whole, EMPTY)
+    for count in (length, length - 2, 17, 3):
+        context = engine.context()
+        context.assign(0, prompt)
+        context.adopt(whole, count)
+        assert context.computed <= count and (count < BLOCK or context.computed > 0)
+        np.testing.assert_array_equal(engine.verify(context, EMPTY), expected)
+        context.release()
+    whole.release()
 
 
 def test_conversations_that_are_kept_change_no_bit(engine: LlamaEngine) -> None:
