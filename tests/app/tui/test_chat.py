@@ -12,6 +12,8 @@ from app.config import Folders, Settings
 from app.events import Drafted, Event, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat.screen import ChatScreen
+from app.tui.screens.chat import screen as chat_screen
+from app.tui.screens.chat.replies import Replies
 from app.tui.screens.help import HelpScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.rounds import SHOWN, Rounds
@@ -197,6 +199,28 @@ async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(s
         conversations, sidebar = app.screen.query_one(ConversationList), app.screen.query_one(Sidebar)
         assert not sidebar.display, "hidden below 110 columns"
         await pilot.press("ctrl+b")
+async def test_a_window_in_sight_shows_what_another_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal tells of no focus, as tmux does by default, and both windows stand side by side."""
+    monkeypatch.setattr(chat_screen, "LOOK_SECONDS", 0.05)
+    conversation = store_turns(store, "one", [("first", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: any("one" in title for title in app.titles))
+        with Store.open(store.path) as other:
+            other.conversations.create("two")
+            await wait_until(pilot, lambda: any("two" in title for title in app.titles))
+            tip = other.conversations.get(conversation).tip_id
+            answer = other.messages.ask(conversation, "elsewhere", parent_id=tip)
+            await wait_until(pilot, lambda: app.questions == ["first", "elsewhere"])
+            await wait_until(pilot, lambda: app.text("AnswerView > .note") == "another window is writing it")
+            other.messages.finish(answer.id, (1,), (True,), "done there", "done", {})
+            await wait_until(pilot, lambda: app.answers == ["a", "done there"])
+            other.messages.ask(conversation, "again", parent_id=answer.id)
+            await wait_until(pilot, lambda: app.questions == ["first", "elsewhere", "again"])
+        await wait_until(pilot, lambda: app.text("AnswerView > .note") == "interrupted")
+
+
         await wait_until(pilot, lambda: conversations.has_focus)
         assert app.titles == ["+ New conversation", "  evil name"]
         conversations.highlighted = conversations.option_count - 1

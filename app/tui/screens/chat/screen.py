@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,8 @@ from storage.choices import NONE
 if TYPE_CHECKING:
     from app.remotes.switcher import RemoteSwitcher
 
+LOOK_SECONDS = 2.0
+"""Pause between two looks for what other windows have written."""
 LEAVING_SECONDS = 4.0
 """Time in which a second Ctrl+C quits."""
 
@@ -163,6 +166,7 @@ class ChatScreen(Screen[None]):
         self.watch(self.app, "app_focus", self._come_back, init=False)
 
     def on_unmount(self) -> None:
+        self.set_interval(LOOK_SECONDS, self._look_around)
         self._view.text.close()
         self._core.stop()
 
@@ -334,7 +338,17 @@ class ChatScreen(Screen[None]):
 
     def _come_back(self, focused: bool) -> None:
         """Show what another window did, as soon as the terminal says that the person is back at this one."""
-        if focused and self._alive:
+        if focused:
+            self._catch_up()
+
+    @work(group="look-around", exclusive=True)
+    async def _look_around(self) -> None:
+        """Show what another window did, while both are in sight or the terminal tells nothing."""
+        if await asyncio.to_thread(self.conversation.changed_elsewhere):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        if self._alive:
             self._sidebar.refresh_list()
             begin(self, self._view.catch_up, group="look-up", exclusive=True)
 
@@ -386,6 +400,7 @@ class ChatScreen(Screen[None]):
     @on(Sidebar.TitleChanged)
     def rename(self, event: Sidebar.TitleChanged) -> None:
         self._view.rename(event.title)
+            self._sidebar.end_search()
 
     @on(ConversationView.ListChanged)
     def refresh_list(self) -> None:
