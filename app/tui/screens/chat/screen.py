@@ -139,6 +139,8 @@ class ChatScreen(Screen[None]):
         self.commands = PromptCommands(self, self._view, self._sidebar, self.conversation, settings)
         self._panel = Panel(metrics)
         self._status = StatusBar()
+        self._figures_of: tuple[str | None, ...] = ()
+        """The conversation, the server and the model whose figures the status bar shows."""
         self.leaving = False
         """Ctrl+C was pressed a moment ago, with nothing to copy, to clear or to stop."""
 
@@ -303,6 +305,8 @@ class ChatScreen(Screen[None]):
     @on(ConversationView.Chosen)
     def show_sampling(self) -> None:
         if self._alive:
+            self._drop_figures()
+            self._introduce(self._core.status())
             self._panel.show_sampling(sampling_text(self.conversation))
             self.measure()
 
@@ -334,6 +338,7 @@ class ChatScreen(Screen[None]):
         if picked is not None:
             keep(self, self.conversation, switcher, picked)
             self._show_mode(self._core.status())
+            self._drop_figures()
         self.set_focus(self._view.prompt)
 
     def _come_back(self, focused: bool) -> None:
@@ -480,13 +485,24 @@ class ChatScreen(Screen[None]):
     @on(Replies.StatsChanged)
     def show_stats(self, event: Replies.StatsChanged) -> None:
         if self._alive:
-            self._status.show_stats(event.stats)
+            if event.conversation == self.conversation.id:
+                self._status.show_stats(event.stats)
             self._status.show_context(self.conversation.context)
             self._panel.draw()
 
     @on(ConversationView.Grown)
     @work(exclusive=True, group="context")
     async def measure(self) -> None:
+    def _drop_figures(self) -> None:
+        """Take the figures of another conversation, or of another server, off the status bar."""
+        opened, choices = self.conversation, self.conversation.choices
+        default = None if self._switcher is None else self._switcher.now
+        shown = opened.id, choices.remote or default, choices.model
+        if shown != self._figures_of:
+            self._figures_of = shown
+            live = opened.live
+            self._status.show_stats(live.stats if live is not None and live.conversation == opened.id else None)
+
         """Count the tokens of the conversation; tell the person once if it nearly fills the context."""
         try:
             nearly_full = await self.conversation.measure()
@@ -511,6 +527,7 @@ class ChatScreen(Screen[None]):
         self._lay_out(self.app.size.width)  # A screen over this one has heard of a new size, and this one has not.
 
     def _lay_out(self, width: int) -> None:
+        self._drop_figures()
         """Set the class of what there is room for: `-slim`, `-narrow` or `-wide`; the panel takes its part of it."""
         beside = self._panel.display and width >= BESIDE
         self.set_class(self._panel.display and not beside, "-over")
