@@ -28,6 +28,10 @@ HINT_OFFLINE: Hint = (("prompt.send", "ask the small model"), ("prompt.keep", "q
 HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "check the drafted answer"), KEYS)
 
 
+PLACEHOLDER = "How do I …?"
+GENERAL_PLACEHOLDER = "Ask anything"
+
+
 class Prompt(CompletingTextArea):
     """A few lines that grow with the text. Up in the first line recalls earlier prompts; Down in the last goes back."""
 
@@ -116,7 +120,7 @@ class Prompt(CompletingTextArea):
     """The hint of another part, shown while that part has the focus."""
 
     def __init__(self) -> None:
-        super().__init__("How do I …?")
+        super().__init__(PLACEHOLDER)
         self.cursor_blink = False  # A blink would wake an idle laptop twice a second.
         self.commands: Callable[[], Sequence[SlashCommand]] = tuple
         """The commands that can be done now."""

@@ -24,7 +24,7 @@ from app.tui.screens.chat.question_files import QuestionFiles
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
 from app.tui.widgets.completions import Completions
-from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.prompt import GENERAL_PLACEHOLDER, PLACEHOLDER, Prompt
 from app.tui.widgets.prompt_files import PromptFiles
 from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.system_line import SystemLine
@@ -66,9 +66,10 @@ class ConversationView(Vertical):
         yield self.prompt.completions
         yield self.prompt
 
-    def introduce(self, who: str | None) -> None:
+    def introduce(self, who: str | None, *, drafts: bool) -> None:
         """Say who answers, while no conversation is open; see `Welcome.introduce`."""
-        self.query_one(Welcome).introduce(who)
+        self.query_one(Welcome).introduce(who, drafts=drafts)
+        self.prompt.placeholder = PLACEHOLDER if who is None else GENERAL_PLACEHOLDER
 
     def on_mount(self) -> None:
         self.text.take()

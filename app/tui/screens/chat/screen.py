@@ -468,7 +468,10 @@ class ChatScreen(Screen[None]):
         self._status.show_mode(mode)
         self._panel.show_mode(mode)
         self._view.prompt.offline = mode.mode == "offline" and mode.alone
-        self._view.introduce(self._stranger(mode))
+        self._introduce(mode)
+
+    def _introduce(self, mode: ModeChanged) -> None:
+        self._view.introduce(self._stranger(mode), drafts=mode.checks and mode.mode not in UNREACHABLE)
 
     def _stranger(self, mode: ModeChanged) -> str | None:
         """The model and the server of the open conversation, for people; None: that is Shell Guide."""
