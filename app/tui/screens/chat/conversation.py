@@ -276,8 +276,8 @@ class ConversationView(Vertical):
         elif turn.queued:
             self.notify(turn.error, severity="warning", markup=False)
             again = not turn.text  # The question is a queued prompt now, below everything that was said.
-        elif turn.outcome == "failed" and here and not self.prompt.text:
-            self.prompt.write(turn.question)
+        elif turn.outcome == "failed" and here and not (turn.text or self.prompt.text):
+            self.prompt.put_back(turn.question)
         if again and here:
             await self.open(conversation.id)
         await self._show_queued()
@@ -291,7 +291,7 @@ class ConversationView(Vertical):
         with reporting(self):
             edited = self._conversation.undo_version(reply)
             if edited and here and not self.prompt.full_text:
-                self.prompt.put(reply.turn.question)
+                self.prompt.put_back(reply.turn.question)
 
     # ---- the queue ---------------------------------------------------------------------------------------------------
 
@@ -375,6 +375,11 @@ class ConversationView(Vertical):
     def page(self, event: Prompt.Paged) -> None:
         transcript = self.messages.transcript
         (transcript.scroll_page_up if event.pages < 0 else transcript.scroll_page_down)()
+
+    @on(Prompt.Ended)
+    def go_to_end(self, event: Prompt.Ended) -> None:
+        transcript = self.messages.transcript
+        (transcript.scroll_home if event.first else transcript.scroll_end)()
 
     @on(Prompt.Left)
     def offer_examples(self) -> None:

@@ -166,9 +166,9 @@ class ChatScreen(Screen[None]):
         self.query_one(Welcome).offer_look(self._offer_look)
         self.set_focus(self._view.prompt)
         self.watch(self.app, "app_focus", self._come_back, init=False)
+        self.set_interval(LOOK_SECONDS, self._look_around)
 
     def on_unmount(self) -> None:
-        self.set_interval(LOOK_SECONDS, self._look_around)
         self._view.text.close()
         self._core.stop()
 
@@ -400,12 +400,12 @@ class ChatScreen(Screen[None]):
     async def open(self, event: ConversationList.Opened) -> None:
         await self.open_conversation(event.conversation_id, event.message_id)
         if not event.stays:
+            self._sidebar.end_search()
             self.leave_list()
 
     @on(Sidebar.TitleChanged)
     def rename(self, event: Sidebar.TitleChanged) -> None:
         self._view.rename(event.title)
-            self._sidebar.end_search()
 
     @on(ConversationView.ListChanged)
     def refresh_list(self) -> None:
@@ -493,9 +493,6 @@ class ChatScreen(Screen[None]):
             self._status.show_context(self.conversation.context)
             self._panel.draw()
 
-    @on(ConversationView.Grown)
-    @work(exclusive=True, group="context")
-    async def measure(self) -> None:
     def _drop_figures(self) -> None:
         """Take the figures of another conversation, or of another server, off the status bar."""
         opened, choices = self.conversation, self.conversation.choices
@@ -506,6 +503,9 @@ class ChatScreen(Screen[None]):
             live = opened.live
             self._status.show_stats(live.stats if live is not None and live.conversation == opened.id else None)
 
+    @on(ConversationView.Grown)
+    @work(exclusive=True, group="context")
+    async def measure(self) -> None:
         """Count the tokens of the conversation; tell the person once if it nearly fills the context."""
         try:
             nearly_full = await self.conversation.measure()
@@ -527,10 +527,10 @@ class ChatScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         self.conversation.renew()
+        self._drop_figures()
         self._lay_out(self.app.size.width)  # A screen over this one has heard of a new size, and this one has not.
 
     def _lay_out(self, width: int) -> None:
-        self._drop_figures()
         """Set the class of what there is room for: `-slim`, `-narrow` or `-wide`; the panel takes its part of it."""
         beside = self._panel.display and width >= BESIDE
         self.set_class(self._panel.display and not beside, "-over")
