@@ -97,10 +97,10 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
         yield Finding("ok", "terminal", f"{name}, {size.columns} × {size.lines}, {encoding}")
 
 
-def remotes(folders: Folders, trouble: Mapping[str, str]) -> Iterator[Finding]:
+def remotes(folders: Folders, trouble: Mapping[str, str] | None) -> Iterator[Finding]:
     """Whether the file of remotes can be read, and whether its tokens are there and private.
 
-    `trouble`: why a server does not answer, by its name.
+    `trouble`: why a server does not answer, by its name; None: none was asked, as the mode is offline.
     """
     try:
         known = Remotes(folders)
@@ -123,8 +123,9 @@ def remotes(folders: Folders, trouble: Mapping[str, str]) -> Iterator[Finding]:
                 continue
             where = "no token" if token is None else f"token from {known.token_place(remote)}"
             text = f"{name}: {remote.url}, {where}{used}"
-            why = trouble.get(name)
-            yield Finding("warning", "servers", f"{text}; {why}") if why else Finding("ok", "servers", text)
+            why = "not asked in mode offline" if trouble is None else trouble.get(name)
+            said = f"{text}; {why}" if why else text
+            yield Finding("warning" if why and trouble is not None else "ok", "servers", said)
 
 
 def proxies(remote: str | None) -> Iterator[Finding]:

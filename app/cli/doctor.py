@@ -95,10 +95,10 @@ def _keys(settings: Settings) -> Finding:
         return Finding("broken", "keys", str(error))
 
 
-async def _trouble(folders: Folders, settings: Settings) -> dict[str, str]:
-    """Why servers do not answer, by their names. In mode offline none is asked."""
+async def _trouble(folders: Folders, settings: Settings) -> dict[str, str] | None:
+    """Why servers do not answer, by their names; None in mode offline, where none is asked."""
     if settings.mode == "offline":
-        return {}
+        return None
     try:
         names = [name for name in servers(settings, folders) if name != BUNDLED and not is_address(name)]
         return {listed.server: listed.trouble async for listed in list_models(names, settings, folders)}
@@ -106,8 +106,8 @@ async def _trouble(folders: Folders, settings: Settings) -> dict[str, str]:
         return {}
 
 
-def _local(folders: Folders, settings: Settings, trouble: Mapping[str, str]) -> Iterator[Finding]:
-    """The checks that need no model. `trouble`: why servers do not answer, by their names."""
+def _local(folders: Folders, settings: Settings, trouble: Mapping[str, str] | None) -> Iterator[Finding]:
+    """The checks that need no model. `trouble`: as `checks.remotes` takes it."""
     yield from checks.folders_of(folders)
     yield checks.disk(folders)
     yield checks.database(folders)

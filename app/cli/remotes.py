@@ -279,8 +279,12 @@ def token(
 @remote_commands.command("remove", hidden=True)  # The older name.
 def remove(name: Name) -> None:
     """Delete a server from the list, with its token."""
+    remotes = _remotes()
+    used = remotes.used == name
     with _patience_for_the_keyring():
-        _remotes().remove(name)
+        remotes.remove(name)
+    if used:
+        complain(f"{name} was in use; the bundled model answers from now on, or: outrider remote use NAME")
 
 
 async def _test(source: Source, settings: Settings) -> int:

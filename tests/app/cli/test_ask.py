@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -168,6 +169,7 @@ def test_a_pipe_that_nobody_writes_to_is_told_of(environment: dict[str, str], co
     )  # fmt: skip
     try:
         assert process.stderr is not None
+        assert select.select([process.stderr], [], [], PATIENCE_SECONDS)[0]
         assert "reading from stdin, where nothing has come yet" in process.stderr.readline()
     finally:
         process.communicate("words", PATIENCE_SECONDS)

@@ -190,6 +190,8 @@ async def test_a_server_that_does_not_answer_has_no_tick(
     marks = {line.split()[2]: line[0] for line in said(found, "servers").splitlines()}
     assert marks == {"alive:": "✓", "dead:": "!", "stranger:": "!"}
     assert "nothing listens" in said(found, "servers")
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    assert said(await asyncio.to_thread(outrider, "doctor"), "servers").count("not asked in mode offline") == 3
 
 
 async def silent(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -93,7 +93,7 @@ def test_the_first_server_answers_from_now_on(outrider: Outrider, monkeypatch: p
     assert "office answers from now on" in first.err and "outrider remote use --none" in first.err
     assert used() == ["office"]
     assert "answers from now on" not in outrider("remote", "add", "home", NOBODY).err and used() == ["office"]
-    outrider("remote", "use", "--none")
+    assert "the bundled model answers from now on" in outrider("remote", "rm", "office").err
     outrider("remote", "add", "far", NOBODY)
     assert used() == [], "the bundled model was asked for"
 

@@ -243,7 +243,7 @@ async def test_without_that_part_the_word_is_unknown_and_nothing_is_sent(store: 
         await wait_until(pilot, lambda: asked(store) == ["/model llama3 says no"])
 
 
-@pytest.mark.parametrize("failed", ["/theme nosuch", "/exprot", "/export nothing", "/panel now", "/copy that"])
+@pytest.mark.parametrize("failed", ["/theme nosuch", "/exportt", "/export nothing", "/panel now", "/copy that"])
 async def test_a_command_that_cannot_be_done_does_not_swallow_the_next(store: Store, failed: str) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test() as pilot:
