@@ -74,6 +74,12 @@ class Database:
             (found,) = sql.execute("PRAGMA quick_check(1)").fetchone()
         return None if found == "ok" else str(found)
 
+    def changes(self) -> int:
+        """A number that differs from the last one if another program has written to the file since."""
+        with self.read() as sql:
+            (number,) = sql.execute("PRAGMA data_version").fetchone()
+        return int(number)
+
     @contextmanager
     def read(self) -> Iterator[Sqlite]:
         """Lends the connection for reading; other threads wait meanwhile."""

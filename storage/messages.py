@@ -14,6 +14,7 @@ from storage.attachments import Attachment
 from storage.database import Database
 from storage.errors import AlreadyFinished, NotFound
 from storage.records import (
+    INTERRUPTED,
     SELECT_MESSAGES,
     FinalStatus,
     Message,
@@ -170,15 +171,25 @@ class Messages:
 
     # ---- an answer while it is written --------------------------------------------------------------------------
 
-    def checkpoint(self, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str) -> None:
+    def checkpoint(
+        self,
+        message_id: str,
+        tokens: Sequence[int],
+        provenance: Sequence[bool],
+        text: str,
+        stats: Stats | None = None,
+    ) -> None:
         """Saves the whole answer so far, once a round; a crash can lose only what came after.
 
+        `stats`: what is known of it by now, where that has changed.
         An answer that was deleted meanwhile is still saved. Raises `NotFound` if its conversation was erased,
         `AlreadyFinished`, and `StorageBusy` after a short wait: the next checkpoint saves everything.
         """
         with self._database.write(CHECKPOINT_MILLISECONDS) as sql:
             if _unfinished(sql, message_id) == "pending":
                 sql.execute("UPDATE messages SET status = 'streaming' WHERE id = ?", (message_id,))
+            if stats is not None:
+                sql.execute("UPDATE messages SET stats = ? WHERE id = ?", (pack_stats(stats), message_id))
             _save_partial(sql, message_id, tokens, provenance, text)
 
     def finish(
@@ -215,9 +226,10 @@ class Messages:
                     )
 
     def recover(self) -> list[Message]:
-        """Ends as 'stopped' every message that a dead process left unfinished, with the text of its last checkpoint.
+        """Ends every message that a dead process left unfinished, with the text of its last checkpoint.
 
-        A message is left alone while the program that writes it still runs. Returns the messages that were ended.
+        It is 'stopped' then, and interrupted. A message is left alone while the program that writes it still runs.
+        Returns the messages that were ended.
         """
         with self._database.write() as sql:
             living = self._database.owner.living()
@@ -228,7 +240,8 @@ class Messages:
             ]
             for message_id in orphans:
                 row = next(sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,)))
-                _settle(sql, message_id, row["text"], row["tokens"], row["provenance"], row["stats"], "stopped")
+                stats = pack_stats({**message_from(row).stats, "reason": INTERRUPTED})
+                _settle(sql, message_id, row["text"], row["tokens"], row["provenance"], stats, "stopped")
             return [
                 message_from(row)
                 for message_id in orphans

@@ -19,6 +19,8 @@ from storage.choices import NONE, Choices, unpack_choices
 Role = Literal["system", "user", "assistant"]
 Status = Literal["pending", "streaming", "done", "stopped", "failed"]
 FinalStatus = Literal["done", "stopped", "failed"]
+INTERRUPTED = "interrupted"
+"""The `reason` in the statistics of a stopped answer whose program died while it wrote."""
 Stats = Mapping[str, float | int | str | None | Sequence[Mapping[str, str]]]
 """What is known of an answer besides its text. The list is of its sources."""
 
@@ -65,6 +67,11 @@ class Message:
     """What goes with a question. Empty in what a search finds: only `rows.with_attachments` reads them."""
     reasoning: str = ""
     """What the model thought before its answer. It is no part of the answer, and is not sent back."""
+
+    @property
+    def interrupted(self) -> bool:
+        """The program that wrote it died before it was complete."""
+        return self.status == "stopped" and self.stats.get("reason") == INTERRUPTED
 
     @property
     def finished(self) -> bool:

@@ -98,6 +98,8 @@ def remark(message: Message) -> str:
         said.append(f"{what} drafted offline{f' by the {by}' if by else ''} and never checked.")
     if message.status == "failed":
         said.append("This answer failed.")
+    elif message.interrupted:
+        said.append("This answer was interrupted before its end.")
     elif message.status != "done":
         said.append("This answer was stopped before its end.")
     source, model = message.stats.get("source"), message.stats.get("model")

@@ -257,7 +257,7 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
                 writer.apply(event)
             if isinstance(event, ModeChanged):
                 before, told = told, str(event)
-                if event.mode != "edge" and told != before:
+                if told != before and (event.mode == "offline" or (event.mode != "edge" and sys.stderr.isatty())):
                     complain(told)
             elif isinstance(event, Done):
                 done = event

@@ -97,8 +97,11 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
         yield Finding("ok", "terminal", f"{name}, {size.columns} × {size.lines}, {encoding}")
 
 
-def remotes(folders: Folders) -> Iterator[Finding]:
-    """Whether the file of remotes can be read, and whether its tokens are there and private."""
+def remotes(folders: Folders, trouble: Mapping[str, str] | None) -> Iterator[Finding]:
+    """Whether the file of remotes can be read, and whether its tokens are there and private.
+
+    `trouble`: why a server does not answer, by its name; None: none was asked, as the mode is offline.
+    """
     try:
         known = Remotes(folders)
     except ConfigError as error:
@@ -119,7 +122,10 @@ def remotes(folders: Folders) -> Iterator[Finding]:
                 yield Finding("warning", "servers", text)
                 continue
             where = "no token" if token is None else f"token from {known.token_place(remote)}"
-            yield Finding("ok", "servers", f"{name}: {remote.url}, {where}{used}")
+            text = f"{name}: {remote.url}, {where}{used}"
+            why = "not asked in mode offline" if trouble is None else trouble.get(name)
+            said = f"{text}; {why}" if why else text
+            yield Finding("warning" if why and trouble is not None else "ok", "servers", said)
 
 
 def proxies(remote: str | None) -> Iterator[Finding]:

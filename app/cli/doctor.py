@@ -17,6 +17,8 @@ from app.config import ConfigError, Folders, Settings, is_address, load_settings
 from app.exits import FAILED, OK
 from app.remotes.check import Finding, check
 from app.remotes.choice import source_of
+from app.remotes.models import list_models, servers
+from app.remotes.registry import BUNDLED
 from app.sanitise import sanitise
 from drafter.config import DrafterError, read_config
 from drafter.extras import how_to_install
@@ -57,7 +59,7 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
         settings = _of_command_line(options)
     if settings.keys:
         yield _keys(settings)
-    for finding in _local(folders, settings):
+    for finding in _local(folders, settings, await _trouble(folders, settings)):
         yield finding
     if settings.drafter_runtime == "onnx" and importlib.util.find_spec("onnxruntime") is None:
         yield Finding("broken", "drafter", "onnxruntime is missing: pip install onnxruntime")
@@ -93,14 +95,25 @@ def _keys(settings: Settings) -> Finding:
         return Finding("broken", "keys", str(error))
 
 
-def _local(folders: Folders, settings: Settings) -> Iterator[Finding]:
-    """The checks that need no model and no network."""
+async def _trouble(folders: Folders, settings: Settings) -> dict[str, str] | None:
+    """Why servers do not answer, by their names; None in mode offline, where none is asked."""
+    if settings.mode == "offline":
+        return None
+    try:
+        names = [name for name in servers(settings, folders) if name != BUNDLED and not is_address(name)]
+        return {listed.server: listed.trouble async for listed in list_models(names, settings, folders)}
+    except ConfigError:  # `checks.remotes` says what is wrong with their file.
+        return {}
+
+
+def _local(folders: Folders, settings: Settings, trouble: Mapping[str, str] | None) -> Iterator[Finding]:
+    """The checks that need no model. `trouble`: as `checks.remotes` takes it."""
     yield from checks.folders_of(folders)
     yield checks.disk(folders)
     yield checks.database(folders)
     encoding = sys.stdout.encoding or "ascii"
     yield from checks.terminal(os.environ, is_terminal=sys.stdout.isatty(), encoding=encoding)
-    yield from checks.remotes(folders)
+    yield from checks.remotes(folders, trouble)
     yield from checks.proxies(settings.remote if is_address(settings.remote or "") else None)
     yield from checks.port()
     yield from checks.reports(os.environ, Path.home())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+from itertools import chain
 from typing import Annotated
 
 import typer
 
 from app.cli.handover import hand_over
+from app.cli.piped import PIPE_SECONDS, WAITING, told_after
 from app.exits import FAILED, USAGE, complain, fail
 
 LAST_COMMAND, LAST_CODE = "OUTRIDER_LAST_COMMAND", "OUTRIDER_LAST_CODE"
@@ -91,8 +93,10 @@ def _piped() -> str:
     """The end of what is piped in. A person at a terminal sees all of it as it comes."""
     if sys.stdin is None or sys.stdin.isatty():
         return ""
+    with told_after(PIPE_SECONDS, WAITING):
+        first = sys.stdin.readline()
     kept = ""
-    for line in sys.stdin:
+    for line in chain([first], sys.stdin):
         if sys.stderr.isatty():
             sys.stderr.write(line)
         kept = (kept + line)[-MOST_READ:]

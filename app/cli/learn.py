@@ -1,6 +1,7 @@
 """`outrider learn` teaches the small models from checked answers; `drafter history` and `rollback` show and undo it.
 
-stdout is data, talk goes to stderr. Exit codes: 0 ok, also if nothing better was found; 1 another process learns.
+stdout is data, talk goes to stderr. Exit codes: 0 ok, also if nothing better was found; 1 it cannot learn, or another
+process does.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def learn(
     What was learnt is used only where it is surely better. Nothing of it leaves the device. The servers that a small
     model was fetched from are asked for a newer version of it.
     """
+    from app.drafting.learning import missing_for_deep
     from storage import Store
 
     settings, folders = settings_with()
@@ -61,10 +63,13 @@ def learn(
         if not settings.learn:
             complain("learning is switched off: `learn = false` in the settings")
             raise typer.Exit(FAILED)
+        if deep and (missing := missing_for_deep()):
+            complain(missing)
+            raise typer.Exit(FAILED)
         if hasattr(os, "nice"):
             os.nice(NICENESS)
         with alone(folders):
-            _learn_all(store, settings, folders, fewest=ENOUGH if watch else 0, deep=deep, ask=True)
+            fine = _learn_all(store, settings, folders, fewest=ENOUGH if watch else 0, deep=deep, ask=True)
             asked = time.monotonic()
             while watch:
                 time.sleep(LOOK_SECONDS)
@@ -72,6 +77,8 @@ def learn(
                     ask = time.monotonic() - asked >= ASK_SECONDS
                     asked = time.monotonic() if ask else asked
                     _learn_all(store, settings, folders, fewest=ENOUGH, deep=deep, ask=ask)
+    if not fine:
+        raise typer.Exit(FAILED)
 
 
 def history() -> None:
@@ -103,8 +110,8 @@ def rollback() -> None:
     raise typer.Exit(FAILED)
 
 
-def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool, ask: bool) -> None:
-    """Teach each drafter on this device that has at least `fewest` new answers.
+def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool, ask: bool) -> bool:
+    """Teach each drafter on this device that has at least `fewest` new answers; False if the files of one are broken.
 
     0: a person asked for it, who is told why one cannot learn, and it goes on if the mains are unplugged. `ask`: the
     servers for newer versions, before.
@@ -114,6 +121,7 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
     from app.drafting.learning import Learner, NothingLearnt
     from drafter.config import DrafterError
 
+    fine = True
     for place in places(settings, folders):
         try:
             learner = Learner(store, place, folders.learnt)
@@ -128,6 +136,8 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
                 complain(f"{place.name}: {error}")
         except (DrafterError, OSError) as error:
             complain(f"{place.name}: {error}")
+            fine = False
+    return fine
 
 
 def _learn(learner: Learner, halted: Callable[[], bool], *, deep: bool) -> Version:

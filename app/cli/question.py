@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from app.cli.piped import read_piped
 from app.cli.settings import settings_with, unsaved
 from app.exits import USAGE, fail, run
 
@@ -149,4 +150,4 @@ def _piped(*, wanted: bool) -> bytes:
     """What comes from stdin, and no more than a byte too much. From a terminal it is read only where it is `wanted`."""
     if sys.stdin is None or (sys.stdin.isatty() and not wanted):
         return b""
-    return sys.stdin.buffer.read(MOST_PIPED_BYTES + 1)
+    return read_piped(MOST_PIPED_BYTES + 1)

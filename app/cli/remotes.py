@@ -6,7 +6,6 @@ stdout is data; exit codes: 0 ok, 1 something does not fit, 2 usage, 3 no server
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,6 +14,7 @@ import typer
 
 from app.cli import completion
 from app.cli.nearby import find
+from app.cli.piped import PIPE_SECONDS, WAITING, told_after
 from app.cli.settings import settings_with
 from app.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, fail, run
 
@@ -130,13 +130,18 @@ def add(
     if name is None or url is None:
         given = {**fields, "kind": None if kind == "auto" else kind}
         raise typer.Exit(_add_step_by_step(name, url, remotes, given, token_stdin=token_stdin))
-    before = remotes.get(name) if name in remotes else None
+    first, before = not len(remotes), remotes.get(name) if name in remotes else None
     if system is not None:
         _check_system(system)
     place = before.token if before is not None and token_env is None else "environment"
     added = _checked(Remote(url=url, kind=kind, token=place, **fields))  # type: ignore[arg-type]
     _keep(name, added, None if token_env else _token(name, token_stdin), remotes)
-    complain(f"`outrider remote test {name}` tries it, `outrider remote use {name}` chooses it for all that is asked")
+    if first and settings_with()[0].remote is None:
+        use(name)
+        complain(f"{name} answers from now on; `outrider remote use --none` goes back to the bundled model")
+    else:
+        complain(f"`outrider remote use {name}` chooses it for all that is asked")
+    complain(f"`outrider remote test {name}` tries it")
 
 
 def _add_step_by_step(
@@ -274,8 +279,12 @@ def token(
 @remote_commands.command("remove", hidden=True)  # The older name.
 def remove(name: Name) -> None:
     """Delete a server from the list, with its token."""
+    remotes = _remotes()
+    used = remotes.used == name
     with _patience_for_the_keyring():
-        _remotes().remove(name)
+        remotes.remove(name)
+    if used:
+        complain(f"{name} was in use; the bundled model answers from now on, or: outrider remote use NAME")
 
 
 async def _test(source: Source, settings: Settings) -> int:
@@ -327,7 +336,8 @@ def _checked(remote: Remote) -> Remote:
 def _token(name: str, from_stdin: bool) -> str | None:
     """A token from stdin, or from a terminal without echo; None where there is none."""
     if from_stdin:
-        given = sys.stdin.readline().strip() if sys.stdin is not None else ""
+        with told_after(PIPE_SECONDS, WAITING):
+            given = sys.stdin.readline().strip() if sys.stdin is not None else ""
         if not given:
             fail("--token-stdin, and stdin holds no token.", USAGE)
         return given
@@ -342,19 +352,12 @@ def _token(name: str, from_stdin: bool) -> str | None:
 def _patience_for_the_keyring() -> Iterator[None]:
     """Say after a while that the keyring is waited for: it may ask on a screen that nobody looks at."""
 
-    def say() -> None:
-        seconds = f"{KEYRING_SECONDS:.0f} seconds"
-        complain(f"waiting for the keyring, which may ask you to unlock it; without it after {seconds}")
-
     from app.remotes.tokens import KEYRING_SECONDS
 
-    timer = threading.Timer(SILENT_SECONDS, say)
-    timer.daemon = True
-    timer.start()
-    try:
+    seconds = f"{KEYRING_SECONDS:.0f} seconds"
+    asks = f"waiting for the keyring, which may ask you to unlock it; without it after {seconds}"
+    with told_after(SILENT_SECONDS, asks):
         yield
-    finally:
-        timer.cancel()
 
 
 def _print_json(name: str, remote: Remote, remotes: Remotes) -> None:

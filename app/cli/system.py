@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import completion
+from app.cli.piped import read_piped
 from app.exits import FAILED, USAGE, complain, fail
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _text_of(file: Path) -> str:
 def _from_stdin() -> str:
     from app.system_prompts import MOST_BYTES
 
-    return _decoded(b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_BYTES + 1), "stdin")
+    return _decoded(read_piped(MOST_BYTES + 1), "stdin")
 
 
 def _decoded(data: bytes, where: str) -> str:

@@ -51,6 +51,13 @@ NEARBY = 4
 """Conversations whose memory is kept at hand, for what the next ones begin with."""
 
 
+def missing_for_deep() -> str:
+    """What learning deeply needs and is not installed, as a sentence; empty: nothing."""
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("onnx") is None:
+        return f"learning deeply needs PyTorch and onnx: {how_to_install('train')}"
+    return ""
+
+
 class NothingLearnt(Exception):
     """Why a drafter cannot learn now, as a sentence for people."""
 
@@ -186,8 +193,8 @@ class Learner:
         """Raises `NothingLearnt` where the attention layers cannot be trained."""
         if GRAPH_WEIGHTS in self._config.files:
             raise NothingLearnt("it is too large to be trained on this device; learn without `deep`")
-        if importlib.util.find_spec("torch") is None or importlib.util.find_spec("onnx") is None:
-            raise NothingLearnt(f"learning deeply needs PyTorch and onnx: {how_to_install('train')}")
+        if missing := missing_for_deep():
+            raise NothingLearnt(missing)
 
     def _learn_correction(
         self, now: Drafts, learnt: Sequence[Lesson], stopping: Sequence[Lesson], halted: Callable[[], bool]

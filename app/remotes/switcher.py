@@ -102,12 +102,12 @@ class RemoteSwitcher:
     async def save(self, name: str, remote: Remote, token: str | None, was: str | None) -> Remote:
         """Save a remote in the place of the one named `was`; returns it as it is kept. Raises `ConfigError`.
 
-        It takes as long as a person needs to unlock a keyring.
+        The first one of all is used from now on. It takes as long as a person needs to unlock a keyring.
         """
         from app.remotes.source import options_of
         from remote import Misconfigured
 
-        remotes = self.remotes()
+        remotes, first = self.remotes(), self.unconfigured
         if was is None and name in remotes:
             raise ConfigError(f"there is a server {name} already")
         try:
@@ -115,7 +115,7 @@ class RemoteSwitcher:
         except Misconfigured as error:
             raise ConfigError(str(error)) from None
         kept = await beside(lambda: remotes.put(name, remote, token, was=was))
-        if self.now is not None and self.now == was:
+        if first or (self.now is not None and self.now == was):
             self.use(name)
         return kept
 

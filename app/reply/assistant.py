@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from app.concurrency import first_of
 from app.config import Settings
@@ -39,7 +39,7 @@ from app.reply.generation import Generation
 from app.reply.judgement import nothing_to_verify, unverified
 from app.reply.learnt import Learnt
 from app.reply.outbox import Outbox
-from app.reply.outcome import ReplyOutcome, completed, failed, save
+from app.reply.outcome import ReplyOutcome, completed, failed, save, stats_so_far
 from app.reply.reply import Reply
 from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, resume, settings_for, verify
 from app.reply.system_default import keep_default
@@ -576,13 +576,13 @@ class Assistant:
                 early=self._early,
                 most_read=lambda: self._most_read(connection),
             )
-            self._reply = reply
+            self._reply, known = reply, dict[str, Any]()
             if self._stopped:
                 reply.stop()
             async with contextlib.aclosing(reply.steps()) as steps:
                 async for step in steps:
                     if isinstance(step, RoundEnded):
-                        self._checkpoint(message.id, reply)
+                        known = self._checkpoint(request, reply, known)
                     if isinstance(step, SystemUnread):
                         if message.conversation_id in self._unread:
                             continue
@@ -603,11 +603,14 @@ class Assistant:
         if last := unsaved or outcome.last:
             yield last
 
-    def _checkpoint(self, message_id: str, reply: Reply) -> None:
-        """Store the answer so far."""
-        answer = reply.answer
+    def _checkpoint(self, request: Request, reply: Reply, known: dict[str, Any]) -> dict[str, Any]:
+        """Store the answer so far, and what is known of it if that differs from `known`. Returns what is stored."""
+        answer, now = reply.answer, stats_so_far(request, reply.generation)
         with contextlib.suppress(StorageBusy):  # The next checkpoint stores what this one did not.
-            self.store.messages.checkpoint(message_id, answer.tokens, answer.provenance, answer.text)
+            written = answer.tokens, answer.provenance, answer.text
+            self.store.messages.checkpoint(request.message.id, *written, None if now == known else now)
+            return now
+        return known
 
     def _most_read(self, connection: Connection | None) -> int:
         """Most tokens that this device and the model at a server read, as far as is known."""

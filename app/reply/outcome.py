@@ -133,6 +133,11 @@ async def save(
         await asyncio.sleep(SAVE_PAUSE_SECONDS)
 
 
+def stats_so_far(request: Request, generation: Generation) -> dict[str, Any]:
+    """What is stored with an answer that is being written, for one that is never finished."""
+    return {**request.about, **_server_stats(generation)}
+
+
 def _sources(generation: Generation) -> tuple[PageSource, ...]:
     """The pages that the answer came from."""
     if not generation.guided or generation.streamed is not None:

@@ -75,6 +75,7 @@ class OpenConversation:
         self.live: RunningReply | None = None
         self.shading = False
         """Text that nobody verified is shaded."""
+        self._changes: int | None = None
         self._context: Context | None = None
         self._reads = 0
         self._nearly_full: set[str] = set()
@@ -126,11 +127,27 @@ class OpenConversation:
         if self.id is None or (self.live and self.live.conversation == self.id):
             return False
         shown = next((turn for turn in reversed(self.turns) if turn.message or turn.asked), None)
+        store = self.core.store
         try:
-            tip = self.core.store.conversations.get(self.id).tip_id
+            tip = store.conversations.get(self.id).tip_id
+            if shown is not None and shown.outcome == "elsewhere" and store.messages.get(shown.message).finished:
+                return True
         except StorageError:
             return False  # The person's next action reports it.
         return tip is not None and (shown is None or tip not in (shown.message, shown.asked))
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another program has written to the store since the last call. Any thread may ask.
+
+        An answer that another program was writing is ended first if that program is gone.
+        """
+        store, before = self.core.store, self._changes
+        try:
+            ended = any(turn.outcome == "elsewhere" for turn in self.turns[-1:]) and bool(store.messages.recover())
+            self._changes = store.database.changes()
+        except StorageError:
+            return False  # The person's next action reports it.
+        return ended or before not in (None, self._changes)
 
     @property
     def ends_as_stored(self) -> bool:

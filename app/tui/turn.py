@@ -12,16 +12,19 @@ from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyT
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
-from app.tui.markdown.struck import Struck, first_words
+from app.tui.markdown.struck import Struck
 from app.tui.sources import sources_of
 from storage import Attachment, Message
 
 CUT = "cut at the length limit"
-Outcome = Literal["running", "done", "stopped", "failed"]
+Outcome = Literal["running", "done", "stopped", "interrupted", "elsewhere", "failed"]
+"""interrupted: its program died. elsewhere: another program is writing it."""
+NOTED: Mapping[Outcome, str] = {
+    "stopped": "stopped",
+    "interrupted": "interrupted",
+    "elsewhere": "another window is writing it",
+}
 Part = Literal["question", "answer"]
-Share = Literal["none", "some", "all"]
-STRUCK_WORDS = 40
-"""Words of a withdrawn text that are shown at first: more would hide the answer between them."""
 
 
 @dataclass(eq=False)
@@ -68,11 +71,8 @@ class Turn:
     """What the model thought before its answer."""
     thought_seconds: float = 0.0
     thoughts_unfolded: bool = False
-    passed: bool = False
-    """Another question follows."""
-    withdrawn_shown: Share | None = None
-    """How much of the withdrawn text the person wants to see. None: the first words, until the next question; nothing
-    of an answer to the same question by a server that checks no drafts."""
+    withdrawn_shown: bool = False
+    """The person wants to see the withdrawn text."""
     revision: int = 0
 
     @property
@@ -114,22 +114,11 @@ class Turn:
         return f"```\n{self.dropped}" if _begins_in_code(self.dropped) else self.dropped
 
     @property
-    def shown_share(self) -> Share:
-        """How much of the withdrawn text is shown."""
-        chosen = self.withdrawn_shown or ("none" if self.passed or self.answered_again else "some")
-        return "all" if chosen == "some" and len(self.dropped.split()) <= STRUCK_WORDS else chosen
-
-    @property
     def struck(self) -> Struck | None:
-        """What is shown of the withdrawn text, struck through where it stood."""
-        if not self.dropped or self.judged is None or self.shown_share == "none":
+        """The withdrawn text, struck through where it stood; None if it is not shown."""
+        if not self.dropped or self.judged is None or not self.withdrawn_shown:
             return None
-        some = self.shown_share == "some"
-        return Struck(self.judged.at, first_words(self.withdrawn, STRUCK_WORDS) if some else self.withdrawn)
-
-    def toggle_withdrawn(self) -> None:
-        """Show all of the withdrawn text, or none of it if all is shown."""
-        self.withdrawn_shown = "none" if self.shown_share == "all" else "all"
+        return Struck(self.judged.at, self.withdrawn)
 
     @property
     def note(self) -> str:
@@ -145,8 +134,8 @@ class Turn:
             parts.append("the rest follows when the server is back")
         if self.judged is not None:
             parts.append(str(self.judged))
-        if self.outcome == "stopped":
-            parts.append("stopped")
+        if self.outcome in NOTED:
+            parts.append(NOTED[self.outcome])
         if self.cut:
             parts.append(self.cut)
         if self.outcome == "failed" and not self.error:
@@ -234,7 +223,7 @@ class Turn:
                     turns.append(cls(""))
                 turn = turns[-1]
                 turn.message, turn.provenance = message.id, tuple(message.provenance)
-                turn.outcome = message.status if message.status in ("done", "failed") else "stopped"
+                turn.outcome = _outcome(message)
                 turn.cut = _cut(message) if turn.outcome == "done" else ""
                 turn.model, turn.drafted_by = model_of(message.stats), model_of(message.stats, "drafted_by")
                 turn.reply.solid = sanitise(message.text)
@@ -246,18 +235,20 @@ class Turn:
 
 
 def place_questions(turns: Sequence[Turn]) -> None:
-    """Tell each turn of a conversation the question before it, and whether another one follows."""
+    """Tell each turn of a conversation the question before it."""
     for before, turn in pairwise(turns):
         turn.before = before.question
-        if not before.passed:
-            before.passed = True
-            before.revision += 1
-    if turns:
-        turns[-1].passed = False
 
 
 Cursor = tuple[Turn, Part] | None
 """The message that keys act on, if one was chosen."""
+
+
+def _outcome(message: Message) -> Outcome:
+    """How a stored answer ended."""
+    if message.status == "pending" or message.status == "streaming":
+        return "elsewhere"
+    return "interrupted" if message.interrupted else message.status
 
 
 def _cut(message: Message) -> str:

@@ -81,7 +81,7 @@ def test_what_a_dead_process_left_is_recovered_once_and_can_be_found(path: Path)
             message_id, tokens, status = read(process.stdout)
     with Store.open(path) as store:
         message = store.messages.get(message_id)
-        assert (message.status, len(message.tokens)) == ("stopped", tokens)
+        assert (message.status, len(message.tokens)) == ("stopped", tokens) and message.interrupted
         assert [hit.message for hit in store.search.messages(text_of(tokens))] == [message]
         assert store.messages.recover() == []
 
@@ -123,11 +123,13 @@ def test_an_answer_left_by_a_closed_store_is_recovered(path: Path, checkpoint: b
         conversation = store.conversations.create()
         answer = store.messages.add(conversation.id, "assistant", "so", parent_id=None, status="pending")
         if checkpoint:
+            store.messages.checkpoint(answer.id, [1, 2], [True, False], "so far", {"model": "talker"})
             store.messages.checkpoint(answer.id, [1, 2], [True, False], "so far")
     with Store.open(path) as store:
         recovered = store.messages.get(answer.id)
         expected = ("stopped", "so far", (1, 2), (True, False)) if checkpoint else ("stopped", "so", (), ())
         assert (recovered.status, recovered.text, recovered.tokens, recovered.provenance) == expected
+        assert recovered.interrupted and recovered.stats.get("model") == ("talker" if checkpoint else None)
 
 
 def test_two_stores_of_one_process_leave_each_other_alone(

@@ -6,7 +6,6 @@ no line mixes both. Struck text belongs to no place of the text: it is neither c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -20,7 +19,6 @@ from app.tui.markdown.parser import leaves
 STYLE = ".dropped"
 MARKS = ".dropped_marks"
 Pieces = tuple[tuple[int, Content, int], ...]
-_WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True)
@@ -29,12 +27,6 @@ class Struck:
 
     at: int
     text: str
-
-
-def first_words(text: str, count: int) -> str:
-    """The first `count` words of a text, with an ellipsis if there are more."""
-    words = list(_WORD.finditer(text))
-    return text if len(words) <= count else f"{text[: words[count - 1].end()]} …"
 
 
 def strike(drawn: Sequence[WrappedLeaf], struck: Struck, width: int) -> list[WrappedLeaf]:

@@ -1,4 +1,4 @@
-"""What becomes of a model that was picked: it answers the open conversation, and new ones if the person wants that."""
+"""What becomes of a model that was picked: it answers the open conversation, and new ones unless it is for this one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def tell_if_gone(node: Widget, conversation: OpenConversation, switcher: RemoteS
 
 
 def keep(node: Widget, conversation: OpenConversation, switcher: RemoteSwitcher, picked: PickedModel) -> None:
-    """Keep a picked model with the open conversation, and as the default if that is wanted; tell the person."""
+    """Keep a picked model with the open conversation, and for new ones if that is wanted; tell the person."""
     model = picked.model
     if is_address(model.server):
         key = key_of(node, "app.remotes").capitalize()
@@ -56,13 +56,13 @@ def keep(node: Widget, conversation: OpenConversation, switcher: RemoteSwitcher,
     name = None if model.checks else model.name  # Such a server has one model.
     notice = ""
     try:
-        if picked.default:
+        if not picked.only_here:
             notice = switcher.make_default(model.server, name)
     except ConfigError as error:
         complain(node, error, "Models", timeout=15)
         return
     with reporting(node):
         conversation.choose(msgspec.structs.replace(conversation.choices, remote=model.server, model=name))
-        whom = "This conversation, and each new one, is" if picked.default else "This conversation is"
+        whom = "This conversation is" if picked.only_here else "This conversation, and each new one, is"
         said = f"{whom} answered by {model.shown} ({sanitise(model.server)}). {notice}".strip()
         node.notify(said, title="Model", markup=False)

@@ -35,8 +35,8 @@ class PickedModel:
     """What the person picked."""
 
     model: OfferedModel
-    default: bool
-    """Also for new conversations."""
+    only_here: bool = False
+    """For the open conversation alone, and not for new ones."""
 
 
 class ModelsScreen(ModalScreen[PickedModel | None]):
@@ -50,8 +50,8 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
     BINDINGS = [
         Binding("down", "move(1)", "Next model", id="models.down", priority=True),
         Binding("up", "move(-1)", "Model before", id="models.up", priority=True),
-        Binding("enter", "pick(False)", "Answer this conversation with it", id="models.pick", priority=True),
-        Binding("ctrl+s", "pick(True)", "For new conversations too", id="models.default", priority=True),
+        Binding("enter", "pick(False)", "Answer this conversation and new ones", id="models.pick", priority=True),
+        Binding("ctrl+s", "pick(True)", "Answer this conversation alone", id="models.only", priority=True),
         Binding("escape", "dismiss", "Close", id="models.close", priority=True),
     ]
 
@@ -67,8 +67,8 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
         with Vertical() as panel:
             panel.border_title = "Models"
             keys = (
-                ("models.pick", "for this conversation"),
-                ("models.default", "for new ones too"),
+                ("models.pick", "from now on"),
+                ("models.only", "for this conversation only"),
                 ("models.close", "close"),
             )
             panel.border_subtitle = " · ".join(part for key in keys if (part := hint(self, key)))
@@ -97,7 +97,7 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
         name = self._words.strip()
         same = self._switcher.named(list(self._listed.values()), name) if name else []
         if len(same) == 1 and self.query_one(Input).value == self._words:
-            self.dismiss(PickedModel(same[0], default=False))
+            self.dismiss(PickedModel(same[0]))
 
     @property
     def _emptied(self) -> bool:
@@ -163,15 +163,15 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
         models = self.query_one(OptionList)
         (models.action_cursor_down if step > 0 else models.action_cursor_up)()
 
-    def action_pick(self, default: bool) -> None:
+    def action_pick(self, only_here: bool) -> None:
         option = self.query_one(OptionList).highlighted_option
         if option is not None and option.id in self._found:
-            self.dismiss(PickedModel(self._found[option.id], default))
+            self.dismiss(PickedModel(self._found[option.id], only_here))
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
         if event.option_id in self._found:
-            self.dismiss(PickedModel(self._found[event.option_id], default=False))
+            self.dismiss(PickedModel(self._found[event.option_id]))
 
 
 def _head(server: str, said: str) -> Option:

@@ -11,8 +11,9 @@ from textual.widgets import Static
 
 from app.tui.keymap import key_of
 
+SHELL_GUIDE = "Shell Guide, the model on this device, knows the command line."
 EXPLANATION = (
-    "Shell Guide, the model on this device, knows the command line.\n"
+    "{model}\n"
     "Nothing leaves this device unless you add a server.\n"
     "Do you run Ollama, LM Studio, llama.cpp or vLLM here?"
 )
@@ -28,10 +29,15 @@ class FirstLook(Vertical):
         """The person looks, or does not want it now. They are not asked again."""
 
     def compose(self) -> ComposeResult:
-        yield Static(EXPLANATION, markup=False)
+        yield Static(EXPLANATION.format(model=SHELL_GUIDE), id="explanation", markup=False)
         with Horizontal():
             yield Static(self._choice("app.look", "look for them"), id="look", markup=False)
             yield Static(self._choice("chat.stop", "not now"), id="decline", markup=False)
+
+    def introduce(self, who: str | None) -> None:
+        """Name the model that answers; None: Shell Guide."""
+        model = SHELL_GUIDE if who is None else f"{who} answers here."
+        self.query_one("#explanation", Static).update(EXPLANATION.format(model=model))
 
     def _choice(self, action: str, words: str) -> Content:
         return Content.assemble((key_of(self, action), "bold"), f" {words}")

@@ -25,7 +25,7 @@ from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import AnswerNotes
 from app.tui.markdown.parser import leaves
 from app.tui.textual_private import GrowingHeight
-from app.tui.turn import STRUCK_WORDS, Turn
+from app.tui.turn import NOTED, Turn
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
 from app.tui.widgets.thoughts import Thoughts
 
@@ -112,7 +112,7 @@ class WithdrawnLine(Static):
         self.tell()
 
     def tell(self) -> None:
-        """Says how much is shown."""
+        """Says how many words there are, and whether they are shown."""
         one = self._count == 1
         if self.turn.answered_again:
             words = "1 word" if one else f"{self._count} words"
@@ -120,9 +120,8 @@ class WithdrawnLine(Static):
         else:
             words = "1 drafted word was" if one else f"{self._count} drafted words were"
             said = f"{words} not kept when the answer was checked"
-        mark = "▾" if self.turn.shown_share == "all" else "▸"
-        more = f"; the first {STRUCK_WORDS} are shown" if self.turn.shown_share == "some" else ""
-        self.update(Content(f"{mark} {said}{more}"))
+        mark = "▾" if self.turn.withdrawn_shown else "▸"
+        self.update(Content(f"{mark} {said}"))
 
     def on_click(self, event: events.Click) -> None:
         if not self.screen.selections:  # Else words were marked to be copied.
@@ -208,7 +207,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     def toggle_withdrawn(self) -> bool:
         """Shows or hides the withdrawn text of the draft; False if there is none."""
         if self._withdrawn is not None:
-            self.turn.toggle_withdrawn()
+            self.turn.withdrawn_shown = not self.turn.withdrawn_shown
             self._draw_withdrawn()
         return self._withdrawn is not None
 
@@ -283,7 +282,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self._draw_note("note", turn.note)
         self._draw_note("model", short_model(turn.model) if turn.text else "")
         self.set_class(bool(turn.drafted), "-drafted")
-        self.set_class(turn.outcome == "stopped", "-stopped")
+        self.set_class(turn.outcome in NOTED, "-stopped")
         self.set_class(bool(turn.error), "-failed")
         self.set_class(bool(turn.note), "-noted")
 

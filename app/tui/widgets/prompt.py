@@ -28,6 +28,10 @@ HINT_OFFLINE: Hint = (("prompt.send", "ask the small model"), ("prompt.keep", "q
 HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "check the drafted answer"), KEYS)
 
 
+PLACEHOLDER = "How do I …?"
+GENERAL_PLACEHOLDER = "Ask anything"
+
+
 class Prompt(CompletingTextArea):
     """A few lines that grow with the text. Up in the first line recalls earlier prompts; Down in the last goes back."""
 
@@ -55,6 +59,15 @@ class Prompt(CompletingTextArea):
         Binding("ctrl+underscore", "undo", "Take back the last change", id="prompt.undo"),
         Binding("pageup", "scroll_transcript(-1)", "Scroll up", id="prompt.page_up", priority=True),
         Binding("pagedown", "scroll_transcript(1)", "Scroll down", id="prompt.page_down", priority=True),
+        Binding("home", "home", "Beginning of the line; in an empty prompt: of the conversation", id="prompt.home"),
+        Binding("end", "end", "End of the line; in an empty prompt: of the conversation", id="prompt.end"),
+        Binding(
+            "ctrl+home",
+            "home(True)",
+            "Beginning of the text; in an empty prompt: of the conversation",
+            id="prompt.first",
+        ),
+        Binding("ctrl+end", "end(True)", "End of the text; in an empty prompt: of the conversation", id="prompt.last"),
     ]
 
     @dataclass
@@ -90,6 +103,12 @@ class Prompt(CompletingTextArea):
 
         pages: int
 
+    @dataclass
+    class Ended(Message):
+        """The person goes to an end of the messages without leaving the prompt."""
+
+        first: bool
+
     class Left(Message):
         """The person pressed Up in an empty prompt that has nothing to recall."""
 
@@ -116,7 +135,7 @@ class Prompt(CompletingTextArea):
     """The hint of another part, shown while that part has the focus."""
 
     def __init__(self) -> None:
-        super().__init__("How do I …?")
+        super().__init__(PLACEHOLDER)
         self.cursor_blink = False  # A blink would wake an idle laptop twice a second.
         self.commands: Callable[[], Sequence[SlashCommand]] = tuple
         """The commands that can be done now."""
@@ -125,6 +144,8 @@ class Prompt(CompletingTextArea):
         self._recalled: int | None = None
         self._typed = ""
         """The text before the first prompt was recalled."""
+        self._returned = ""
+        """The text that was put back last."""
         self._sent: list[str] = []
         """The raw text at each moment it was sent or queued, as long as the text still begins with it."""
 
@@ -177,6 +198,13 @@ class Prompt(CompletingTextArea):
         """Replace the text; the old one can be recalled."""
         self.keep_in_reach(self.full_text)
         self.write(text)
+
+    def put_back(self, text: str) -> None:
+        """Show again what was sent and came to nothing. It is selected: what is typed next takes its place."""
+        self.keep_in_reach(text.strip())
+        self.write(text)
+        self.select_all()
+        self._returned = text
 
     def take_off(self, sent: str) -> None:
         """Remove a text that was sent and is stored now. Text that was typed after it stays."""
@@ -272,6 +300,7 @@ class Prompt(CompletingTextArea):
             return typed.text
         if typed.problem:
             self.notify(typed.problem, severity="warning", markup=False)
+            self.put_back(text)
         elif isinstance(typed, TypedCommand):
             self.write("")
             self._sent.clear()
@@ -292,7 +321,7 @@ class Prompt(CompletingTextArea):
             await self.run_action("app.quit")
 
     def action_cancel(self) -> None:
-        if self.selected_text:
+        if self.selected_text and self.selected_text != self._returned:
             self.action_copy()
         elif self.screen.get_selected_text():
             self.screen.action_copy_text()
@@ -303,6 +332,24 @@ class Prompt(CompletingTextArea):
 
     def action_scroll_transcript(self, pages: int) -> None:
         self.post_message(self.Paged(pages))
+
+    def action_home(self, text: bool = False) -> None:
+        """Go to the beginning of the line, or of the whole `text`."""
+        if not self.text:
+            self.post_message(self.Ended(first=True))
+        elif text:
+            self.move_cursor((0, 0))
+        else:
+            self.action_cursor_line_start()
+
+    def action_end(self, text: bool = False) -> None:
+        """Go to the end of the line, or of the whole `text`."""
+        if not self.text:
+            self.post_message(self.Ended(first=False))
+        elif text:
+            self.move_cursor(self.document.end)
+        else:
+            self.action_cursor_line_end()
 
     def action_cursor_up(self, select: bool = False) -> None:
         first = self.wrapped_document.location_to_offset(self.cursor_location).y == 0

@@ -48,6 +48,8 @@ class SearchBox(Input):
         """The words whose results the list shows."""
         self._opens = False
         """The first result of the search that runs is to be opened."""
+        self._last = ""
+        """The words of the last search, whose result was opened."""
 
     @on(Input.Changed)
     def search_anew(self) -> None:
@@ -66,6 +68,16 @@ class SearchBox(Input):
             return
         conversations = self.screen.query_one(ConversationList)
         getattr(conversations, f"action_{how}")()
+
+    def finish(self) -> None:
+        """A result was opened: show all conversations again, and keep the words for another search."""
+        self._last, self.value = self.value or self._last, ""
+
+    def begin(self) -> None:
+        """Begin another search, with the last words for the person to change."""
+        if not self.value:
+            self.value, self._last = self._last, ""
+        self.select_all()
 
     def action_clear(self) -> None:
         self.value = ""
@@ -244,7 +256,7 @@ class Sidebar(Vertical):
         if words:
             self._search.value = words
         elif not self._search.has_focus:
-            self._search.select_all()  # The next letters begin another search.
+            self._search.begin()
         self.screen.set_focus(self._search)
 
     @on(Input.Changed, "SearchBox")
@@ -260,6 +272,10 @@ class Sidebar(Vertical):
         with reporting(self):
             self.conversations.show_found(await asyncio.to_thread(self._store.search.conversations, words, FOUND))
             self._search.found(words)
+
+    def end_search(self) -> None:
+        """Show all conversations again."""
+        self._search.finish()
 
     @on(SearchBox.Cleared)
     def show_all(self) -> None:

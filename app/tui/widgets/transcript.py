@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from textual import on
+from textual.binding import Binding
 from textual.geometry import Region, Size
 from textual.layout import DockArrangeResult
 from textual.scrollbar import ScrollBar
@@ -25,6 +26,7 @@ class Transcript(AnchoredScroll, can_focus=True):
     It follows the end while text arrives. Once the person has scrolled up, the line at the top of the view stays.
     """
 
+    BINDINGS = [Binding("ctrl+home", "scroll_home", show=False), Binding("ctrl+end", "scroll_end", show=False)]
     FOCUS_ON_CLICK = False
     """A message takes the focus when it is chosen; a person who only marks words goes on typing."""
 

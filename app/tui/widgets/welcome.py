@@ -33,9 +33,9 @@ INTRODUCTION = (
 )
 GENERAL_INTRODUCTION = (
     "{who} answers here. Ask it anything.\n\n"
-    "Dimmed text is a draft that the model has not checked yet. Every question and every "
-    "answer is kept on this device, and nothing is lost when the connection breaks."
+    "{dimmed}Every question and every answer is kept on this device, and nothing is lost when the connection breaks."
 )
+DIMMED = "Dimmed text is a draft that the model has not checked yet. "
 
 
 class Welcome(Middle):
@@ -68,9 +68,14 @@ class Welcome(Middle):
         """Show or hide the question of the first start, in the place of the introduction."""
         self.set_class(offered, "-offered")
 
-    def introduce(self, who: str | None) -> None:
-        """Introduce a general model, `who`: its name and its server; None: Shell Guide, which knows shell commands."""
-        said = INTRODUCTION if who is None else GENERAL_INTRODUCTION.format(who=who)
+    def introduce(self, who: str | None, *, drafts: bool) -> None:
+        """Introduce a general model, `who`: its name and its server; None: Shell Guide, which knows shell commands.
+
+        `drafts`: it checks what this device drafts.
+        """
+        dimmed = DIMMED if drafts else ""
+        said = INTRODUCTION if who is None else GENERAL_INTRODUCTION.format(who=who, dimmed=dimmed)
+        self.query_one(FirstLook).introduce(who)
         self.query_one("#introduction", Static).update(Content(said))
         examples = EXAMPLES if who is None else GENERAL_EXAMPLES
         if examples != self._examples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from app.archive.branches import remark
 from app.cli.ask import complain_of_unchecked
 from app.events import Done, Stats
+from app.tui.turn import Turn
 from storage import Message, Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.serving import REPOSITORY
@@ -128,6 +131,48 @@ async def test_a_pipe_gets_each_line_as_it_is_written(held: ChatServer, environm
         process.communicate()
     ((question, answer),) = threads(Path(environment["OUTRIDER_HOME"]))
     assert (question.text, answer.text, answer.status) == ("list files", "".join(LINES), "stopped")
+
+
+async def test_a_killed_answer_is_interrupted_and_names_its_model(
+    held: ChatServer, environment: dict[str, str]
+) -> None:
+    home = Path(environment["OUTRIDER_HOME"])
+    process = start(environment, "list files")
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not (home / "data/outrider.db").exists() or not any(one[-1].text for one in threads(home)):
+                await asyncio.sleep(0.02)
+    finally:
+        process.kill()
+        process.communicate()
+    ((_, answer),) = threads(home)
+    assert (answer.status, answer.interrupted, answer.stats.get("model")) == ("stopped", True, "talker")
+    assert remark(answer) == "This answer was interrupted before its end. Answered by talker."
+    (turn,) = Turn.of_thread([answer])
+    assert (turn.note, turn.model) == ("interrupted", "talker")
+
+
+async def test_a_script_hears_nothing_of_the_connection(
+    environment: dict[str, str], asking: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    async with ChatServer([Script(["done"])]).listening() as port:
+        environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}
+        ran = await asyncio.to_thread(asking, "list files")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.parametrize("command", [["ask", "list files"], ["system", "add", "brief"], ["fix", "false"]])
+def test_a_pipe_that_nobody_writes_to_is_told_of(environment: dict[str, str], command: list[str]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app.start", *command], cwd=REPOSITORY, env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        assert select.select([process.stderr], [], [], PATIENCE_SECONDS)[0]
+        assert "reading from stdin, where nothing has come yet" in process.stderr.readline()
+    finally:
+        process.communicate("words", PATIENCE_SECONDS)
 
 
 async def test_a_reader_that_goes_away_ends_it_quietly_and_loses_nothing(

@@ -17,9 +17,10 @@ import pytest
 
 from app.cli import checks
 from app.config import BUNDLED_DRAFTER, Folders
+from app.remotes.registry import Remote, Remotes
 from storage import Store
 from tests.remote.toy_verifier import http, listening
-from tests.support.chat_server import JSON
+from tests.support.chat_server import JSON, ChatServer, Script
 from tests.support.commands import CommandResult, Outrider, runner
 from tests.support.serving import REPOSITORY, VerifierProcess
 from tests.support.terminal import Terminal
@@ -174,6 +175,27 @@ def test_remotes_and_their_tokens(outrider: Outrider, home: Path) -> None:
     found = outrider("doctor")
     assert found.code == 1 and "✗ servers" in found.out and "remotes.toml" in said(found, "servers")
     assert "expected a table" in said(found, "servers")
+
+
+async def test_a_server_that_does_not_answer_has_no_tick(
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "auto")
+    async with ChatServer([Script(["x"])]).listening() as port, listening(silent) as refusing:
+        remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(home)}))
+        for name, number in (("alive", port), ("dead", 9), ("stranger", refusing)):
+            remotes.put(name, Remote(url=f"http://127.0.0.1:{number}"))
+        remotes.use("alive")
+        found = await asyncio.to_thread(outrider, "doctor")
+    marks = {line.split()[2]: line[0] for line in said(found, "servers").splitlines()}
+    assert marks == {"alive:": "✓", "dead:": "!", "stranger:": "!"}
+    assert "nothing listens" in said(found, "servers")
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    assert said(await asyncio.to_thread(outrider, "doctor"), "servers").count("not asked in mode offline") == 3
+
+
+async def silent(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Another program's port: it hangs up."""
 
 
 def test_a_drafter_that_was_made_for_another_model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 from app.cli.learn import on_battery
-from drafter.config import GRAPH, read_config
+from drafter.config import CONFIG, GRAPH, read_config
 from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from drafter.training.pipeline import requantise
@@ -169,6 +170,22 @@ def test_one_switch_turns_it_off(
     monkeypatch.setenv("OUTRIDER_LEARN", "false")
     off = outrider("learn")
     assert off.code == 1 and "learn = false" in off.err
+
+
+def test_deep_learning_without_pytorch_is_refused(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else found(name))
+    for options in ([], ["--watch"]):
+        ran = outrider("learn", "--deep", *options)
+        assert ran.code == 1 and "needs PyTorch" in ran.err and "pip install" in ran.err
+
+
+def test_a_small_model_whose_files_are_broken_is_no_success(outrider: Outrider, tiny_pair: Path, home: Path) -> None:
+    broken = home / "data/drafters/made/one"
+    shutil.copytree(tiny_pair / "drafter", broken)
+    (broken / CONFIG).write_text("{")
+    ran = outrider("learn")
+    assert ran.code == 1 and "one" in ran.err
 
 
 def test_two_do_not_learn_at_once(outrider: Outrider, home: Path) -> None:

@@ -84,6 +84,20 @@ def parts(out: str) -> dict[str, str]:
 # ---- keeping them ----------------------------------------------------------------------------------------------------
 
 
+def test_the_first_server_answers_from_now_on(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    def used() -> list[str]:
+        rows = map(json.loads, outrider("remote", "list", "--json").out.splitlines())
+        return [row["name"] for row in rows if row["used"]]
+
+    first = outrider("remote", "add", "office", "https://office:8000")
+    assert "office answers from now on" in first.err and "outrider remote use --none" in first.err
+    assert used() == ["office"]
+    assert "answers from now on" not in outrider("remote", "add", "home", NOBODY).err and used() == ["office"]
+    assert "the bundled model answers from now on" in outrider("remote", "rm", "office").err
+    outrider("remote", "add", "far", NOBODY)
+    assert used() == [], "the bundled model was asked for"
+
+
 def test_add_list_use_remove(outrider: Outrider, home: Path, ring: MemoryKeyring) -> None:
     assert outrider("remote").out == "" and "the bundled model answers" in outrider("remote").err
     added = outrider("remote", "add", "office", "https://office:8000", "--token-stdin", stdin=TOKEN + "\n")

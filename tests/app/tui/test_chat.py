@@ -10,9 +10,13 @@ from textual.widgets import OptionList
 
 from app.config import Folders, Settings
 from app.events import Drafted, Event, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
+from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
+from app.tui.screens.chat import screen as chat_screen
+from app.tui.screens.chat.replies import Replies
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
+from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.rounds import SHOWN, Rounds
 from app.tui.widgets.sidebar import Sidebar
@@ -21,7 +25,7 @@ from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import EXAMPLES, GENERAL_EXAMPLES, Welcome
 from drafter.cost import Cost
 from storage import Attachment, Store
-from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window
 
 ANSWER = "Use `ls`:\n\n```sh\nls -la {{path}}\n```\n"
@@ -109,6 +113,22 @@ async def test_a_failure_is_told_and_the_prompt_kept(store: Store, typed: str) -
         hold.set()
         await wait_until(pilot, lambda: app.text("AnswerView > .error") == failure.message)
         assert app.prompt.text == (typed or "a")
+        if not typed:
+            await pilot.press(*"new")
+            assert app.prompt.text == "new", "what is typed next takes the place of what came back"
+
+
+async def test_a_question_whose_answer_broke_off_is_not_put_back(store: Store) -> None:
+    failure = Failed("The line broke.", "unavailable")
+    app = Window(ScriptedCore(store, [[Verified("Use `ls", 3, 0), failure]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.text("AnswerView > .error") == failure.message)
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        await pilot.press(*"next")
+        assert app.prompt.text == "next"
+        await pilot.press("up", "up")
+        assert app.prompt.text == "a", "it can be recalled"
 
 
 async def test_a_reply_that_dies_does_not_take_the_window_along(store: Store) -> None:
@@ -177,6 +197,28 @@ async def test_a_window_that_one_comes_back_to_shows_what_another_did(store: Sto
         app.post_message(events.AppFocus())
         await wait_until(pilot, lambda: app.questions == ["first", "elsewhere"])
         await wait_until(pilot, lambda: any("two" in title for title in app.titles))
+
+
+async def test_a_window_in_sight_shows_what_another_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal tells of no focus, as tmux does by default, and both windows stand side by side."""
+    monkeypatch.setattr(chat_screen, "LOOK_SECONDS", 0.05)
+    conversation = store_turns(store, "one", [("first", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: any("one" in title for title in app.titles))
+        with Store.open(store.path) as other:
+            other.conversations.create("two")
+            await wait_until(pilot, lambda: any("two" in title for title in app.titles))
+            tip = other.conversations.get(conversation).tip_id
+            answer = other.messages.ask(conversation, "elsewhere", parent_id=tip)
+            await wait_until(pilot, lambda: app.questions == ["first", "elsewhere"])
+            await wait_until(pilot, lambda: app.text("AnswerView > .note") == "another window is writing it")
+            other.messages.finish(answer.id, (1,), (True,), "done there", "done", {})
+            await wait_until(pilot, lambda: app.answers == ["a", "done there"])
+            other.messages.ask(conversation, "again", parent_id=answer.id)
+            await wait_until(pilot, lambda: app.questions == ["first", "elsewhere", "again"])
+        await wait_until(pilot, lambda: app.text("AnswerView > .note") == "interrupted")
 
 
 async def test_the_list_is_read_anew_where_it_is_shown(store: Store) -> None:
@@ -273,6 +315,37 @@ async def test_page_up_and_down_scroll_the_transcript_from_the_prompt(store: Sto
         await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
 
 
+async def test_figures_stay_with_their_conversation_and_their_server(store: Store, tmp_path: Path) -> None:
+    folders = Folders(tmp_path, tmp_path, tmp_path)
+    Remotes(folders).put("other", Remote(url="http://127.0.0.1:9"))
+    hold = asyncio.Event()
+    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)], [*verified(ANSWER), RoundEnded(STATS), hold]])
+    switcher = RemoteSwitcher(Settings(), folders, core)
+    app = Window(core, switcher=switcher)
+    async with app.run_test(size=(140, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: not app.prompt.answering and "21 tokens checked" in app.text("#figures"))
+        await pilot.press("b", "enter")
+        await wait_until(pilot, lambda: app.chat.conversation.live is not None and app.drawing)
+        running = app.chat.conversation.id
+        await app.chat.open_conversation(None)
+        await wait_until(pilot, lambda: app.text("#figures") == "")
+        app.chat.post_message(Replies.StatsChanged(running or "", STATS))  # It goes on meanwhile.
+        await pilot.pause()
+        assert app.text("#figures") == ""
+        await app.chat.open_conversation(running)
+        await wait_until(pilot, lambda: "21 tokens checked" in app.text("#figures"))
+        hold.set()
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        assert "checked" in app.text("#figures")
+        await pilot.press("f4")
+        await wait_until(pilot, lambda: shows(app, RemotesScreen))
+        switcher.use("other")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: shows(app, ChatScreen) and app.text("#figures") == "")
+
+
 async def test_control_q_quits_and_stops_the_answer(store: Store) -> None:
     core = ScriptedCore(store, [[asyncio.Event()]])
     app = Window(core)
@@ -318,9 +391,14 @@ async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path:
     app = Window(core, settings, RemoteSwitcher(settings, folders, core))
     async with app.run_test(size=(80, 24)) as pilot:
         await wait_until(pilot, lambda: f"The model of the server {url} answers here" in app.text("#introduction"))
-        assert "command line" not in app.text("#introduction")
+        assert "command line" not in app.text("#introduction") and "Dimmed" not in app.text("#introduction")
+        assert app.prompt.placeholder == "Ask anything"
         core.modes.put_nowait(ModeChanged("edge", "checked", model="SmolLM2-135M-Instruct"))
         await wait_until(pilot, lambda: "SmolLM2-135M-Instruct, on the server" in app.text("#introduction"))
+        assert "Dimmed text is a draft" in app.text("#introduction")
+        core.modes.put_nowait(ModeChanged("hosted", "answered", model="talker", checks=False))
+        await wait_until(pilot, lambda: "talker, on the server" in app.text("#introduction"))
+        assert "Dimmed" not in app.text("#introduction"), "a server that checks nothing gets no drafts"
         await pilot.press("up")
         await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
         await pilot.press("enter")

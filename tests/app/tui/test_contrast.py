@@ -128,6 +128,7 @@ async def test_notes_and_what_was_not_kept(store: Store, theme: str) -> None:
         app.theme = theme
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: bool(app.answers))
+        await pilot.press("alt+up", "w", "escape")
         await assert_readable(pilot, app)
         app.prompt.write("free some space")
         await pilot.press("enter")

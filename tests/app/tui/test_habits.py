@@ -7,8 +7,9 @@ from textual.widgets import OptionList
 
 from app.tui.screens.chat import screen as chat_screen
 from app.tui.screens.recall import RecallScreen
+from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, shows, wait_until
+from tests.app.tui.scripted import ScriptedCore, shows, store_turns, wait_until
 from tests.app.tui.window import Window
 
 
@@ -46,6 +47,35 @@ async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(store: 
         assert app.prompt.text == "" and not app._exit
         await pilot.press("ctrl+d")
         await wait_until(pilot, lambda: app._exit)
+
+
+@pytest.mark.parametrize("keys", [("home", "end"), ("ctrl+home", "ctrl+end")])
+@pytest.mark.parametrize("focus", ["prompt", "messages"])
+async def test_home_and_end_reach_the_ends_of_the_conversation(store: Store, keys: tuple[str, str], focus: str) -> None:
+    conversation = store_turns(store, "long", [("q", "line\n\n" * 60)])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        transcript = app.screen.query_one(Transcript)
+        await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
+        if focus == "messages":
+            await pilot.press("alt+up")
+        await pilot.press(keys[0])
+        await wait_until(pilot, lambda: transcript.scroll_y == 0)
+        await pilot.press(keys[1])
+        await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
+        assert app.prompt.has_focus == (focus == "prompt")
+
+
+async def test_home_and_end_move_through_what_is_typed(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.prompt.write("one\ntwo")
+        places = []
+        for key in ("home", "end", "ctrl+home", "ctrl+end"):
+            await pilot.press(key)
+            places.append(app.prompt.cursor_location)
+        assert places == [(1, 0), (1, 3), (0, 0), (1, 3)]
 
 
 async def test_the_last_change_is_taken_back(store: Store) -> None:

@@ -194,6 +194,7 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
         await pilot.press("down", "up", "enter")
         await wait_until(pilot, lambda: app.chat.conversation.id == long and app.prompt.has_focus)
         await wait_until(pilot, lambda: turns[3][0] in app.questions)
+        await wait_until(pilot, lambda: box.value == "" and len(app.titles) == 4)
         question = next(one for one in app.screen.query(QuestionView) if str(one.content) == turns[3][0])
         top = app.screen.query_one(Transcript).region.y
         await wait_until(pilot, lambda: top <= question.region.y <= top + 3)
@@ -214,6 +215,24 @@ async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store
             app.post_message(events.Key(key, "\r" if key == "enter" else key))
         await wait_until(pilot, lambda: box.value == "sx" and lines(app) == ["Nothing found"])
         assert box.has_focus
+
+
+async def test_the_last_words_come_back_with_another_search(store: Store) -> None:
+    conversation = store_turns(store, "a needle", [("q", "a")])
+    store_turns(store, "neither", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 24)) as pilot:
+        box = app.screen.query_one(SearchBox)
+        await pilot.press("ctrl+f", *"needle")
+        await wait_until(pilot, lambda: len(app.titles) == 1)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.chat.conversation.id == conversation and len(app.titles) == 3)
+        await pilot.press("ctrl+f")
+        await wait_until(pilot, lambda: box.value == "needle" and len(app.titles) == 1)
+        await pilot.press(*"neither")
+        await wait_until(pilot, lambda: box.value == "neither" and "neither" in app.titles[0])
+        await pilot.press("escape", "ctrl+f")
+        assert box.value == "", "what was given up does not come back"
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

@@ -47,7 +47,7 @@ def rows(app: Window) -> list[str]:
     return [str(option.prompt) for option in app.screen.query_one(OptionList).options]
 
 
-async def test_a_model_is_picked_for_this_conversation(store: Store, folders: Folders) -> None:
+async def test_a_model_is_picked_for_this_conversation_alone(store: Store, folders: Folders) -> None:
     app = window(store, folders)
     conversation = store.conversations.create("old", Choices(system="Be brief.")).id
     async with app.run_test(size=(100, 30)) as pilot:
@@ -59,7 +59,7 @@ async def test_a_model_is_picked_for_this_conversation(store: Store, folders: Fo
         assert any(row.startswith("●") and "checks drafts" in row for row in rows(app)), "the bundled one answers now"
         await pilot.press(*"other")
         await wait_until(pilot, lambda: rows(app) == ["mine", "  other  streams only"])
-        await pilot.press("enter")
+        await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: app.screen is app.chat)
         kept = store.conversations.get(conversation).choices
         assert kept == Choices(system="Be brief.", remote="mine", model="other")
@@ -73,19 +73,23 @@ async def test_a_model_is_picked_for_this_conversation(store: Store, folders: Fo
         assert app.chat.conversation.core.followed[-1] == Choices(), "another conversation keeps its own"
 
 
-async def test_a_model_is_picked_for_new_conversations_too(store: Store, folders: Folders) -> None:
+async def test_a_model_that_is_picked_answers_new_conversations_too(store: Store, folders: Folders) -> None:
     app = window(store, folders)
     async with app.run_test(size=(100, 30)) as pilot:
         await app.run_action("app.models('talker streams')")
         await wait_until(pilot, lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: rows(app) == ["mine", "  talker  streams only"])
-        await pilot.press("ctrl+s")
+        await pilot.press("enter")
         await wait_until(pilot, lambda: app.screen is app.chat)
         remotes = Remotes(folders)
         assert (remotes.used, remotes.get("mine").model) == ("mine", "talker")
         assert app.chat.conversation.choices == Choices(remote="mine", model="talker")
         begun = app.chat.conversation.begin("a question")
         assert store.conversations.get(begun).choices == Choices(remote="mine", model="talker")
+        await app.chat.open_conversation(None)
+        assert app.switcher is not None and app.switcher.default == ("mine", "talker")
+    again = window(store, folders)
+    assert again.switcher is not None and again.switcher.default == ("mine", "talker"), "after a restart, too"
 
 
 async def test_an_exact_name_is_picked_by_itself(store: Store, folders: Folders) -> None:

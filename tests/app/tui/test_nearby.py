@@ -87,6 +87,14 @@ def folders(tmp_path: Path) -> Folders:
 # ---- the first start -------------------------------------------------------------------------------------------------
 
 
+async def test_it_names_the_model_that_answers(store: Store, folders: Folders) -> None:
+    app = First(store, folders, [], {"target": "/models/llama"})
+    async with app.run_test(size=(80, 24)) as pilot:
+        await wait_until(pilot, lambda: app.offered)
+        await wait_until(pilot, lambda: app.text("#explanation").startswith("llama, on this device, answers here."))
+        assert "Shell Guide" not in app.text("#explanation")
+
+
 async def test_it_asks_once_and_nothing_is_sent_before_the_answer(store: Store, folders: Folders) -> None:
     server = ModelServer(dialects.OLLAMA)
     async with server.listening() as port:

@@ -243,6 +243,23 @@ async def test_without_that_part_the_word_is_unknown_and_nothing_is_sent(store: 
         await wait_until(pilot, lambda: asked(store) == ["/model llama3 says no"])
 
 
+@pytest.mark.parametrize("failed", ["/theme nosuch", "/exportt", "/export nothing", "/panel now", "/copy that"])
+async def test_a_command_that_cannot_be_done_does_not_swallow_the_next(store: Store, failed: str) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await send(app, pilot, failed)
+        await wait_until(pilot, lambda: bool(toasts(app)) and app.prompt.text == failed)
+        await pilot.press("ctrl+c")
+        assert app.prompt.text == "", "it is cleared as any other text"
+        await pilot.press("up")
+        assert app.prompt.text == failed, "it can be corrected"
+        await send(app, pilot, failed)
+        await wait_until(pilot, lambda: app.prompt.selected_text == failed)
+        await pilot.press(*"/panel", "enter")
+        await wait_until(pilot, lambda: app.screen.query_one(Panel).display and app.prompt.text == "")
+        assert not asked(store)
+
+
 async def test_a_slash_of_its_own_is_sent(store: Store) -> None:
     app = Window(ScriptedCore(store, [[finished(1)]] * 3))
     async with app.run_test() as pilot:

@@ -112,7 +112,7 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store:
         await wait_until(pilot, lambda: app.answers == [OWN])
         for _ in range(2):
             await wait_until(pilot, lambda: notes(app) == ["2/2 · the model kept 2 of 4 drafted tokens"])
-            assert app.text(".withdrawn") == "▾ 2 drafted words were not kept when the answer was checked"
+            assert app.text(".withdrawn") == "▸ 2 drafted words were not kept when the answer was checked"
             assert not app.screen.query_one(AnswerView).has_class("-drafted")
             assert "ctrl+t" not in str(app.prompt.border_subtitle)
             await app.chat.open_conversation(answer.conversation_id)  # As it is stored.

@@ -233,6 +233,17 @@ async def test_one_is_added(folders: Folders, remotes: Remotes, ring: MemoryKeyr
     assert Remotes(folders).token("new") == TOKEN
 
 
+async def test_the_first_one_is_used_and_the_next_is_not(tmp_path: Path, ring: MemoryKeyring) -> None:
+    folders = Folders(tmp_path, tmp_path, tmp_path)
+    switcher = RemoteSwitcher(Settings(), folders, Switch())
+    await switcher.save("mine", Remote(url="http://127.0.0.1:9"), None, None)
+    await switcher.save("next", Remote(url="http://127.0.0.1:9"), None, None)
+    assert switcher.now == Remotes(folders).used == "mine"
+    switcher.use(None)
+    await switcher.save("third", Remote(url="http://127.0.0.1:9"), None, None)
+    assert Remotes(folders).used is None, "the bundled model was asked for"
+
+
 async def test_what_is_wrong_is_told_in_place(folders: Folders, remotes: Remotes, tmp_path: Path) -> None:
     app = host(folders, Switch())
     async with app.run_test(size=(60, 40)) as pilot:

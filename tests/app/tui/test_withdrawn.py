@@ -6,10 +6,9 @@ import pytest
 from rich.style import Style
 from textual.pilot import Pilot
 
-from app.tui.turn import STRUCK_WORDS
 from app.tui.widgets.message import AnswerView, WithdrawnLine
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, verified, wait_until
+from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.app.tui.window import Window
 
 KEPT = "Use `tar`. It knows "
@@ -45,12 +44,29 @@ def struck(answer: AnswerView) -> str:
     return " ".join(part for row in rows(answer) for part in row.split("~")[1::2])
 
 
-async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
+async def checked(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
+    """The checked answer, as it is shown at first."""
     await app.chat.open_conversation(conversation)
     await wait_until(pilot, lambda: bool(app.screen.query(WithdrawnLine)))
     answer = app.screen.query_one(AnswerView)
     await wait_until(pilot, lambda: answer.prose.size.height > 3)
     return answer
+
+
+async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
+    """The checked answer, with the words that were not kept."""
+    answer = await checked(pilot, app, conversation)
+    await pilot.press("alt+up", "w")
+    await wait_until(pilot, lambda: bool(struck(answer)))
+    return answer
+
+
+async def test_only_the_checked_answer_stands_there_until_the_other_words_are_wanted(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        answer = await checked(pilot, app, judged(store))
+        assert not struck(answer) and rows(answer)[0] == "Use tar. It knows many forms:"
+        assert app.text(".withdrawn") == f"▸ {LABEL}"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
@@ -75,7 +91,7 @@ async def test_it_can_be_hidden_and_shown_again(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         answer = await shown(pilot, app, judged(store))
-        await pilot.press("alt+up", "w")
+        await pilot.press("w")
         await wait_until(pilot, lambda: app.text(".withdrawn") == f"▸ {LABEL}" and not struck(answer))
         assert rows(answer)[0] == "Use tar. It knows many forms:"
         await pilot.click(WithdrawnLine)
@@ -85,31 +101,12 @@ async def test_it_can_be_hidden_and_shown_again(store: Store) -> None:
         await wait_until(pilot, lambda: "these options:" in struck(anew))
 
 
-async def test_it_goes_with_the_next_question(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[*verified("Yes."), finished(2)]]))
-    async with app.run_test(size=(100, 40)) as pilot:
-        answer = await shown(pilot, app, judged(store))
-        assert struck(answer)
-        app.prompt.write("and zip?")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.answers[-1:] == ["Yes."])
-        await wait_until(pilot, lambda: not struck(answer) and app.text(".withdrawn") == f"▸ {LABEL}")
-        await pilot.press("alt+up", "alt+up", "alt+up", "w")
-        await wait_until(pilot, lambda: "these options:" in struck(answer))
-
-
-async def test_of_a_long_one_the_first_words_are_shown_until_all_are_wanted(store: Store) -> None:
+async def test_all_of_a_long_one_is_shown(store: Store) -> None:
     app = Window(ScriptedCore(store))
-    tail = " ".join(f"word{n}" for n in range(STRUCK_WORDS + 20))
+    tail = " ".join(f"word{n}" for n in range(60))
     async with app.run_test(size=(100, 30)) as pilot:
         answer = await shown(pilot, app, judged(store, f"{KEPT}{tail}", OWN))
-        assert f"the first {STRUCK_WORDS} are shown" in app.text(".withdrawn")
-        assert struck(answer).endswith(f"word{STRUCK_WORDS - 1} …")
-        await pilot.press("alt+up", "w")
-        await wait_until(pilot, lambda: struck(answer).endswith(f"word{STRUCK_WORDS + 19}"))
-        assert app.text(".withdrawn").startswith("▾")
-        await pilot.press("w")
-        await wait_until(pilot, lambda: not struck(answer))
+        assert struck(answer).endswith("word59")
 
 
 async def test_struck_text_is_neither_copied_nor_selected(store: Store) -> None:

@@ -76,7 +76,7 @@ class PromptCommands:
         except Misused as reason:
             prompt.notify(sanitise(str(reason)), severity="warning", markup=False)
             if text and not prompt.text:
-                prompt.write(text)
+                prompt.put_back(text)
 
     async def act(self, command: SlashCommand, argument: str = "") -> None:
         """Do a command with what follows it. Raises `Misused`."""

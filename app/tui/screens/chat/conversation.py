@@ -24,7 +24,7 @@ from app.tui.screens.chat.question_files import QuestionFiles
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
 from app.tui.widgets.completions import Completions
-from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.prompt import GENERAL_PLACEHOLDER, PLACEHOLDER, Prompt
 from app.tui.widgets.prompt_files import PromptFiles
 from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.system_line import SystemLine
@@ -66,9 +66,10 @@ class ConversationView(Vertical):
         yield self.prompt.completions
         yield self.prompt
 
-    def introduce(self, who: str | None) -> None:
+    def introduce(self, who: str | None, *, drafts: bool) -> None:
         """Say who answers, while no conversation is open; see `Welcome.introduce`."""
-        self.query_one(Welcome).introduce(who)
+        self.query_one(Welcome).introduce(who, drafts=drafts)
+        self.prompt.placeholder = PLACEHOLDER if who is None else GENERAL_PLACEHOLDER
 
     def on_mount(self) -> None:
         self.text.take()
@@ -275,8 +276,8 @@ class ConversationView(Vertical):
         elif turn.queued:
             self.notify(turn.error, severity="warning", markup=False)
             again = not turn.text  # The question is a queued prompt now, below everything that was said.
-        elif turn.outcome == "failed" and here and not self.prompt.text:
-            self.prompt.write(turn.question)
+        elif turn.outcome == "failed" and here and not (turn.text or self.prompt.text):
+            self.prompt.put_back(turn.question)
         if again and here:
             await self.open(conversation.id)
         await self._show_queued()
@@ -290,7 +291,7 @@ class ConversationView(Vertical):
         with reporting(self):
             edited = self._conversation.undo_version(reply)
             if edited and here and not self.prompt.full_text:
-                self.prompt.put(reply.turn.question)
+                self.prompt.put_back(reply.turn.question)
 
     # ---- the queue ---------------------------------------------------------------------------------------------------
 
@@ -374,6 +375,11 @@ class ConversationView(Vertical):
     def page(self, event: Prompt.Paged) -> None:
         transcript = self.messages.transcript
         (transcript.scroll_page_up if event.pages < 0 else transcript.scroll_page_down)()
+
+    @on(Prompt.Ended)
+    def go_to_end(self, event: Prompt.Ended) -> None:
+        transcript = self.messages.transcript
+        (transcript.scroll_home if event.first else transcript.scroll_end)()
 
     @on(Prompt.Left)
     def offer_examples(self) -> None:

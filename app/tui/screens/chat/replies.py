@@ -34,6 +34,7 @@ class Replies:
     class StatsChanged(Message):
         """The running reply has new figures, and so have the metrics."""
 
+        conversation: str
         stats: Stats | None
 
     def __init__(
@@ -87,4 +88,4 @@ class Replies:
         if self._messages.alive and reply.stats is not reply.told:
             reply.told = reply.stats
             self._rounds.draw()
-            self._view.post_message(self.StatsChanged(reply.stats))
+            self._view.post_message(self.StatsChanged(reply.conversation, reply.stats))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,8 @@ from storage.choices import NONE
 if TYPE_CHECKING:
     from app.remotes.switcher import RemoteSwitcher
 
+LOOK_SECONDS = 2.0
+"""Pause between two looks for what other windows have written."""
 LEAVING_SECONDS = 4.0
 """Time in which a second Ctrl+C quits."""
 
@@ -136,6 +139,8 @@ class ChatScreen(Screen[None]):
         self.commands = PromptCommands(self, self._view, self._sidebar, self.conversation, settings)
         self._panel = Panel(metrics)
         self._status = StatusBar()
+        self._figures_of: tuple[str | None, ...] = ()
+        """The conversation, the server and the model whose figures the status bar shows."""
         self.leaving = False
         """Ctrl+C was pressed a moment ago, with nothing to copy, to clear or to stop."""
 
@@ -161,6 +166,7 @@ class ChatScreen(Screen[None]):
         self.query_one(Welcome).offer_look(self._offer_look)
         self.set_focus(self._view.prompt)
         self.watch(self.app, "app_focus", self._come_back, init=False)
+        self.set_interval(LOOK_SECONDS, self._look_around)
 
     def on_unmount(self) -> None:
         self._view.text.close()
@@ -299,6 +305,8 @@ class ChatScreen(Screen[None]):
     @on(ConversationView.Chosen)
     def show_sampling(self) -> None:
         if self._alive:
+            self._drop_figures()
+            self._introduce(self._core.status())
             self._panel.show_sampling(sampling_text(self.conversation))
             self.measure()
 
@@ -330,11 +338,22 @@ class ChatScreen(Screen[None]):
         if picked is not None:
             keep(self, self.conversation, switcher, picked)
             self._show_mode(self._core.status())
+            self._drop_figures()
         self.set_focus(self._view.prompt)
 
     def _come_back(self, focused: bool) -> None:
         """Show what another window did, as soon as the terminal says that the person is back at this one."""
-        if focused and self._alive:
+        if focused:
+            self._catch_up()
+
+    @work(group="look-around", exclusive=True)
+    async def _look_around(self) -> None:
+        """Show what another window did, while both are in sight or the terminal tells nothing."""
+        if await asyncio.to_thread(self.conversation.changed_elsewhere):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        if self._alive:
             self._sidebar.refresh_list()
             begin(self, self._view.catch_up, group="look-up", exclusive=True)
 
@@ -381,6 +400,7 @@ class ChatScreen(Screen[None]):
     async def open(self, event: ConversationList.Opened) -> None:
         await self.open_conversation(event.conversation_id, event.message_id)
         if not event.stays:
+            self._sidebar.end_search()
             self.leave_list()
 
     @on(Sidebar.TitleChanged)
@@ -448,7 +468,10 @@ class ChatScreen(Screen[None]):
         self._status.show_mode(mode)
         self._panel.show_mode(mode)
         self._view.prompt.offline = mode.mode == "offline" and mode.alone
-        self._view.introduce(self._stranger(mode))
+        self._introduce(mode)
+
+    def _introduce(self, mode: ModeChanged) -> None:
+        self._view.introduce(self._stranger(mode), drafts=mode.checks and mode.mode not in UNREACHABLE)
 
     def _stranger(self, mode: ModeChanged) -> str | None:
         """The model and the server of the open conversation, for people; None: that is Shell Guide."""
@@ -465,9 +488,20 @@ class ChatScreen(Screen[None]):
     @on(Replies.StatsChanged)
     def show_stats(self, event: Replies.StatsChanged) -> None:
         if self._alive:
-            self._status.show_stats(event.stats)
+            if event.conversation == self.conversation.id:
+                self._status.show_stats(event.stats)
             self._status.show_context(self.conversation.context)
             self._panel.draw()
+
+    def _drop_figures(self) -> None:
+        """Take the figures of another conversation, or of another server, off the status bar."""
+        opened, choices = self.conversation, self.conversation.choices
+        default = None if self._switcher is None else self._switcher.now
+        shown = opened.id, choices.remote or default, choices.model
+        if shown != self._figures_of:
+            self._figures_of = shown
+            live = opened.live
+            self._status.show_stats(live.stats if live is not None and live.conversation == opened.id else None)
 
     @on(ConversationView.Grown)
     @work(exclusive=True, group="context")
@@ -493,6 +527,7 @@ class ChatScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         self.conversation.renew()
+        self._drop_figures()
         self._lay_out(self.app.size.width)  # A screen over this one has heard of a new size, and this one has not.
 
     def _lay_out(self, width: int) -> None:

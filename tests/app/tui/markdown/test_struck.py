@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.tui.markdown.layout import NO_PLACE, Row, WrappedLeaf, wrap
 from app.tui.markdown.parser import leaves
-from app.tui.markdown.struck import Struck, first_words, strike
+from app.tui.markdown.struck import Struck, strike
 
 OWN = (
     "Use `tar`. It\nknows **many** forms:\n\n- one\n- two\n\n```sh\ncd /x\n\ttar xvzf file\n```\n\n"
@@ -50,8 +50,3 @@ def test_the_text_itself_stays_as_it_was_at_any_place(width: int, at: int, dropp
 def test_no_dropped_word_is_lost(at: int) -> None:
     found = said(all_rows(strike(drawn(OWN, 40), Struck(at, "x1 x2 x3\n\nx4 x5"), 40)), struck=True)
     assert "x1x2x3x4x5" in found
-
-
-def test_the_first_words() -> None:
-    assert first_words("a b c", 3) == "a b c"
-    assert first_words("a\n\nb c", 2) == "a\n\nb …"
