@@ -8,6 +8,7 @@ HTML escapes, and the block `generation`. Its variables are `messages`, `add_gen
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -24,7 +25,10 @@ from drafter.config import TEMPLATE, DrafterCorrupt, DrafterError
 
 _CUT = "\ufdd1CUT"
 """Marks the end of an unfinished answer while it is rendered. The first character is a Unicode noncharacter."""
-
+_HELD = "\ufdef"
+"""Stands, with a number, in the place of an answer while a conversation is rendered: another noncharacter."""
+FEW = 4
+"""So many prompts are rendered one by one."""
 
 ADVICE = "Reinstall the drafter, or save the model's tokenizer again."
 
@@ -53,6 +57,46 @@ class ChatTemplate:
             self._template = _environment().from_string(source)
         except Exception as error:  # Jinja compiles it to Python, whose own errors come through too.
             raise TemplateUnreadable(_said(error)) from None
+
+    def render_each(self, messages: Sequence[tuple[str, str]], ends: Sequence[int]) -> list[str]:
+        """The prompt of `messages[:end]` for each of these ends, which grow; in time that is linear in the messages.
+
+        Nearly every template writes a conversation piece by piece, so each of its prompts is the beginning of the last
+        one, up to where the answer stands. The places of the answers are found by rendering the conversation with
+        numbers in their stead. Whether a template is of that kind is tried on the first prompt, on every one that is
+        twice as far, and on the last but one; if it is not, each prompt is rendered. Raises `TemplateFailed`.
+        """
+        messages = messages[: ends[-1]]
+        whole = self.render(messages)
+        if len(ends) > FEW and (places := self._places(messages, ends[:-1], whole)) is not None:
+            return [*(whole[:place] for place in places), whole]
+        return [*(self.render(messages[:end]) for end in ends[:-1]), whole]
+
+    def _places(self, messages: Sequence[tuple[str, str]], ends: Sequence[int], whole: str) -> list[int] | None:
+        """Where in `whole` the message after each of these ends begins; None if that is not sure."""
+        if _HELD in whole or any(messages[end][0] != "assistant" for end in ends):
+            return None
+        held = list(messages)
+        for number, end in enumerate(ends):
+            held[end] = held[end][0], f"{_HELD}{number}{_HELD}"
+        try:
+            first, *rest = re.split(f"{_HELD}(\\d+){_HELD}", self.render(held))
+        except TemplateFailed:
+            return None
+        if rest[::2] != [str(number) for number in range(len(ends))] or not whole.startswith(first):
+            return None
+        places, at = [], len(first)
+        for end, after in zip(ends, rest[1::2]):
+            said = messages[end][1]
+            here = (one for one in (said, said.strip()) if whole.startswith(f"{one}{after}", at))
+            if (written := next(here, None)) is None:
+                return None
+            places.append(at)
+            at += len(written) + len(after)
+        tried = {2**power - 1 for power in range(len(ends).bit_length())} | {len(ends) - 1}
+        if at != len(whole) or any(self.render(messages[: ends[one]]) != whole[: places[one]] for one in sorted(tried)):
+            return None
+        return places
 
     def render(self, messages: Sequence[tuple[str, str]], *, begun: bool = False) -> str:
         """The text of a conversation, (role, content) in order, up to where the assistant's answer begins.
