@@ -46,7 +46,7 @@ DOORS = ("chat", "ask", "gateway", "gateway again")
 QUESTION = "And what else should I know before I run this on the server?"
 QUESTIONS = (
     "I have a .tar.gz file of holiday photos on an external disk. How do I unpack only the folder of last summer?",
-    "My disk is nearly full, although I have deleted a lot in the last weeks. What is eating it, and how can I find the "
+    "My disk is nearly full, although I have deleted a lot in the last weeks. What is eating it, and how do I find the "
     "largest folders without walking through all of them by hand?",
     "How would a script look that tidies a folder every night, and that tells me on the next morning what it removed?",
     "I want to sort a file of numbers, the largest first and each of them only once. Some lines have a unit behind the "
@@ -83,10 +83,12 @@ class Talker(ThreadingHTTPServer):
 class _Page(BaseHTTPRequestHandler):
     server: Talker
 
-    def do_GET(self) -> None:  # noqa: N802 - http.server calls it so.
-        self._send(json.dumps({"object": "list", "data": [{"id": "talker", "owned_by": "somebody"}]}), "application/json")
+    def do_GET(self) -> None:
+        self._send(
+            json.dumps({"object": "list", "data": [{"id": "talker", "owned_by": "somebody"}]}), "application/json"
+        )
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         with self.server.changed:
             self.server.came.append(time.perf_counter())
             self.server.changed.notify_all()

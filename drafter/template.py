@@ -26,7 +26,7 @@ from drafter.config import TEMPLATE, DrafterCorrupt, DrafterError
 _CUT = "\ufdd1CUT"
 """Marks the end of an unfinished answer while it is rendered. The first character is a Unicode noncharacter."""
 _HELD = "\ufdef"
-"""Stands, with a number, in the place of an answer while a conversation is rendered: another noncharacter."""
+"""Stands, with a number, in place of what was said while a conversation is rendered: another noncharacter."""
 FEW = 4
 """So many prompts are rendered one by one."""
 
@@ -62,9 +62,7 @@ class ChatTemplate:
         """The prompt of `messages[:end]` for each of these ends, which grow; in time that is linear in the messages.
 
         Nearly every template writes a conversation piece by piece, so each of its prompts is the beginning of the last
-        one, up to where the answer stands. The places of the answers are found by rendering the conversation with
-        numbers in their stead. Whether a template is of that kind is tried on the first prompt, on every one that is
-        twice as far, and on the last but one; if it is not, each prompt is rendered. Raises `TemplateFailed`.
+        one, up to where the answer stands. Raises `TemplateFailed`.
         """
         messages = messages[: ends[-1]]
         whole = self.render(messages)
@@ -73,30 +71,37 @@ class ChatTemplate:
         return [*(self.render(messages[:end]) for end in ends[:-1]), whole]
 
     def _places(self, messages: Sequence[tuple[str, str]], ends: Sequence[int], whole: str) -> list[int] | None:
-        """Where in `whole` the message after each of these ends begins; None if that is not sure."""
+        """Where in `whole` the answer after each of these ends begins; None: the template may be of another kind.
+
+        The places are found by rendering the conversation with numbers for what was said. All that was said must stand
+        between the rest as it is. What comes before a place is then compared with the prompt itself: for the first, for
+        every one that is twice as far, and for the last.
+        """
         if _HELD in whole or any(messages[end][0] != "assistant" for end in ends):
             return None
-        held = list(messages)
-        for number, end in enumerate(ends):
-            held[end] = held[end][0], f"{_HELD}{number}{_HELD}"
+        said = [at for at, (role, _) in enumerate(messages) if role != "system"]
+        held = [
+            (role, content if role == "system" else f"{_HELD}{at}{_HELD}")
+            for at, (role, content) in enumerate(messages)
+        ]
         try:
             first, *rest = re.split(f"{_HELD}(\\d+){_HELD}", self.render(held))
         except TemplateFailed:
             return None
-        if rest[::2] != [str(number) for number in range(len(ends))] or not whole.startswith(first):
+        if rest[::2] != list(map(str, said)) or not whole.startswith(first):
             return None
-        places, at = [], len(first)
-        for end, after in zip(ends, rest[1::2]):
-            said = messages[end][1]
-            here = (one for one in (said, said.strip()) if whole.startswith(f"{one}{after}", at))
+        begins, place = {}, len(first)
+        for at, after in zip(said, rest[1::2]):
+            content = messages[at][1]
+            here = (one for one in (content, content.strip()) if whole.startswith(f"{one}{after}", place))
             if (written := next(here, None)) is None:
                 return None
-            places.append(at)
-            at += len(written) + len(after)
-        tried = {2**power - 1 for power in range(len(ends).bit_length())} | {len(ends) - 1}
-        if at != len(whole) or any(self.render(messages[: ends[one]]) != whole[: places[one]] for one in sorted(tried)):
-            return None
-        return places
+            begins[at] = place
+            place += len(written) + len(after)
+        places = [begins[end] for end in ends]
+        tried = sorted({2**power - 1 for power in range(len(ends).bit_length())} | {len(ends) - 1})
+        same = all(self.render(messages[: ends[one]]) == whole[: places[one]] for one in tried)
+        return places if same and place == len(whole) else None
 
     def render(self, messages: Sequence[tuple[str, str]], *, begun: bool = False) -> str:
         """The text of a conversation, (role, content) in order, up to where the assistant's answer begins.

@@ -34,6 +34,8 @@ SURE = 2
 """A text that is counted in slices has surely more than one in so many of those tokens."""
 SLACK = 64
 """Tokens by which a conversation may be counted too long, piece by piece: a tokenizer may join what is apart here."""
+LONG = 1 << 16
+"""Characters of a message above which it is first counted in slices whether it is too long."""
 FULL = 7 / 8
 """Share of what can be read that a conversation may fill with the examples of all its questions. The rest is for the
 answer."""
@@ -102,7 +104,9 @@ class ConversationTokens:
     ) -> tuple[list[int], Marks] | None:
         """The prompt for the answer to the last question of `thread`, and the marks of the names in the conversation.
 
-        None: it is surely longer than `most` tokens. There are no marks where the recipe has none. `system`: the system prompt, as for `system_apart`. A template without system messages gets it as the beginning
+        None: it is surely longer than `most` tokens. Without a recipe that marks names, there are no marks.
+
+        `system`: the system prompt, as for `system_apart`. A template without system messages gets it as the beginning
         of the first question. Answers without tokens that say their text are encoded. Questions without an answer are
         left out, except the last one, because chat templates want the roles to alternate. Raises `TemplateFailed`,
         `DrafterCorrupt`.
@@ -124,44 +128,64 @@ class ConversationTokens:
 
     def _write(self, written: _Written, messages: Sequence[Message], most: int | None, *, shown: bool) -> bool:
         """Write down what was said next; False: it is surely longer than `most`. `shown`: with examples."""
-        text, prompt = self._text, self._prompt
         left = inf if most is None else most + SLACK - len(written.tokens)
-        turns: list[tuple[Message, str, list[int], Marks]] = []
+        turns = []
         for message in messages:
-            if message.role == "user":
-                said = as_read(replace(message, text=written.marks.read(message.text))).text
-            else:
-                said = written.marks.said(message.text)
-            encoded = text.encode(said) if message.role != "user" or most is not None else []
-            turns.append((message, said, encoded, copy(written.marks)))
-            left -= min(len(encoded), len(message.tokens) or len(encoded))
+            turn = self._turn(written.marks, message, left)
+            left -= turn.length
             if left < 0:
                 return False
-        asked: list[tuple[int, Message | None, list[int]]] = []
-        for message, said, encoded, marks in turns:
-            spoken = written.spoken
-            if message.role == "user" and prompt is not None:
-                written.questions.append(message.text)
-                spoken.append(("system", prompt.system(written.questions, marks) if shown else marks.said(prompt.task)))
-                left -= len(text.encode(spoken[-1][1])) if most is not None else 0
+            turns.append(turn)
+        asked = []
+        for turn in turns:
+            if turn.message.role != "user":
+                written.hear(turn)
+                continue
+            if self._prompt is not None:
+                written.questions.append(turn.message.text)
+                recipe = (
+                    self._prompt.system(written.questions, turn.marks) if shown else turn.marks.said(self._prompt.task)
+                )
+                left -= 0 if most is None else len(self._text.encode(recipe))
                 if left < 0:
                     return False
-            if message.role == "user" and spoken and spoken[-1][0] == "user":
-                spoken[-1] = ("user", f"{spoken[-1][1]}\n\n{said}")
-            else:
-                spoken.append((message.role, said))
-            if message.role == "user":
-                asked.append((len(spoken), written.answer, written.spelling))
-                written.answer = None
-            else:
-                written.answer = message if message.role == "assistant" else written.answer
-                written.spelling = encoded
+                written.spoken.append(("system", recipe))
+            asked.append((written.ask(turn), written.answer, written.spelling))
+            written.answer = None
         written.messages += messages
         if asked:
-            rendered = text.render_each(written.rendered, written.spoken, [end for end, _, _ in asked])
+            rendered = self._text.render_each(written.rendered, written.spoken, [end for end, _, _ in asked])
             for one, (_, answer, spelling) in zip(rendered, asked):
-                written.add(text, one, answer, spelling)
+                written.add(self._text, one, answer, spelling)
         return True
+
+    def _turn(self, marks: Marks, message: Message, left: float) -> _Turn:
+        """What is read of a message. A text that surely has more than `left` tokens is not encoded to its end."""
+        if message.role == "user":
+            said = as_read(replace(message, text=marks.read(message.text))).text
+        else:
+            said = marks.said(message.text)
+        if left < inf and len(said) > LONG:
+            counted = 0
+            for piece in SLICE.finditer(said):
+                counted += len(self._text.encode(piece[0]))
+                if counted // SURE > left:
+                    return _Turn(message, said, [], counted, marks)
+        encoded = self._text.encode(said) if message.role != "user" or left < inf else []
+        return _Turn(message, said, encoded, min(len(encoded), len(message.tokens) or len(encoded)), copy(marks))
+
+
+class _Turn(NamedTuple):
+    """What is read of one message."""
+
+    message: Message
+    said: str
+    encoded: list[int]
+    """Of a question only where its length counts."""
+    length: int
+    """Tokens that it takes at least."""
+    marks: Marks
+    """Marks of the names up to here."""
 
 
 @dataclass
@@ -187,12 +211,34 @@ class _Written:
         lists = (self.spoken, self.messages, self.questions, self.tokens)
         spoken, messages, questions, tokens = map(list, lists)  # type: ignore[call-overload]
         return _Written(
-            self.system, copy(self.marks), spoken, messages, questions, tokens, self.rendered, self.answer, self.spelling
+            self.system,
+            copy(self.marks),
+            spoken,
+            messages,
+            questions,
+            tokens,
+            self.rendered,
+            self.answer,
+            self.spelling,
         )
 
     def begins(self, system: str, messages: Sequence[Message]) -> bool:
         """Whether a conversation goes on from here."""
         return self.system == system and self.messages == messages[: len(self.messages)]
+
+    def ask(self, turn: _Turn) -> int:
+        """Add a question to what was spoken, of which it is the last; returns how much that is."""
+        if self.spoken and self.spoken[-1][0] == "user":
+            self.spoken[-1] = ("user", f"{self.spoken[-1][1]}\n\n{turn.said}")
+        else:
+            self.spoken.append(("user", turn.said))
+        return len(self.spoken)
+
+    def hear(self, turn: _Turn) -> None:
+        """Add what is no question to what was spoken."""
+        self.spoken.append((turn.message.role, turn.said))
+        self.answer = turn.message if turn.message.role == "assistant" else self.answer
+        self.spelling = turn.encoded
 
     def add(self, text: ChatText, rendered: Rendered, answer: Message | None, spelling: list[int]) -> None:
         """Add the prompt of the next question, and the answer before it in its own tokens."""
@@ -277,7 +323,7 @@ def _answered(thread: Sequence[Message]) -> list[Message]:
 
 
 def _after_answer(text: ChatText, rendered: list[int], answer: Message, encoded: list[int]) -> list[int] | None:
-    """What the template puts between an answer and the next one; `rendered` begins with that answer, as it is `encoded`.
+    """What the template puts between an answer and the next one; `rendered` begins with that answer as `encoded`.
 
     None if the answer's own tokens cannot be used: they do not say its text, or the template changes what was said
     before.
