@@ -238,9 +238,15 @@ async def test_nothing_is_tokenised_for_a_server_that_reads_text(
             taken.append(text.taken())
     assert taken[0] == taken[1]
     assert len(server.asked[1]["messages"]) == len(said) + 1
-    async with assistant(counted, database, None) as opened:
-        heard = await ask(opened, QUESTION, opened.store.conversations.create().id)
-        assert heard.done is not None and text.taken() > (0, 0)
+    async with assistant(counted, database, None, settings=Settings(max_tokens=8)) as opened:
+        conversation = opened.store.conversations.create().id
+        opened.store.messages.put(conversation, said[:200])  # type: ignore[arg-type]
+        characters = []
+        for _ in range(2):
+            text.taken()
+            assert (await ask(opened, QUESTION, conversation)).done is not None
+            characters.append(text.taken()[0])
+    assert characters[1] < characters[0] / 4, "what was read is kept for the next question"
 
 
 # ---- cut off ---------------------------------------------------------------------------------------------------------
