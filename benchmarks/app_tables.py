@@ -107,7 +107,7 @@ def long_conversations_table(documents: Documents) -> str:
     document = documents["long_conversations"]
     lengths = sorted({row["messages"] for row in document["rows"]})
     found = {(row["door"], row["messages"]): row for row in document["rows"]}
-    head = ["asked in", "", *(f"{length:,} messages" for length in lengths)]
+    head = ["way to ask", "", *(f"{length:,} messages" for length in lengths)]
     lines = []
     for door, words in DOORS.items():
         for when, key in (("before", "before"), ("now", "seconds")):

@@ -28,7 +28,7 @@ _CUT = "\ufdd1CUT"
 _HELD = "\ufdef"
 """Stands, with a number, in place of what was said while a conversation is rendered: another noncharacter."""
 FEW = 4
-"""So many prompts are rendered one by one."""
+"""Prompts that are rendered one by one, at most."""
 
 ADVICE = "Reinstall the drafter, or save the model's tokenizer again."
 
@@ -71,11 +71,11 @@ class ChatTemplate:
         return [*(self.render(messages[:end]) for end in ends[:-1]), whole]
 
     def _places(self, messages: Sequence[tuple[str, str]], ends: Sequence[int], whole: str) -> list[int] | None:
-        """Where in `whole` the answer after each of these ends begins; None: the template may be of another kind.
+        """Offsets in `whole` at which the answers after these ends begin; None if the prompts have to be rendered.
 
-        The places are found by rendering the conversation with numbers for what was said. All that was said must stand
-        between the rest as it is. What comes before a place is then compared with the prompt itself: for the first, for
-        every one that is twice as far, and for the last.
+        The conversation is rendered once more with a number in place of each message; the messages must fit between
+        what the template writes around the numbers. The text before an offset is then compared with the rendered
+        prompt: at the first end, at every one twice as far as the one before, and at the last.
         """
         if _HELD in whole or any(messages[end][0] != "assistant" for end in ends):
             return None

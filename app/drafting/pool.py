@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
-from app.drafting.reading import Kept
+from app.drafting.readings import Kept
 from app.drafting.retrieval import Retrieval
 from app.remotes.verifier_session import VerifierSession
 from drafter.calibration import Calibration

@@ -181,7 +181,7 @@ class _Turn(NamedTuple):
     message: Message
     said: str
     encoded: list[int]
-    """Of a question only where its length counts."""
+    """Empty for a question whose length is of no interest."""
     length: int
     """Tokens that it takes at least."""
     marks: Marks
@@ -208,18 +208,14 @@ class _Written:
     """How it is encoded as it was said."""
 
     def copy(self) -> _Written:
-        lists = (self.spoken, self.messages, self.questions, self.tokens)
-        spoken, messages, questions, tokens = map(list, lists)  # type: ignore[call-overload]
-        return _Written(
-            self.system,
-            copy(self.marks),
-            spoken,
-            messages,
-            questions,
-            tokens,
-            self.rendered,
-            self.answer,
-            self.spelling,
+        """A copy that can go on while this one stays as it is."""
+        return replace(
+            self,
+            marks=copy(self.marks),
+            spoken=list(self.spoken),
+            messages=list(self.messages),
+            questions=list(self.questions),
+            tokens=list(self.tokens),
         )
 
     def begins(self, system: str, messages: Sequence[Message]) -> bool:

@@ -15,7 +15,7 @@ from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
-from app.drafting.reading import Conversation, Reading
+from app.drafting.readings import Conversation, Reading
 from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying

@@ -25,7 +25,7 @@ from app.drafting.prompt import (
     spelt,
     system_apart,
 )
-from app.drafting.reading import Conversation, Kept
+from app.drafting.readings import Conversation, Kept
 from app.reply.answer import Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput

@@ -92,7 +92,7 @@ def test_all_conversations_begin_alike(text: ChatText) -> None:
 
 
 def long_thread(turns: int) -> list[Message]:
-    """So many turns and a question. Every second answer has tokens of its own."""
+    """A conversation of so many turns, and a question. Every second answer has tokens of its own."""
     thread = []
     for turn in range(turns):
         by_letter = tuple(token for letter in SAID for token in tiny_text().encode(letter)) if turn % 2 else ()

@@ -13,7 +13,7 @@ import pytest
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.prompt import FULL, conversation_tokens
-from app.drafting.reading import Conversation
+from app.drafting.readings import Conversation
 from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer
 from app.reply.generation import Generation, GenerationInput

@@ -1,7 +1,7 @@
-"""A conversation as models read it that read tokens: made when such a model is to answer, and never for another server.
+"""Conversations in tokens, made only for models that read tokens.
 
-Nobody knows who answers before the question is stored: a server of another kind may, or the drafter when the line
-breaks. So what is read is made when its reader is known, once for each kind of reader.
+Who answers is not known when a question is stored: it may be a server that reads text, or the drafter once the line
+breaks. So a conversation is tokenised when its reader is known, once for each kind of reader.
 """
 
 from __future__ import annotations
