@@ -339,7 +339,11 @@ class Assistant:
         """
         connection = self._connections.present(self.store.conversations.get(conversation_id).choices)
         verifier = None if connection is None else connection.verifier
-        if verifier is None and connection is not None and (connection.warming or connection.no_substitute is not None):
+        if connection is None:
+            nobody = self._nobody_by_choice(conversation_id) is not None
+        else:
+            nobody = verifier is None and (connection.warming or connection.no_substitute is not None)
+        if nobody:
             return None
         if isinstance(verifier, Endpoint):
             return context_told(self.store, conversation_id, verifier.model.max_model_len)
