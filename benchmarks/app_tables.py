@@ -91,6 +91,32 @@ def screen_table(documents: Documents) -> str:
     return page([table(head, lines)], document)
 
 
+DOORS = {
+    "chat": "the chat, from Enter",
+    "ask": "`ask -c`, from the start of its process",
+    "gateway": "the gateway, a conversation that it does not know",
+    "gateway again": "the gateway, one question more",
+}
+"""The ways to ask, by their own names and in words."""
+
+
+def long_conversations_table(documents: Documents) -> str:
+    """For each way to ask and each length of a conversation: seconds until the question leaves, before and now."""
+    if "long_conversations" not in documents:
+        return ""
+    document = documents["long_conversations"]
+    lengths = sorted({row["messages"] for row in document["rows"]})
+    found = {(row["door"], row["messages"]): row for row in document["rows"]}
+    head = ["way to ask", "", *(f"{length:,} messages" for length in lengths)]
+    lines = []
+    for door, words in DOORS.items():
+        for when, key in (("before", "before"), ("now", "seconds")):
+            values = [found[door, length][key] for length in lengths]
+            lines.append([words, when, *("–" if value is None else f"{value:.2f}" for value in values)])
+    said = f"Now: medians of {document['repeats']}. Before: once; 10,000 messages were not waited for."
+    return page([table(head, lines), said], document)
+
+
 SETS = {
     "everyday": "everyday.jsonl, worded as the recipe words them",
     "everyday_rephrased": "every second one in other words",

@@ -1,12 +1,10 @@
 """The figures in short, each with the command that makes it, from the JSON in docs/benchmarks.
 
-All of them stand at the top of docs/benchmarks.md. Those of `README` stand in the README, between `<!-- figures -->`
-and `<!-- end -->`. What was not measured has no row.
+They stand at the top of docs/benchmarks.md. What was not measured has no row.
 """
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,13 +18,6 @@ Document = Mapping[str, Any]
 Documents = Mapping[str, Document]
 SHORT = "--rows 4 --trial 30 --bound 120 --every 40 --fall 60 --limit 100 --timed 12"
 """The plan of the comparison for two cores and two hours."""
-README = ("everyday", "behaviour", "acceptance-shipped", "comparison", "network", "withdrawn")
-
-
-def fill(readme: str, documents: Documents) -> str:
-    """The README with the figures of these documents."""
-    body = figures(documents, README)
-    return re.sub(r"(<!-- figures -->\n).*?(<!-- end -->)", rf"\1\n{body}\n\n\2", readme, flags=re.DOTALL)
 
 
 def figures(documents: Documents, names: Sequence[str] | None = None) -> str:

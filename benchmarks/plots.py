@@ -1,4 +1,4 @@
-"""Draw the plots of docs/benchmarks, and fill the tables of docs/benchmarks.md and the README's figures, from JSON.
+"""Draw the plots of docs/benchmarks, and fill the tables of docs/benchmarks.md, from JSON.
 
     python -m benchmarks.plots [--docs DIR]
 
@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from benchmarks import headlines, plot_style
+from benchmarks import plot_style
 from benchmarks.comparison_table import LABELS as COMPARED
 from benchmarks.network_table import LABELS as MODE_LABELS
 from benchmarks.plot_style import ACCENT, INK, MARKS, OTHER, STYLE, number
@@ -337,10 +337,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     page: Path = arguments.docs / "benchmarks.md"
     page.write_text(fill(page.read_text(encoding="utf-8"), documents), encoding="utf-8")
     print(page)
-    readme: Path = arguments.docs.parent / "README.md"
-    if readme.exists():
-        readme.write_text(headlines.fill(readme.read_text(encoding="utf-8"), documents), encoding="utf-8")
-        print(readme)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from benchmarks.answer_tables import answers_table
 from benchmarks.app_tables import (
     archive_table,
     installed_table,
+    long_conversations_table,
     retrieval_table,
     screen_table,
     search_table,
@@ -99,6 +100,7 @@ COMMANDS = {
         "installed": "installed",
         "shell": "shell",
         "screen": "screen",
+        "long_conversations": "long_conversations",
         "search": "search",
         "archive": "archive",
     }.items()
@@ -393,6 +395,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "churn": churn_table,
     "shell": shell_table,
     "screen": screen_table,
+    "long_conversations": long_conversations_table,
     "search": search_table,
     "archive": archive_table,
 }

@@ -8,6 +8,7 @@ HTML escapes, and the block `generation`. Its variables are `messages`, `add_gen
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -24,7 +25,10 @@ from drafter.config import TEMPLATE, DrafterCorrupt, DrafterError
 
 _CUT = "\ufdd1CUT"
 """Marks the end of an unfinished answer while it is rendered. The first character is a Unicode noncharacter."""
-
+_HELD = "\ufdef"
+"""Stands, with a number, in place of what was said while a conversation is rendered: another noncharacter."""
+FEW = 4
+"""Prompts that are rendered one by one, at most."""
 
 ADVICE = "Reinstall the drafter, or save the model's tokenizer again."
 
@@ -53,6 +57,51 @@ class ChatTemplate:
             self._template = _environment().from_string(source)
         except Exception as error:  # Jinja compiles it to Python, whose own errors come through too.
             raise TemplateUnreadable(_said(error)) from None
+
+    def render_each(self, messages: Sequence[tuple[str, str]], ends: Sequence[int]) -> list[str]:
+        """The prompt of `messages[:end]` for each of these ends, which grow; in time that is linear in the messages.
+
+        Nearly every template writes a conversation piece by piece, so each of its prompts is the beginning of the last
+        one, up to where the answer stands. Raises `TemplateFailed`.
+        """
+        messages = messages[: ends[-1]]
+        whole = self.render(messages)
+        if len(ends) > FEW and (places := self._places(messages, ends[:-1], whole)) is not None:
+            return [*(whole[:place] for place in places), whole]
+        return [*(self.render(messages[:end]) for end in ends[:-1]), whole]
+
+    def _places(self, messages: Sequence[tuple[str, str]], ends: Sequence[int], whole: str) -> list[int] | None:
+        """Offsets in `whole` at which the answers after these ends begin; None if the prompts have to be rendered.
+
+        The conversation is rendered once more with a number in place of each message; the messages must fit between
+        what the template writes around the numbers. The text before an offset is then compared with the rendered
+        prompt: at the first end, at every one twice as far as the one before, and at the last.
+        """
+        if _HELD in whole or any(messages[end][0] != "assistant" for end in ends):
+            return None
+        said = [at for at, (role, _) in enumerate(messages) if role != "system"]
+        held = [
+            (role, content if role == "system" else f"{_HELD}{at}{_HELD}")
+            for at, (role, content) in enumerate(messages)
+        ]
+        try:
+            first, *rest = re.split(f"{_HELD}(\\d+){_HELD}", self.render(held))
+        except TemplateFailed:
+            return None
+        if rest[::2] != list(map(str, said)) or not whole.startswith(first):
+            return None
+        begins, place = {}, len(first)
+        for at, after in zip(said, rest[1::2]):
+            content = messages[at][1]
+            here = (one for one in (content, content.strip()) if whole.startswith(f"{one}{after}", place))
+            if (written := next(here, None)) is None:
+                return None
+            begins[at] = place
+            place += len(written) + len(after)
+        places = [begins[end] for end in ends]
+        tried = sorted({2**power - 1 for power in range(len(ends).bit_length())} | {len(ends) - 1})
+        same = all(self.render(messages[: ends[one]]) == whole[: places[one]] for one in tried)
+        return places if same and place == len(whole) else None
 
     def render(self, messages: Sequence[tuple[str, str]], *, begun: bool = False) -> str:
         """The text of a conversation, (role, content) in order, up to where the assistant's answer begins.

@@ -8,7 +8,7 @@ at each checkpoint would cost too much.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from storage.attachments import Attachment
 from storage.database import Database
@@ -32,7 +32,9 @@ from storage.rows import (
     add_question,
     find_conversation,
     find_message,
+    insert_messages,
     messages_of,
+    new_message,
     now,
 )
 from storage.sqlite import Sqlite
@@ -104,6 +106,23 @@ class Messages:
             _check_place(sql, conversation_id, parent_id)
             owner = self._database.owner.claim() if status in ("pending", "streaming") else None
             return add_message(sql, conversation_id, role, text, parent_id=parent_id, status=status, owner=owner)
+
+    def put(self, conversation_id: str, turns: Iterable[tuple[Role, str]]) -> str:
+        """Stores what was said elsewhere as the first messages of a conversation; the last one becomes the tip.
+
+        Returns its id; empty if nothing was said. No search finds these messages: to index them takes most of the time.
+        Raises `NotFound`.
+        """
+        messages: list[Message] = []
+        with self._database.write() as sql:
+            find_conversation(sql, conversation_id)
+            for role, text in turns:
+                parent_id = messages[-1].id if messages else None
+                messages.append(new_message(conversation_id, role, text, parent_id=parent_id, status="done"))
+            insert_messages(sql, messages, indexed=False)
+            if messages:
+                sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (messages[-1].id, conversation_id))
+        return messages[-1].id if messages else ""
 
     def ask(
         self, conversation_id: str, text: str, *, parent_id: str | None, attachments: Sequence[Attachment] = ()

@@ -44,10 +44,12 @@ def insert_conversation(sql: Sqlite, conversation: Conversation) -> None:
     )
 
 
-def insert_messages(sql: Sqlite, messages: Sequence[Message], *, owner: str | None = None) -> None:
+def insert_messages(
+    sql: Sqlite, messages: Sequence[Message], *, owner: str | None = None, indexed: bool = True
+) -> None:
     """Adds messages as they are, parents before their children. `owner` is who writes those that are unfinished.
 
-    Without an owner, an unfinished message is stored as 'stopped'.
+    Without an owner, an unfinished message is stored as 'stopped'. `indexed`: a search finds them.
     """
     sql.executemany(
         """
@@ -63,7 +65,7 @@ def insert_messages(sql: Sqlite, messages: Sequence[Message], *, owner: str | No
                 message.parent_id,
                 message.role,
                 message.text,
-                words(message.text),
+                words(message.text) if indexed else "",
                 message.status if message.finished or owner else "stopped",
                 pack_tokens(message.tokens),
                 pack_provenance(message.provenance),
@@ -82,6 +84,33 @@ def insert_messages(sql: Sqlite, messages: Sequence[Message], *, owner: str | No
             insert_attachments(sql, "message_id", message.id, message.attachments)
 
 
+def new_message(
+    conversation_id: str,
+    role: Role,
+    text: str,
+    *,
+    parent_id: str | None,
+    status: Status,
+    verifies: str | None = None,
+    resumes: str | None = None,
+) -> Message:
+    """A message that nobody has stored yet."""
+    return Message(
+        id=new_id(),
+        conversation_id=conversation_id,
+        parent_id=parent_id,
+        role=role,
+        text=well_formed(text),
+        status=status,
+        tokens=(),
+        provenance=(),
+        stats={},
+        created=now(),
+        verifies=verifies,
+        resumes=resumes,
+    )
+
+
 def add_message(
     sql: Sqlite,
     conversation_id: str,
@@ -95,19 +124,8 @@ def add_message(
     resumes: str | None = None,
 ) -> Message:
     """Adds a new message and returns it. The shown branch ends with it, unless it `verifies` another message."""
-    message = Message(
-        id=new_id(),
-        conversation_id=conversation_id,
-        parent_id=parent_id,
-        role=role,
-        text=well_formed(text),
-        status=status,
-        tokens=(),
-        provenance=(),
-        stats={},
-        created=now(),
-        verifies=verifies,
-        resumes=resumes,
+    message = new_message(
+        conversation_id, role, text, parent_id=parent_id, status=status, verifies=verifies, resumes=resumes
     )
     insert_messages(sql, [message], owner=owner)
     sql.execute(

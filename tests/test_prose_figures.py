@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from math import prod
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def test_what_of_the_target_runs_on_the_device() -> None:
     shared = [name for name in target if "layers" not in name]
     one = sum(size for name, size in target.items() if ".layers.0." in name)
     frozen = layers * one + sum(target[name] for name in shared)
-    says(README, "docs/drafter.md", text=f"{frozen / sum(target.values()):.0%}".replace("%", " %"))
+    says(BENCHMARKS, "docs/drafter.md", text=f"{frozen / sum(target.values()):.0%}".replace("%", " %"))
     says(BENCHMARKS, text=f"{sum(target.values()) / 1e6:.1f}M parameters in 8 layers")
     device = sizes(DRAFTER / "model.safetensors")
     says(BENCHMARKS, text=f"The drafter has {sum(device.values()) / 1e6:.1f}M on the device")
@@ -79,7 +80,7 @@ def test_bytes_are_compared_at_equal_bits() -> None:
     eights, fours = (f"{bytes_of(eagle, bits)} against {bytes_of(rows, bits)}" for bits in (8, 4))
     says(BENCHMARKS, text=f"{eights.replace(' against', ' bytes against')} in 8 bits, {fours} in 4")
     assert bytes_of(eagle, 4) / bytes_of(rows, 4) == pytest.approx(0.75)
-    says(README, text="at equal bits EAGLE sends a quarter less")
+    says(BENCHMARKS, text="at equal bits EAGLE sends a quarter less")
 
 
 def test_the_lead_over_eagle_in_the_papers_shape() -> None:
@@ -98,7 +99,7 @@ def test_the_lead_over_eagle_on_equal_terms() -> None:
     rows = {row["drafter"]: row for row in read()["comparison"]["rows"]}
     moa, after, eagle, layers, block = (rows[name] for name in ("moa", "eagle2-f", "eagle2", "layer-skip", "block"))
     lead = [f"{moa['tau'] / other['tau']:.2f}" for other in (after, eagle)]
-    says(README, text=f"MoA gains {lead[0]} times what EAGLE-2 does after the same layers of the target")
+    says(BENCHMARKS, text=f"MoA gains {lead[0]} times what EAGLE-2 does after the same layers of the target")
     says(
         BENCHMARKS,
         text=f"**MoA gains {lead[0]} times what EAGLE-2 does after the same first layers**, and {lead[1]} times",
@@ -167,3 +168,18 @@ def test_the_run_of_random_faults() -> None:
 def test_fresh_words_are_counted_apart() -> None:
     rows = json.loads((REPOSITORY / "docs/benchmarks/rephrased.json").read_text())["rows"]
     says(README, BENCHMARKS, text=share(rows, "edge"))
+
+
+def test_the_figures_of_the_first_page() -> None:
+    documents = read()
+    faults = [row["fault"] for row in documents["execution"]["rows"] if row["mode"] == "edge"]
+    says(README, text=f"of {len(faults)} commands that were run, {faults.count(None)} did what was asked")
+    waits: dict[str, list[float]] = {}
+    for row in documents["handover"]["rows"]:
+        if row["line"] == "loopback":
+            waits.setdefault(row["fault"], []).append(row["seconds"])
+    killed, silent = (f"{median(waits[fault]):.2f} s after" for fault in ("kill", "silence"))
+    says(README, text=f"{killed} Outrider's own server is killed, and {silent} its line falls silent")
+    runs = [row for row in documents["chaos"]["rows"] if row["run"] != "all"]
+    assert not any(row["violations"] for row in runs)
+    says(README, text=f"In {len(runs)} runs with random outages no word was lost or doubled")

@@ -171,7 +171,6 @@ async def ask(
         writer = None
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
-        before = [message.text for message in store.branches.thread(chosen) if message.role == "user"][-1:]
         if attachments:
             await assistant.settled()  # Only then is it known how much the model reads.
             context = assistant.context(chosen)
@@ -182,7 +181,9 @@ async def ask(
         for name, sentence in assistant.news_by_now:
             if Told(folders.offers).first(name):
                 complain(sentence)
-    asked = "\n".join((*before, question))
+        thread = [] if result.done is None else store.branches.thread(chosen)
+    # A question may go on from the one before it.
+    asked = "\n".join([message.text for message in thread if message.role == "user"][-2:])
     if as_json and result.done is not None:
         _print_json({"conversation": chosen if folders.saved else None, **result.as_json(), **_risks(asked, result)})
     elif result.done is not None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
+from app.drafting.readings import Kept
 from app.drafting.retrieval import Retrieval
 from app.remotes.verifier_session import VerifierSession
 from drafter.calibration import Calibration
@@ -37,6 +38,15 @@ class DraftingPool:
         self._open: OrderedDict[str, tuple[Drafting, VerifierSession]] = OrderedDict()
         self._entered: dict[str, tuple[object, Drafter]] = {}
         """What each conversation was last entered with: who answers, who drafts."""
+        self._read: OrderedDict[str, tuple[Drafter, Kept]] = OrderedDict()
+
+    def kept(self, conversation_id: str, drafter: Drafter) -> Kept:
+        """What was made of a conversation when it was last read in this drafter's tokens, to read on from there."""
+        known = self._read.pop(conversation_id, None)
+        self._read[conversation_id] = known if known is not None and known[0] is drafter else (drafter, {})
+        if len(self._read) > OPEN_CONVERSATIONS:
+            self._read.popitem(last=False)
+        return self._read[conversation_id][1]
 
     def left(self, conversation_id: str, drafter: Drafter, server: object) -> Drafting | None:
         """Drop a conversation that was entered with another server or drafter.

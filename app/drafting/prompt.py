@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import NamedTuple
 
 from app.attachments.content import question_content
@@ -30,6 +32,10 @@ SLICE = re.compile(r".{1,4096}(?!\S)|.{1,4096}", re.DOTALL)
 meanwhile."""
 SURE = 2
 """A text that is counted in slices has surely more than one in so many of those tokens."""
+SLACK = 64
+"""Tokens by which a conversation may be counted too long, piece by piece: a tokenizer may join what is apart here."""
+LONG = 1 << 16
+"""Characters of a message above which it is first counted in slices whether it is too long."""
 FULL = 7 / 8
 """Share of what can be read that a conversation may fill with the examples of all its questions. The rest is for the
 answer."""
@@ -67,53 +73,179 @@ def conversation_tokens(
     prompt: Prompt | None = None,
     system: str | None = None,
     *,
-    examples: int | None = None,
+    brief: bool = False,
 ) -> list[int]:
-    """The prompt for the answer to the last question of `thread`; it ends where that answer begins.
+    """The prompt for the answer to the last question of `thread`, as `ConversationTokens` reads it.
+
+    Raises `TemplateFailed`, `DrafterCorrupt`.
+    """
+    read = ConversationTokens(text, prompt, brief=brief).read(thread, system)
+    assert read is not None  # No limit was given.
+    return read[0]
+
+
+class ConversationTokens:
+    """The prompts of one conversation in tokens. Each ends where the answer to its last question begins.
 
     `prompt`: the recipe of the drafter's own target; no other target may get it. It is a function of the questions so
-    far, so the tokens of earlier turns stay as they were while `examples` is None. It has system messages of its own,
-    and takes no other.
-    `system`: the system prompt, as for `system_apart`. A template without system messages gets it as the beginning of
-    the first question.
-    `examples`: only so many questions, the last ones, get examples by the recipe; None: all.
-    Answers without tokens that say their text are encoded. Questions without an answer are left out, except the last
-    one, because chat templates want the roles to alternate. Raises `TemplateFailed`, `DrafterCorrupt`.
+    far, so the tokens of earlier turns stay as they were, unless the prompt is `brief`: then only the last question
+    gets examples. The recipe has system messages of its own, and takes no other.
+
+    What was made of a conversation up to its last question is kept. So the first question that a program asks takes
+    time in proportion to the conversation, and each later one to what was said since the one before.
     """
-    tokens: list[int] = []
-    spoken: list[tuple[str, str]] = []
-    questions: list[str] = []
-    marks = NoMarks() if prompt is None else prompt.marks()
-    rendered: Rendered | None = None
-    # Where the last answer begins in the template's own rendering, that answer, and how it was said.
-    before, answer, spelling = 0, None, ""
-    said, messages = system_apart(_answered(thread), system)
-    first_shown = 0 if examples is None else sum(message.role == "user" for message in messages) - examples
-    for role, part in _begun(text, said) if prompt is None else ():
-        spoken.append((role, part))
-    for message in messages:
-        if prompt is not None and message.role == "system":
-            continue
+
+    def __init__(self, text: ChatText, prompt: Prompt | None, *, brief: bool = False) -> None:
+        self._text, self._prompt, self._brief = text, prompt, brief
+        self._kept: _Written | None = None
+
+    def read(
+        self, thread: Sequence[Message], system: str | None = None, most: int | None = None
+    ) -> tuple[list[int], Marks] | None:
+        """The prompt for the answer to the last question of `thread`, and the marks of the names in the conversation.
+
+        None: it is surely longer than `most` tokens. Without a recipe that marks names, there are no marks.
+
+        `system`: the system prompt, as for `system_apart`. A template without system messages gets it as the beginning
+        of the first question. Answers without tokens that say their text are encoded. Questions without an answer are
+        left out, except the last one, because chat templates want the roles to alternate. Raises `TemplateFailed`,
+        `DrafterCorrupt`.
+        """
+        said, messages = system_apart(_answered(thread), system)
+        if self._prompt is not None:
+            messages = [message for message in messages if message.role != "system"]
+        last = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
+        if self._kept is None or not self._kept.begins(said, messages[:last]):
+            marks: Marks = NoMarks() if self._prompt is None else self._prompt.marks()
+            self._kept = _Written(said, marks, _begun(self._text, said) if self._prompt is None else [])
+        written = self._kept.copy()
+        if not self._write(written, messages[len(written.messages) : last], most, shown=not self._brief):
+            return None
+        self._kept = written.copy()
+        if not self._write(written, messages[last:], most, shown=True):
+            return None
+        return written.tokens, written.marks
+
+    def _write(self, written: _Written, messages: Sequence[Message], most: int | None, *, shown: bool) -> bool:
+        """Write down what was said next; False: it is surely longer than `most`. `shown`: with examples."""
+        left = inf if most is None else most + SLACK - len(written.tokens)
+        turns = []
+        for message in messages:
+            turn = self._turn(written.marks, message, left)
+            left -= turn.length
+            if left < 0:
+                return False
+            turns.append(turn)
+        asked = []
+        for turn in turns:
+            if turn.message.role != "user":
+                written.hear(turn)
+                continue
+            if self._prompt is not None:
+                written.questions.append(turn.message.text)
+                recipe = (
+                    self._prompt.system(written.questions, turn.marks) if shown else turn.marks.said(self._prompt.task)
+                )
+                left -= 0 if most is None else len(self._text.encode(recipe))
+                if left < 0:
+                    return False
+                written.spoken.append(("system", recipe))
+            asked.append((written.ask(turn), written.answer, written.spelling))
+            written.answer = None
+        written.messages += messages
+        if asked:
+            rendered = self._text.render_each(written.rendered, written.spoken, [end for end, _, _ in asked])
+            for one, (_, answer, spelling) in zip(rendered, asked):
+                written.add(self._text, one, answer, spelling)
+        return True
+
+    def _turn(self, marks: Marks, message: Message, left: float) -> _Turn:
+        """What is read of a message. A text that surely has more than `left` tokens is not encoded to its end."""
         if message.role == "user":
             said = as_read(replace(message, text=marks.read(message.text))).text
-            if prompt is not None:
-                questions.append(message.text)
-                shown = len(questions) > first_shown
-                spoken.append(("system", prompt.system(questions, marks) if shown else marks.said(prompt.task)))
         else:
-            said = spelling = marks.said(message.text)
-        if message.role == "user" and spoken and spoken[-1][0] == "user":
-            spoken[-1] = ("user", f"{spoken[-1][1]}\n\n{said}")
+            said = marks.said(message.text)
+        if left < inf and len(said) > LONG:
+            counted = 0
+            for piece in SLICE.finditer(said):
+                counted += len(self._text.encode(piece[0]))
+                if counted // SURE > left:
+                    return _Turn(message, said, [], counted, marks)
+        encoded = self._text.encode(said) if message.role != "user" or left < inf else []
+        return _Turn(message, said, encoded, min(len(encoded), len(message.tokens) or len(encoded)), copy(marks))
+
+
+class _Turn(NamedTuple):
+    """What is read of one message."""
+
+    message: Message
+    said: str
+    encoded: list[int]
+    """Empty for a question whose length is of no interest."""
+    length: int
+    """Tokens that it takes at least."""
+    marks: Marks
+    """Marks of the names up to here."""
+
+
+@dataclass
+class _Written:
+    """What was made of a conversation so far."""
+
+    system: str
+    marks: Marks
+    spoken: list[tuple[str, str]]
+    """(role, text), as the template gets it."""
+    messages: list[Message] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    """The prompt for the answer to the last question."""
+    rendered: Rendered | None = None
+    """That prompt by the template alone."""
+    answer: Message | None = None
+    """The last answer, if no question followed it."""
+    spelling: list[int] = field(default_factory=list)
+    """How it is encoded as it was said."""
+
+    def copy(self) -> _Written:
+        """A copy that can go on while this one stays as it is."""
+        return replace(
+            self,
+            marks=copy(self.marks),
+            spoken=list(self.spoken),
+            messages=list(self.messages),
+            questions=list(self.questions),
+            tokens=list(self.tokens),
+        )
+
+    def begins(self, system: str, messages: Sequence[Message]) -> bool:
+        """Whether a conversation goes on from here."""
+        return self.system == system and self.messages == messages[: len(self.messages)]
+
+    def ask(self, turn: _Turn) -> int:
+        """Add a question to what was spoken, of which it is the last; returns how much that is."""
+        if self.spoken and self.spoken[-1][0] == "user":
+            self.spoken[-1] = ("user", f"{self.spoken[-1][1]}\n\n{turn.said}")
         else:
-            spoken.append((message.role, said))
-        if message.role == "assistant":
-            answer = message
-        elif message.role == "user":
-            rendered = text.render_after(rendered, spoken)
-            between = None if answer is None else _after_answer(text, rendered.tokens[before:], answer, spelling)
-            tokens = rendered.tokens if between is None else tokens + list(answer.tokens) + between  # type: ignore[union-attr]
-            before, answer = len(rendered.tokens), None
-    return tokens
+            self.spoken.append(("user", turn.said))
+        return len(self.spoken)
+
+    def hear(self, turn: _Turn) -> None:
+        """Add what is no question to what was spoken."""
+        self.spoken.append((turn.message.role, turn.said))
+        self.answer = turn.message if turn.message.role == "assistant" else self.answer
+        self.spelling = turn.encoded
+
+    def add(self, text: ChatText, rendered: Rendered, answer: Message | None, spelling: list[int]) -> None:
+        """Add the prompt of the next question, and the answer before it in its own tokens."""
+        before = 0 if self.rendered is None else len(self.rendered.tokens)
+        between = None if answer is None else _after_answer(text, rendered.tokens[before:], answer, spelling)
+        if answer is None or between is None:
+            self.tokens = list(rendered.tokens)
+        else:
+            self.tokens += answer.tokens
+            self.tokens += between
+        self.rendered = rendered
 
 
 def replayed_tokens(store: Store, text: ChatText, prompt: Prompt | None, replay: Replay) -> list[int]:
@@ -186,13 +318,12 @@ def _answered(thread: Sequence[Message]) -> list[Message]:
     return kept
 
 
-def _after_answer(text: ChatText, rendered: list[int], answer: Message, said: str) -> list[int] | None:
-    """What the template puts between an answer and the next one; `rendered` begins with that answer, as it was `said`.
+def _after_answer(text: ChatText, rendered: list[int], answer: Message, encoded: list[int]) -> list[int] | None:
+    """What the template puts between an answer and the next one; `rendered` begins with that answer as `encoded`.
 
     None if the answer's own tokens cannot be used: they do not say its text, or the template changes what was said
     before.
     """
-    encoded = text.encode(said)
     if rendered[: len(encoded)] != encoded or not is_spelt(text, answer):
         return None
     between = rendered[len(encoded) :]
@@ -235,16 +366,17 @@ def spelt(text: ChatText, message: Message) -> Message:
 def context_of(store: Store, text: ChatText, conversation_id: str, limit: int, prompt: Prompt | None = None) -> Context:
     """The shown branch, counted on the device, without an answer that is being written. Raises `StorageError`.
 
-    The system prompt that was chosen for it counts.
+    The system prompt that was chosen for it counts. What is more than `limit` is not counted to its end.
 
     `prompt`: the recipe, if the target gets it.
     """
     try:
         thread = [one for one in store.branches.thread(conversation_id) if one.status not in UNFINISHED]
         system = store.conversations.get(conversation_id).choices.system
-        used = conversation_length(text, thread, prompt, system)
-        if leaves_examples_out(used, limit):
-            used = conversation_length(text, thread, prompt, system, examples=1)
+        used = conversation_length(text, thread, prompt, system, brief=True, most=limit)
+        if prompt is not None and not leaves_examples_out(used, limit):
+            whole = conversation_length(text, thread, prompt, system, most=limit)
+            used = used if leaves_examples_out(whole, limit) else whole
     except DrafterError:
         used = 0  # The answer will say what is wrong with the template.
     return Context(used, limit)
@@ -269,12 +401,13 @@ def conversation_length(
     prompt: Prompt | None = None,
     system: str | None = None,
     *,
-    examples: int | None = None,
+    brief: bool = False,
+    most: float = inf,
 ) -> int:
     """Tokens of a conversation, within a few tokens of the prompt of its next answer. Raises `TemplateFailed`.
 
-    The template is rendered for a few short conversations only: to render it for each question takes quadratic time.
-    `system`: as for `system_apart`. `examples`: as for `conversation_tokens`.
+    The template is rendered for a few short conversations only. `system`: as for `system_apart`. `brief`: with examples
+    for the last question alone. `most`: it is not counted to its end if it is longer than that.
     """
     instructions, thread = system_apart(thread, system)
     if prompt is not None:
@@ -283,16 +416,19 @@ def conversation_length(
         return 0
     one = len(text.render([("user", "a")]))
     two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))
-    letter = len(text.encode("a"))
+    letter = text.length("a")
     around = (two - one - 2 * letter) / 2
-    said = sum(len(spelt(text, as_read(message)).tokens) for message in thread)
-    length = round(one - letter + said + around * (len(thread) - 1))
+    length = one - letter - around
     if instructions and prompt is None:
         begun = _begun(text, "a")
         merged = begun if begun[0][0] == "system" else []
-        length += len(text.encode(instructions))
-        length += len(text.render([*merged, ("user", "a")])) - one - letter if merged else len(text.encode("\n\n"))
-    return length if prompt is None else length + _read_besides(text, thread, prompt, one, letter, examples)
+        length += text.length(instructions)
+        length += len(text.render([*merged, ("user", "a")])) - one - letter if merged else text.length("\n\n")
+    for message in thread:
+        length += around + (len(message.tokens) if is_spelt(text, message) else text.length(as_read(message).text))
+        if length > most:
+            return round(length)
+    return round(length) if prompt is None else _with_systems(text, thread, prompt, length, one, letter, brief, most)
 
 
 def least_length(text: ChatText, turns: Sequence[tuple[str, str]], prompt: Prompt | None, limit: int) -> int:
@@ -307,13 +443,13 @@ def least_length(text: ChatText, turns: Sequence[tuple[str, str]], prompt: Promp
     questions = min(sum(role == "user" for role, _ in turns), answers + 1)
     least = answers * (two - one - 2 * len(text.encode("a")))
     if prompt is not None:
-        least += questions * len(text.encode(prompt.task))
+        least += questions * text.length(prompt.task)
     marks: Marks = NoMarks() if prompt is None else prompt.marks()
     counted = 0
     for role, said in _read_turns(turns, system=prompt is None):
         for piece in SLICE.finditer(said):
             # Of a name in an answer only its mark is read; a question keeps its names.
-            counted += len(text.encode(marks.said(piece[0]) if role == "assistant" else piece[0]))
+            counted += text.length(marks.said(piece[0]) if role == "assistant" else piece[0])
             if least + counted // SURE > limit:
                 return least + counted // SURE
         if role == "user":
@@ -329,16 +465,26 @@ def _read_turns(turns: Sequence[tuple[str, str]], *, system: bool) -> Iterator[t
             yield role, said
 
 
-def _read_besides(
-    text: ChatText, thread: Sequence[Message], prompt: Prompt, one: int, letter: int, examples: int | None
+def _with_systems(
+    text: ChatText,
+    thread: Sequence[Message],
+    prompt: Prompt,
+    length: float,
+    one: int,
+    letter: int,
+    brief: bool,
+    most: float,
 ) -> int:
-    """Tokens of the system messages of a recipe; `one`: of a prompt without them, `letter`: of its question."""
+    """That length with the system messages of a recipe. `one`: of a prompt without them, `letter`: of its question."""
     first = len(text.render([("system", "a"), ("user", "a")]))
     two = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("system", "a"), ("user", "a")]))
     plain = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("user", "a")]))
     questions = [message.text for message in thread if message.role == "user"]
-    without = 0 if examples is None else max(0, len(questions) - examples)
-    read = without * len(text.encode(prompt.task)) + sum(
-        len(text.encode(prompt.system(questions[: at + 1], NoMarks()))) for at in range(without, len(questions))
-    )
-    return first - one - letter + read + (two - plain - letter) * (len(questions) - 1)
+    without = max(0, len(questions) - 1) if brief else 0
+    length += first - one - letter + without * text.length(prompt.task)
+    length += (two - plain - letter) * (len(questions) - 1)
+    for at in range(without, len(questions)):
+        if length > most:
+            break
+        length += text.length(prompt.system(questions[: at + 1], NoMarks()))
+    return round(length)

@@ -100,6 +100,7 @@ class Answer:
             self.state = "hosted" if source == "hosted" else "checked"
             self.checked_text = self.sent.text if source == "verified" else None
         self.why = failed
+        self.call = self.call._replace(turns=())  # They may be long, and nobody asks for them any more.
 
     def settle(self, text: str, model: str) -> None:
         """Note what the model itself says."""

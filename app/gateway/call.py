@@ -26,7 +26,7 @@ from remote.openai.request_fields import (
 from remote.openai.schema import ChatMessage, ChatRequest
 from storage import Choices
 
-MOST_MESSAGES = 4096
+MOST_MESSAGES = 1 << 16
 """Each becomes a row of the scratch database."""
 SEED_BITS = 32
 NOT_HERE: Neutral = {

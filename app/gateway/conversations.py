@@ -65,10 +65,7 @@ class Conversations:
         self._used[conversation] = []
         if len(self._used) > KEPT:
             self._erase(next(iter(self._used)))
-        last = ""
-        for role, text in history:
-            last = self._store.messages.add(conversation, role, text, parent_id=last or None, status="done").id
-        return Place(conversation, last)
+        return Place(conversation, self._store.messages.put(conversation, history))
 
     def _erase(self, conversation: str) -> None:
         for digest in self._used.pop(conversation):

@@ -23,8 +23,8 @@ from remote.openai.sse import QUIET_SECONDS
 from remote.verifier.holders import Tokens
 
 log = logging.getLogger("outrider.gateway")
-MOST_BODY_BYTES = 4 << 20
-"""Many times what the longest conversation needs that can be read."""
+MOST_BODY_BYTES = 16 << 20
+"""More than the longest conversation needs that models read: some two million tokens, with their JSON."""
 MOST_THROWN_AWAY = 64 << 20
 HUNG_UP = 499
 """Nobody reads it. Proxies log this status for a client that left."""

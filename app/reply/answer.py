@@ -79,6 +79,10 @@ class Answer:
 
     # ---- what changes it ---------------------------------------------------------------------------------------------
 
+    def name(self, marks: Marks) -> None:
+        """Say which names the marks in its tokens stand for from here on."""
+        self._marks = marks
+
     def begin(self) -> list[Shown]:
         """Show the tokens that it was made with. Call it first."""
         return self._show(verified=self.verified) if self.tokens else []

@@ -34,7 +34,7 @@ from app.remotes.source import Source
 from app.remotes.substitute import name_of, why_nobody
 from app.reply import question
 from app.reply.answer import INCOMPLETE
-from app.reply.errors import NoAnswer
+from app.reply.errors import NoAnswer, too_long
 from app.reply.generation import Generation
 from app.reply.judgement import nothing_to_verify, unverified
 from app.reply.learnt import Learnt
@@ -334,10 +334,17 @@ class Assistant:
     def context(self, conversation_id: str) -> Context | None:
         """How much of the context window the shown branch takes, without an answer that is being written.
 
-        None: an OpenAI-compatible server answers, and does not say. Any thread may ask. Raises `StorageError`.
+        None: an OpenAI-compatible server answers, and does not say; or it is not known who answers, and no drafter may.
+        Any thread may ask. Raises `StorageError`.
         """
         connection = self._connections.present(self.store.conversations.get(conversation_id).choices)
         verifier = None if connection is None else connection.verifier
+        if connection is None:
+            nobody = self._nobody_by_choice(conversation_id) is not None
+        else:
+            nobody = verifier is None and (connection.warming or connection.no_substitute is not None)
+        if nobody:
+            return None
         if isinstance(verifier, Endpoint):
             return context_told(self.store, conversation_id, verifier.model.max_model_len)
         guided = connection is None or connection.fits
@@ -405,8 +412,7 @@ class Assistant:
                 return None
         except DrafterError:
             return None  # The answer will say what is wrong with the template.
-        said = f"The conversation is longer than {limit} tokens, and no more can be read."
-        return Failed(f"{said} Ask less at once, or start a new conversation.", "too_long")
+        return too_long(limit).event
 
     def tokens_within(self, message: Message, length: int) -> int:
         """How many tokens of an answer its first `length` characters take."""
@@ -557,16 +563,17 @@ class Assistant:
             text = drafter.text
             if await asyncio.to_thread(self._learnt.refresh, drafter):
                 self._pool.recalibrate(drafter)
-            # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
+            kept = self._pool.kept(message.conversation_id, drafter)
+            # In a thread: 10,000 messages take 0.2 s, in which nobody could type.
             given = await asyncio.to_thread(
-                request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt
+                request.read, self.store, settings, text, draft=self._draft, prompt=drafter.prompt, kept=kept
             )
             if (left := self._pool.left(message.conversation_id, drafter, connection)) is not None:
                 await left.quiet()
             drafting, session = self._pool.enter(message.conversation_id, drafter, connection)
             drafting.begin(given.coins, learns=self._learnt.learns(drafter))
             by_choice = self._nobody_by_choice(message.conversation_id) if connection is None else None
-            begun = request.begin(text, given.marks)
+            begun = request.begin(text)
             generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)
             reply = Reply(
                 generation,

@@ -169,7 +169,7 @@ class Edge:
     def _draft_ahead(self) -> None:
         """Draft in the background for what the verdict may bring."""
         generation, cost = self._generation, self._connection.costs.cost
-        left = generation.given.most - generation.answer.verified
+        left = generation.most - generation.answer.verified
 
         def pace(new: int) -> Pace:
             return self.pace(left - new, cost)

@@ -13,3 +13,9 @@ class NoAnswer(Exception):
         super().__init__(message)
         self.event = Failed(message, code, wants_token=wants_token)
         self.passing = passing
+
+
+def too_long(most: int) -> NoAnswer:
+    """The conversation has more than `most` tokens."""
+    said = f"The conversation is longer than {most} tokens, and no more can be read."
+    return NoAnswer(f"{said} Ask less at once, or start a new conversation.", "too_long")

@@ -15,7 +15,7 @@ from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
-from app.drafting.prompt import leaves_examples_out
+from app.drafting.readings import Conversation, Reading
 from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
@@ -23,10 +23,10 @@ from app.remotes.peer import Verifier
 from app.remotes.substitute import name_of
 from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
-from app.reply.errors import NoAnswer
+from app.reply.errors import NoAnswer, too_long
 from app.sanitise import Sanitiser
 from drafter.coin import Coins
-from drafter.guide.names import Marks, NoMarks
+from drafter.guide.names import NoMarks
 from drafter.guide.search import Hit
 from drafter.learning.distributions import MOST
 from drafter.multicandidate import DraftSampling
@@ -72,16 +72,10 @@ def sure_path(tree: DraftTree) -> list[int]:
 class GenerationInput:
     """What an answer is written from. It is known before the first token and does not change."""
 
-    prompt: Sequence[int]
-    """Tokens of the conversation, up to where the answer begins."""
-    guided: Sequence[int] | None = field(default=None, kw_only=True)
-    """Those tokens by the drafter's prompt recipe, for its own target; None: it has none."""
-    brief: Sequence[int] | None = field(default=None, kw_only=True)
-    """Those with examples for the last question alone, for where all do not fit; None: it has none."""
-    hits: Sequence[Hit] = field(default=(), kw_only=True)
-    """What the recipe found for the question."""
-    marks: Marks = field(default_factory=NoMarks, kw_only=True)
-    """Marks of the names in the conversation; none where the recipe has no marks."""
+    conversation: Conversation
+    """The messages before it, for whoever reads them in tokens."""
+    resumed: int = field(default=0, kw_only=True)
+    """Tokens of the answer that it goes on with, which are read too."""
     system: str = field(default="", kw_only=True)
     """The system prompt; empty: none. The recipe does not read it."""
     system_digest: str | None = field(default=None, kw_only=True)
@@ -93,16 +87,14 @@ class GenerationInput:
     text: ChatText
     settings: Settings
     sampling: Sampling
-    most: int
-    """Tokens of a whole answer, in the drafter's vocabulary: its limit, or all that the context has room for."""
-    limited: bool = field(default=True, kw_only=True)
-    """A person has set that limit. False: the context is the limit."""
+    most: int | None
+    """Tokens of a whole answer, in the drafter's vocabulary; None: as many as the context has room for."""
     draft: bool
     """False: the target alone, token by token."""
     prediction: str = ""
     """Text that the answer will probably have: what was written offline. For a server that reads no tokens of ours."""
     unreadable: NoAnswer | None = None
-    """Why only a server that reads text can answer: the conversation has too many tokens of ours."""
+    """Why only a server that takes images can answer: there is one."""
 
     @property
     def draft_sampling(self) -> DraftSampling | None:
@@ -137,7 +129,10 @@ class Generation:
         self.clock = clock
         self.ahead = Lookahead(drafting, enabled=given.draft and given.settings.ahead and given.draft_sampling is None)
         self.answer = begun
-        self._guided, self._brief = True, False
+        self._reading = Reading((), NoMarks())
+        """What whoever writes now reads. Nothing while only servers have been asked that read no tokens of ours."""
+        self._readings: dict[tuple[bool, bool, int], Reading] = {}
+        self._guided = self._brief = False
         self.reason: EndReason | None = None
         """Why the answer is over; None while it is written."""
         self.cut_by = ""
@@ -172,14 +167,33 @@ class Generation:
     @property
     def guided(self) -> bool:
         """The conversation is read by the drafter's prompt recipe."""
-        return self._guided and self.given.guided is not None
+        return self._guided
 
     @property
     def prompt(self) -> Sequence[int]:
         """Tokens of the conversation, up to where the answer begins, for whoever writes now."""
+        return self._reading.tokens
+
+    @property
+    def hits(self) -> Sequence[Hit]:
+        """What the recipe found for the question."""
+        return self._reading.hits
+
+    @property
+    def most(self) -> int:
+        """Tokens of a whole answer: its limit, or all that the context has room for."""
         given = self.given
-        guided = given.brief if self._brief else given.guided
-        return guided if self._guided and guided is not None else given.prompt
+        return max(1, given.conversation.most - len(self.prompt)) if given.most is None else given.most
+
+    @property
+    def unreadable(self) -> NoAnswer | None:
+        """Why whoever writes now cannot read the conversation; None: it can."""
+        given = self.given
+        if given.unreadable is not None:
+            return given.unreadable
+        if self.prompt and len(self.prompt) + given.resumed <= given.conversation.most:
+            return None
+        return too_long(given.conversation.most)
 
     @property
     def tokens(self) -> list[int]:
@@ -194,7 +208,7 @@ class Generation:
     @property
     def left(self) -> int:
         """Tokens that the answer may still get."""
-        return self.given.most - len(self.answer.tokens)
+        return self.most - len(self.answer.tokens)
 
     @property
     def stopping(self) -> bool:
@@ -309,7 +323,7 @@ class Generation:
 
         `after` None: after all of them.
         """
-        left = self.left if after is None else self.given.most - after
+        left = self.left if after is None else self.most - after
         kept: list[int] = []
         for token in tokens[: max(0, left)]:
             kept.append(token)
@@ -317,15 +331,27 @@ class Generation:
                 break
         return kept
 
-    def address(self, *, own_target: bool, most_read: int) -> None:
-        """Say who writes next: the drafter or the target that it was made for, or another target.
+    async def address(self, *, own_target: bool, most_read: int) -> None:
+        """Have the conversation read by who writes next: the drafter or the target that it was made for, or another.
 
         Only the first two are asked by the drafter's prompt recipe. `most_read`: tokens of a conversation that are
-        read. Examples that were left out once stay out of this answer, so that whoever goes on reads the same.
+        read. Examples that were left out once stay out of this answer, so that whoever goes on reads the same. Raises
+        `TemplateFailed`, `DrafterCorrupt`.
         """
-        self._guided = own_target
-        guided = self.given.guided or ()
-        self._brief = self._brief or leaves_examples_out(len(guided), most_read)
+        given = self.given
+        if given.unreadable is not None:
+            return
+        self._guided = own_target and given.conversation.recipe is not None
+        key = self._guided, self._brief, most_read
+        if key not in self._readings:
+            # In a thread: a tokenizer takes a while, in which nobody could type.
+            self._readings[key] = await asyncio.to_thread(
+                given.conversation.read, own_target=own_target, most_read=most_read, brief=self._brief
+            )
+        self._reading = self._readings[key]
+        self._brief = self._brief or self._reading.brief
+        if self._guided:
+            self.answer.name(self._reading.marks)
 
     def written_by(self, model: str) -> None:
         """Say which model writes, or checks, from here on."""
@@ -391,7 +417,7 @@ class Generation:
         """End the answer if it is complete with these tokens."""
         if tokens and tokens[-1] in self.stop_tokens:
             self.end("end")
-        elif len(tokens) >= self.given.most:
+        elif len(tokens) >= self.most:
             self.end("length")
 
     def _note_first_token(self) -> None:

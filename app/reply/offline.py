@@ -59,11 +59,14 @@ class Offline:
         """Why the drafter does not go on, although that is allowed, as a sentence; None: it can."""
         return self._nobody() if self.allowed else None
 
+    @property
+    def early(self) -> bool:
+        """The drafter may write while the verifier starts."""
+        return self._early and self.possible
+
     async def early_steps(self) -> AsyncGenerator[Step, None]:
         """What the target will most likely say too, written while the verifier starts."""
         generation, drafting = self._generation, self._generation.drafting
-        if not (self._early and self.possible):
-            return
         await drafting.quiet()
         await drafting.follow(generation.tokens)
         most = min(EARLY_TOKENS, generation.left - 1)
@@ -94,7 +97,7 @@ class Offline:
                 for step in generation.draft(token, ends=True):
                     yield step
                 alone += 1
-                if generation.reason is None and not given.limited and alone >= MOST_ALONE:
+                if generation.reason is None and given.most is None and alone >= MOST_ALONE:
                     said = f"cut at {MOST_ALONE} tokens, the most that the small model writes alone"
                     generation.end("length", cut_by=said, kind="length")
                 if len(generation.answer.tokens) % ROUND_TOKENS == 0:

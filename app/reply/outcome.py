@@ -142,7 +142,7 @@ def _sources(generation: Generation) -> tuple[PageSource, ...]:
     """The pages that the answer came from."""
     if not generation.guided or generation.streamed is not None:
         return ()
-    found = sources(generation.given.hits, generation.answer.text)
+    found = sources(generation.hits, generation.answer.text)
     return tuple(PageSource(hit.page.name, hit.page.platform, "outrider" if hit.own else "tldr") for hit in found)
 
 
@@ -152,7 +152,7 @@ def _cut(generation: Generation) -> str:
         return _one_line(generation.cut_by)
     if _cut_kind(generation) == "context":
         return "the conversation has reached the length that the model can read"
-    return f"cut at {generation.given.most:,} tokens (max_tokens)"
+    return f"cut at {generation.most:,} tokens (max_tokens)"
 
 
 def _cut_kind(generation: Generation) -> Cut | None:
@@ -160,7 +160,7 @@ def _cut_kind(generation: Generation) -> Cut | None:
     if generation.cut_kind is not None or generation.reason != "length":
         return generation.cut_kind
     given, written = generation.given, len(generation.answer.tokens)
-    full = generation.streamed is None and (not given.limited or written < given.most)
+    full = generation.streamed is None and (given.most is None or written < given.most)
     return "context" if full else "length"
 
 

@@ -23,6 +23,7 @@ from app.reply.generation import Generation, Step
 from app.reply.hosted import Hosted
 from app.reply.offline import Offline
 from app.reply.request import CONTEXT_TOKENS
+from drafter.config import DrafterError
 from remote import Broken, Incompatible, Refused, RemoteError
 from remote.errors import quoted
 
@@ -88,8 +89,8 @@ class Reply:
         self.generation.stop()
 
     async def steps(self) -> AsyncGenerator[Step, None]:
-        """The events of the answer until `reason` is known. Raises `NoAnswer`."""
-        trouble: NoAnswer | None = None
+        """The events of the answer until `reason` is known. Raises `NoAnswer`, `DrafterError`."""
+        trouble: NoAnswer | DrafterError | None = None
         generation, connection = self.generation, self._connection
         for shown in generation.begin():
             yield shown
@@ -97,15 +98,18 @@ class Reply:
             with contextlib.nullcontext() if connection is None else connection.wanted():
                 if connection is not None and connection.warming:
                     yield connection.mode("warming")
-                    self._address(own_target=True)
-                    async for step in self._offline.early_steps():
-                        yield step
+                    if self._offline.early:
+                        await self._address(own_target=True)
+                        if generation.unreadable is None:
+                            async for step in self._offline.early_steps():
+                                yield step
                     while connection.warming and not generation.stopping:
                         await generation.unless_stopped(connection.changed())
                 while generation.reason is None:
+                    steps = None if generation.stopping else await self._next_steps()
                     if generation.stopping:
                         generation.end("stopped")
-                    elif (steps := self._next_steps()) is None:
+                    elif steps is None:
                         await self._until_return()
                     else:
                         if self._leaves_system_out():
@@ -115,7 +119,7 @@ class Reply:
                                 if isinstance(step, Verified) and (step.tokens or step.text):
                                     self._gain()
                                 yield step
-        except NoAnswer as error:
+        except (NoAnswer, DrafterError) as error:
             trouble = error
         finally:
             generation.drafting.read_no_more()
@@ -134,23 +138,23 @@ class Reply:
 
     # ---- who goes on -------------------------------------------------------------------------------------------------
 
-    def _next_steps(self) -> AsyncGenerator[Step, None] | None:
-        """The steps of whoever can go on; None: nobody can. Raises `NoAnswer`."""
+    async def _next_steps(self) -> AsyncGenerator[Step, None] | None:
+        """The steps of whoever can go on; None: nobody can. Raises `NoAnswer`, `DrafterError`."""
         if self._connection is not None and (peer := self._connection.verifier) is not None:
             if isinstance(peer, Endpoint):
                 return EndpointText(self.generation, self._connection, peer).steps()
-            self._address(own_target=self.generation.drafting.reads(peer.card.memory))
+            await self._address(own_target=self.generation.drafting.reads(peer.card.memory))
             self._check_readable()
             return self._with_verifier(self._connection, peer)
         if not self._offline.possible:
             return None
-        self._address(own_target=True)
+        await self._address(own_target=True)
         self._check_readable()
         return self._offline.steps()
 
-    def _address(self, *, own_target: bool) -> None:
-        """Say who writes next, as for `Generation.address`."""
-        self.generation.address(own_target=own_target, most_read=self._most_read())
+    async def _address(self, *, own_target: bool) -> None:
+        """Have the conversation read by who writes next, as for `Generation.address`."""
+        await self.generation.address(own_target=own_target, most_read=self._most_read())
 
     def _leaves_system_out(self) -> bool:
         """Whether the writer who comes now does not read the system prompt, for the first time in this answer."""
@@ -161,8 +165,8 @@ class Reply:
 
     def _check_readable(self) -> None:
         """Raises `NoAnswer` for what neither the drafter nor a verifier can read."""
-        if self.generation.given.unreadable is not None:
-            raise self.generation.given.unreadable
+        if (unreadable := self.generation.unreadable) is not None:
+            raise unreadable
         if self.answer.is_text:
             raise NoAnswer("Only a server like the one that began this answer can go on with it.", "incompatible")
 

@@ -20,19 +20,16 @@ from app.attachments.renderer import image_names
 from app.config import Settings
 from app.drafting.prompt import (
     conversation_messages,
-    conversation_tokens,
     is_spelt,
-    leaves_examples_out,
     marks_said,
-    questions_of,
     spelt,
     system_apart,
 )
+from app.drafting.readings import Conversation, Kept
 from app.reply.answer import Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
 from app.reply.judgement import verified_length
-from drafter.guide.names import Marks, NoMarks
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText
 from remote.openai.request_fields import prepared
@@ -76,41 +73,23 @@ class Request:
             about |= {"top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed}
         return about
 
-    def begin(self, text: ChatText, marks: Marks | None = None) -> Answer:
-        """The answer so far. `marks`: of the names in the conversation; None: there are only those that it says."""
+    def begin(self, text: ChatText) -> Answer:
+        """The answer so far, with the marks of the names that it says."""
         if self.begun is None:
-            return Answer(text, marks=marks)
-        marks = marks or marks_said(text, self.begun)
+            return Answer(text)
+        marks = marks_said(text, self.begun)
         return Answer(text, self.begun.tokens, 0 if self.anew else verified_length(self.begun), self.sent, marks)
 
     def read(
-        self,
-        store: Store,
-        settings: Settings,
-        text: ChatText,
-        *,
-        draft: bool,
-        prompt: Prompt | None = None,
+        self, store: Store, settings: Settings, text: ChatText, *, draft: bool, prompt: Prompt | None, kept: Kept
     ) -> GenerationInput:
-        """What the answer is written from: the messages before it.
+        """What the answer is written from: the messages before it, which nobody has read in tokens yet.
 
-        `prompt`: the recipe of the drafter's own target. Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
+        `prompt`: the recipe of the drafter's own target. `kept`: as for `Conversation`. Raises `StorageError`.
         """
         thread = store.branches.path(self.message.id)[:-1]
         chosen = store.conversations.get(self.message.conversation_id).choices.system
-        tokens = conversation_tokens(text, thread, system=chosen)
-        guided = None if prompt is None else conversation_tokens(text, thread, prompt)
-        questions = questions_of(thread)
-        # In any case: who will read it, and how much of it, is not known yet.
-        brief = None if prompt is None else conversation_tokens(text, thread, prompt, examples=1)
-        hits = prompt.hits(questions) if prompt is not None and questions else []
-        whole = guided or tokens
-        asked = len(brief or whole) if leaves_examples_out(len(whole), CONTEXT_TOKENS) else len(whole)
-        length = asked + (len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0)
         unreadable = None
-        if length > CONTEXT_TOKENS:
-            said = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
-            unreadable = NoAnswer(f"{said} Ask less at once, or start a new conversation.", "too_long")
         if images := image_names(thread):
             unreadable = NoAnswer(
                 f"The model here reads text and no images: {', '.join(images)}. Choose a server whose model reads "
@@ -118,11 +97,8 @@ class Request:
                 "refused",
             )
         return GenerationInput(
-            prompt=tokens,
-            guided=guided,
-            brief=brief,
-            hits=hits,
-            marks=NoMarks() if prompt is None else prompt.marks(questions),
+            conversation=Conversation(text, thread, chosen, prompt, CONTEXT_TOKENS, kept),
+            resumed=len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0,
             system=system_apart(thread, chosen)[0],
             system_digest=system_digest(chosen),
             messages=conversation_messages(thread, chosen),
@@ -130,8 +106,7 @@ class Request:
             text=text,
             settings=settings,
             sampling=self.sampling,
-            most=max(1, CONTEXT_TOKENS - asked) if self.most is None else self.most,
-            limited=self.most is not None,
+            most=self.most,
             draft=draft,
             prediction="" if self.begun is None or all(self.begun.provenance) else self.begun.text,
             unreadable=unreadable,

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import headlines
+from benchmarks.app_tables import DOORS
 from benchmarks.pair import pair_of
 from benchmarks.plots import PLOTS, main
 from benchmarks.results import COMMANDS, PAGE, TABLES, fill, read
@@ -445,6 +446,15 @@ DOCUMENTS = {
         ],
     },
     "screen": {"machine": MACHINE, "rows": [loaded(10, 20.0), loaded(1000, 40.0)]},
+    "long_conversations": {
+        "machine": MACHINE,
+        "repeats": 3,
+        "rows": [
+            {"door": door, "messages": messages, "seconds": 0.125, "longest": 0.5, "before": before}
+            for door in DOORS
+            for messages, before in ((100, 7.25), (10_000, None))
+        ],
+    },
     "search": {
         "machine": MACHINE,
         "messages": 100_000,
@@ -719,6 +729,10 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
                 "| 1,000 | stream an answer | 80 ms | 7 ms | 3 | 25% |",
             ],
         ),
+        (
+            "long_conversations",
+            ["| the chat, from Enter | before | 7.25 | – |", "| the chat, from Enter | now | 0.12 | 0.12 |"],
+        ),
         ("search", ["| one letter | `d` | 9,000 | 8.5 ms | 30.5 ms |", "100,000 messages, 125 MB."]),
         ("archive", ["| export md | 1.5 | 12.5 | 8.5 |", "| import again | 1.5 | 12.5 | 8.5 |", "10,000 messages"]),
         (
@@ -786,19 +800,15 @@ def test_the_page_in_the_repository_has_the_tables_of_the_results_beside_it():
         assert (command if measured else command.partition(" --json")[0]) in page
 
 
-def test_the_readme_tells_what_was_measured_and_nothing_else(tmp_path):
-    docs, readme = tmp_path / "docs", tmp_path / "README.md"
+def test_the_figures_in_short_tell_what_was_measured_and_nothing_else(tmp_path):
+    docs = tmp_path / "docs"
     (docs / "benchmarks").mkdir(parents=True)
     shutil.copy(PAGE, docs)
-    readme.write_text("before\n<!-- figures -->\nold\n<!-- end -->\nafter\n")
     put(docs, "startup", "network", "everyday", "rephrased", "withdrawn")
     main([f"--docs={docs}"])
-    said = readme.read_text()
-    assert said.startswith("before\n") and said.endswith("\nafter\n") and "old" not in said
-    assert "| 66.7% (2 of 3); 50.0% (1 of 2) | `python -m benchmarks.everyday` |" in said
-    assert "| 4G: `auto` 5.0%, edge 5.0% |" in said and "8 prompts" in said
-    assert "oterm" not in said and said.count("\n| ") == 4
     page = (docs / "benchmarks.md").read_text()
+    assert "| 66.7% (2 of 3); 50.0% (1 of 2) | `python -m benchmarks.everyday` |" in page
+    assert "| 4G: `auto` 5.0%, edge 5.0% |" in page and "8 prompts" in page
     assert "outrider 0.25 and 0.38 s, oterm 2.50 and 2.75 s | `python -m benchmarks.startup" in page
     assert "| `--version` | outrider 0.06 s, llm 1.50 s |  |" in page
 

@@ -161,6 +161,23 @@ def test_a_prompt_after_another_is_as_if_it_was_made_anew(tokenizer, template, d
         assert before.tokens == text.render(messages[:end])
 
 
+@pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS.keys())
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_the_prompts_of_a_long_conversation_are_as_if_each_was_made_anew(tokenizer, template, data):
+    text = ChatText(tokenizer, template, [1])
+    said = st.one_of(contents, st.sampled_from(["ls", " ls\n", "", "list all", "0", "|>ls", "\ufdef3\ufdef"]))
+    turns = data.draw(st.lists(st.tuples(said, said), min_size=5, max_size=9))
+    messages = [("system", "a")] * data.draw(st.integers(0, 1))
+    ends = []
+    for question, answer in turns:
+        messages += [("user", question), ("assistant", answer)]
+        ends.append(len(messages) - 1)
+    made = list(text.render_each(None, messages, ends))
+    assert [one.tokens for one in made] == [text.render(messages[:end]) for end in ends]
+
+
 def test_of_a_long_prompt_only_the_end_is_encoded_again():
     messages = [("user", "list files"), ("assistant", "ls")] * 20
     before = CHAT.render_after(None, messages)

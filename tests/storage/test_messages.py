@@ -46,6 +46,19 @@ def test_an_answer_from_its_question_to_its_end(
     assert store.conversations.get(conversation.id).tip_id == answer.id
 
 
+def test_what_was_said_elsewhere_is_put_into_a_conversation_at_once(store: Store) -> None:
+    conversation = store.conversations.create().id
+    said = [("system", "Be brief."), ("user", "unpack\ud800 it"), ("assistant", "tar -xf"), ("user", "and list?")]
+    last = store.messages.put(conversation, said)  # type: ignore[arg-type]
+    thread = store.branches.thread(conversation)
+    assert [(one.role, one.text) for one in thread] == [(role, text.replace("\ud800", "?")) for role, text in said]
+    assert thread[-1].id == last and all(one.finished for one in thread)
+    assert store.messages.ask(conversation, "more", parent_id=last).parent_id is not None
+    assert store.messages.put(store.conversations.create().id, []) == ""
+    with pytest.raises(NotFound):
+        store.messages.put("none", said)  # type: ignore[arg-type]
+
+
 def test_recent_answers_are_the_newest_finished_ones(store: Store, question: Message, answer: Message) -> None:
     assert store.messages.recent_answers(100) == []
     store.messages.checkpoint(answer.id, [9], [True], "not yet")

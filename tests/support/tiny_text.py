@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from drafter.text import ChatText
+from drafter.template import ChatTemplate
+from drafter.text import ChatText, Rendered
 
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
 END = 1
@@ -33,3 +34,40 @@ def train_tokenizer(corpus: Sequence[str] = CORPUS) -> Tokenizer:
 
 def tiny_text() -> ChatText:
     return ChatText(train_tokenizer().to_str().encode(), CHAT_TEMPLATE, [END])
+
+
+class CountedTemplate(ChatTemplate):
+    """Counts the messages that it renders."""
+
+    messages = 0
+
+    def render(self, messages: Sequence[tuple[str, str]], *, begun: bool = False) -> str:
+        self.messages += len(messages)
+        return super().render(messages, begun=begun)
+
+
+class CountedText(ChatText):
+    """A chat text that counts the characters that it turns into tokens, and the messages that it renders."""
+
+    def __init__(self, tokenizer: bytes, template: str, stop_tokens: Iterable[int]) -> None:
+        super().__init__(tokenizer, template, stop_tokens)
+        self._template = self._counted = CountedTemplate(template, {})
+        self._characters = 0
+
+    def encode(self, text: str) -> list[int]:
+        self._characters += len(text)
+        return super().encode(text)
+
+    def _encode_rendered(self, text: str, spelt_out: bool) -> Rendered:
+        self._characters += len(text)
+        return super()._encode_rendered(text, spelt_out)
+
+    def taken(self) -> tuple[int, int]:
+        """Characters and messages since this was asked last."""
+        taken = self._characters, self._counted.messages
+        self._characters = self._counted.messages = 0
+        return taken
+
+
+def counted_text() -> CountedText:
+    return CountedText(train_tokenizer().to_str().encode(), CHAT_TEMPLATE, [END])

@@ -8,6 +8,7 @@ import pytest
 
 from app.attachments.renderer import question_text
 from app.drafting.prompt import (
+    ConversationTokens,
     conversation_length,
     conversation_messages,
     conversation_tokens,
@@ -19,7 +20,7 @@ from app.drafting.prompt import (
 from drafter.text import ChatText
 from storage import Attachment, Message
 from storage.records import Role
-from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, train_tokenizer
+from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, counted_text, tiny_text, train_tokenizer
 
 SAID = "list all files"
 
@@ -85,6 +86,67 @@ def test_all_conversations_begin_alike(text: ChatText) -> None:
     length = shared_prefix(text)
     assert 0 < length < len(text.render([("user", "a")]))
     assert text.render([("user", "x")])[:length] == text.render([("user", "y")])[:length]
+
+
+# ---- long conversations ----------------------------------------------------------------------------------------------
+
+
+def long_thread(turns: int) -> list[Message]:
+    """A conversation of so many turns, and a question. Every second answer has tokens of its own."""
+    thread = []
+    for turn in range(turns):
+        by_letter = tuple(token for letter in SAID for token in tiny_text().encode(letter)) if turn % 2 else ()
+        thread += [message("user", f"question {turn}"), message("assistant", SAID, by_letter)]
+    return [*thread, message("user", "and now?")]
+
+
+def test_the_work_grows_with_a_conversation_and_no_faster() -> None:
+    text, taken = counted_text(), {}
+    for turns in (50, 100, 200):
+        thread = long_thread(turns)
+        text.taken()
+        conversation_tokens(text, thread)
+        taken[turns] = text.taken()
+    for shorter, longer in ((50, 100), (100, 200)):
+        for less, more in zip(taken[shorter], taken[longer]):
+            assert more <= 2.2 * less
+
+
+def test_the_next_question_costs_what_is_new() -> None:
+    text = counted_text()
+    thread = long_thread(100)
+    kept = ConversationTokens(text, None)
+    kept.read(thread)
+    whole, _ = text.taken()
+    longer = [*thread, message("assistant", SAID), message("user", "again?")]
+    read = kept.read(longer)
+    characters, messages = text.taken()
+    assert characters < whole / 20 and messages <= 2 * len(longer)
+    assert read is not None and read[0] == conversation_tokens(text, longer)
+
+
+def test_what_is_kept_is_of_no_use_to_another_branch(text: ChatText) -> None:
+    thread, kept = long_thread(6), ConversationTokens(text, None)
+    kept.read(thread)
+    other = [*thread[:5], replace(thread[5], text="show disk usage", tokens=()), *thread[6:]]
+    for branch, system in ((other, None), (thread, "be brief"), (thread[:3], None), (thread, None)):
+        read = kept.read(branch, system)
+        assert read is not None and read[0] == conversation_tokens(text, branch, system=system)
+
+
+def test_what_nobody_can_read_is_not_read_to_its_end() -> None:
+    text, taken = counted_text(), []
+    for turns in (100, 400):
+        thread = long_thread(turns)
+        text.taken()
+        assert ConversationTokens(text, None).read(thread, most=300) is None
+        assert conversation_length(text, thread, most=300) > 300
+        taken.append(text.taken())
+    assert taken[1] <= taken[0]
+    exact = len(conversation_tokens(text, thread))
+    for most in (exact, exact + 1):
+        read = ConversationTokens(text, None).read(thread, most=most)
+        assert read is not None and len(read[0]) == exact
 
 
 # ---- the tokens of one message ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.support.chat_server import ChatServer, Script
 from tests.support.gateways import CHAT, GatewayProcess, stream_to_end
 
+ROLES = ("user", "assistant")
 BODY = {"messages": [{"role": "user", "content": "Say hello."}], "temperature": 0}
 
 
@@ -26,3 +27,18 @@ async def test_its_text_is_marked_and_a_broken_answer_ends_with_an_error(tiny_pa
             cut = await stream_to_end(client, BODY)
             assert cut.text == "Half of" and cut.error is not None and not cut.ended
             assert cut.error["code"] == "answer_broken"
+
+
+async def test_a_conversation_of_many_thousand_messages_is_passed_on(tiny_pair: Path, tmp_path: Path) -> None:
+    """Such servers read a million tokens and more."""
+    server = ChatServer([Script(["Hello."])])
+    said = [{"role": role, "content": f"{role} {turn} " + "x" * 500} for turn in range(5_000) for role in ROLES]
+    async with server.listening() as port:
+        process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", f"http://127.0.0.1:{port}/v1")
+        async with process, process.client() as client:
+            for number in range(2):
+                asked = [*said, {"role": "user", "content": "Say hello."}]
+                answered = await client.post(CHAT, json={"messages": asked})
+                assert answered.json()["choices"][0]["message"]["content"] == "Hello."
+                assert server.asked[number]["messages"] == asked
+                said = [*asked, {"role": "assistant", "content": "Hello."}]

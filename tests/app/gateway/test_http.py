@@ -189,7 +189,7 @@ async def test_what_changes_nothing_is_taken(client: httpx.AsyncClient) -> None:
 
 
 async def test_every_error_has_openai_s_shape(client: httpx.AsyncClient) -> None:
-    too_large = json.dumps({"messages": [{"role": "user", "content": "x" * (5 << 20)}]})
+    too_large = json.dumps({"messages": [{"role": "user", "content": "x" * (17 << 20)}]})
     for answered, status in (
         (await client.get("/nowhere"), 404),
         (await client.get(CHAT), 405),

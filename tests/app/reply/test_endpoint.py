@@ -28,7 +28,7 @@ from storage import Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import Heard, ask, assistant
 from tests.support.serving import VerifierProcess
-from tests.support.tiny_text import tiny_text
+from tests.support.tiny_text import counted_text, tiny_text
 
 PATIENCE = 60.0
 QUESTION = "how do I unpack a tar archive?"
@@ -218,6 +218,35 @@ async def test_an_answer_that_begins_while_its_reader_leaves_is_closed(
             await reading
         async with asyncio.timeout(PATIENCE):
             await server.hung_up.wait()
+
+
+async def test_nothing_is_tokenised_for_a_server_that_reads_text(
+    tiny_pair: Path, drafter: Drafter, database: Path
+) -> None:
+    """However long the conversation is, in none of the tokens that it has no use for; only where a drafter answers."""
+    text, server = counted_text(), ChatServer([Script(["Then ", "ls."])])
+    counted = Drafter(drafter.config, text, drafter._step, tiny_pair / "drafter", drafter.prompt)
+    said = [("user", "list files"), ("assistant", "ls")] * 500
+    taken = []
+    async with server.listening() as port, assistant(counted, database, f"http://127.0.0.1:{port}") as opened:
+        for history in ([], said):
+            conversation = opened.store.conversations.create().id
+            opened.store.messages.put(conversation, history)  # type: ignore[arg-type]
+            text.taken()
+            heard = await ask(opened, QUESTION, conversation)
+            assert heard.done is not None and heard.text == "Then ls." and opened.context(conversation) is None
+            taken.append(text.taken())
+    assert taken[0] == taken[1]
+    assert len(server.asked[1]["messages"]) == len(said) + 1
+    async with assistant(counted, database, None, settings=Settings(max_tokens=8)) as opened:
+        conversation = opened.store.conversations.create().id
+        opened.store.messages.put(conversation, said[:200])  # type: ignore[arg-type]
+        characters = []
+        for _ in range(2):
+            text.taken()
+            assert (await ask(opened, QUESTION, conversation)).done is not None
+            characters.append(text.taken()[0])
+    assert characters[1] < characters[0] / 4, "what was read is kept for the next question"
 
 
 # ---- cut off ---------------------------------------------------------------------------------------------------------

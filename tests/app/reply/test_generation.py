@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import pytest
 
 from app.config import Settings
 from app.drafting.drafting import Drafting
+from app.drafting.prompt import FULL, conversation_tokens
+from app.drafting.readings import Conversation
 from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer
 from app.reply.generation import Generation, GenerationInput
 from drafter.runtime import Drafter
 from remote.protocol import Sampling
-from storage import Store
+from storage import Message, Store
+from tests.support.guide_pages import guided_drafter
 from tests.support.tiny_text import END
 
 
@@ -26,7 +30,7 @@ def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
     drafter = Drafter.load(tiny_pair / "drafter")
     with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
         given = GenerationInput(
-            drafter.text.render([("user", "list files")]),
+            Conversation(drafter.text, [asked("list files")], None, None, 8192),
             messages=[("user", "list files")],
             text=drafter.text,
             settings=Settings(),
@@ -36,6 +40,10 @@ def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
         )
         drafting = Drafting(drafter, store, store.conversations.create().id, thread)
         yield Generation(given, drafting=drafting, session=VerifierSession(), begun=Answer(drafter.text))
+
+
+def asked(question: str) -> Message:
+    return Message("m", "c", None, "user", question, "done", (), (), {}, "2026-01-01")
 
 
 @pytest.fixture
@@ -64,12 +72,22 @@ def test_a_guess_is_shown_up_to_the_end(generation: Generation, words: list[int]
     assert generation.answer.tokens == [] and generation.reason is None
 
 
-def test_examples_that_were_left_out_once_stay_out(generation: Generation) -> None:
+async def test_examples_that_were_left_out_once_stay_out(
+    generation: Generation, tiny_pair: Path, tmp_path: Path
+) -> None:
     """Whoever goes on with an answer reads what the one before it has read."""
-    whole, brief = list(range(1000, 1080)), list(range(1000, 1020))
-    generation.given = replace(generation.given, guided=whole, brief=brief)
-    for most_read, read in ((100, whole), (90, brief), (8192, brief)):
-        generation.address(own_target=True, most_read=most_read)
+    guided = Drafter.load(guided_drafter(tiny_pair / "drafter", tmp_path / "drafter"))
+    thread: list[Message] = []
+    for number in range(4):
+        thread += [asked(f"untar photos{number}.tar.gz"), replace(asked("ls"), role="assistant")]
+    thread.append(asked("list files"))
+    whole, brief = (conversation_tokens(guided.text, thread, guided.prompt, brief=brief) for brief in (False, True))
+    assert len(brief) < len(whole)
+    conversation = Conversation(guided.text, thread, None, guided.prompt, 8192)
+    generation.given = replace(generation.given, conversation=conversation)
+    fits = ceil(len(whole) / FULL)
+    for most_read, read in ((fits, whole), (fits - 2, brief), (8192, brief)):
+        await generation.address(own_target=True, most_read=most_read)
         assert generation.prompt == read and generation.committed == read
-    generation.address(own_target=False, most_read=8192)
-    assert generation.prompt == generation.given.prompt
+    await generation.address(own_target=False, most_read=8192)
+    assert generation.prompt == conversation_tokens(guided.text, thread)
