@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from app.files import NotText, read_text
+from remote.credentials import bearer_token
+
 PREFIX = "OUTRIDER_"
 """First part of the name of each environment variable."""
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -135,6 +138,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """
         if "remote" in changes and "token" not in changes and not same_server(self.remote, changes["remote"]):
             changes = {**changes, "token": None}
+        if isinstance(token := changes.get("token"), str):
+            try:
+                changes = {**changes, "token": bearer_token(token) if token.strip() else None}
+            except ValueError as error:
+                raise ConfigError(f"{source}: {error}") from None
         try:
             return msgspec.convert({**msgspec.structs.asdict(self), **changes}, Settings, strict=False)
         except msgspec.ValidationError as error:
@@ -235,10 +243,12 @@ def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ)
     settings = Settings()
     path = folders.settings
     try:
-        settings = settings.replaced(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        settings = settings.replaced(tomllib.loads(read_text(path)), str(path))
     except (FileNotFoundError, NotADirectoryError):
         pass
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except NotText as error:
+        raise ConfigError(f"{path} {error}.") from None
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None

@@ -17,6 +17,26 @@ TURN_SECONDS = 2.0
 """Longest wait for another window. A change takes milliseconds, and a window that hangs must not stop all others."""
 
 
+class NotText(ValueError):
+    """A file that is not text in UTF-8. The message goes on after the file's name, without a full stop."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8, without a byte order mark. Raises `OSError`, `NotText`."""
+    return text_of(path.read_bytes())
+
+
+def text_of(data: bytes) -> str:
+    """Bytes from elsewhere as text: UTF-8, without a byte order mark. Raises `NotText`."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data:
+        raise NotText("is not text in UTF-8, but perhaps in UTF-16; save it as UTF-8")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise NotText(f"is not text in UTF-8 (line {line}, byte {error.start}); save it as UTF-8") from None
+
+
 def create_private(path: Path, *, exclusive: bool = False) -> None:
     """Create an empty file with mode 0600, and its folder, where they are missing.
 

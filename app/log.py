@@ -29,6 +29,8 @@ READ_BYTES = 1 << 20
 """Most bytes that are read at once: more than a log holds before it is rotated."""
 HIDDEN = "[hidden]"
 BEARER = re.compile(r"(?i)\b(bearer|token|password|api[_-]?key)([ =:]+)(?!of )\S+")
+CREDENTIALS = re.compile(r"://[^\s@]*@")
+"""What stands in an address before its host, also where it is not escaped as it should be."""
 
 log = logging.getLogger("outrider")
 
@@ -72,13 +74,14 @@ class LineFormatter(logging.Formatter):
             lines.append(f"{type(error).__module__}.{type(error).__qualname__}{words}")
             for frame in traceback.extract_tb(error.__traceback__):
                 lines.append(f"  {frame.filename}:{frame.lineno} {frame.name}")
-            error = error.__cause__ or error.__context__  # type: ignore[assignment]
+            hidden = error.__suppress_context__  # As in a traceback: what another library said may quote a secret.
+            error = error.__cause__ or (None if hidden else error.__context__)  # type: ignore[assignment]
         return "".join(f"\n    {line}" for line in lines)
 
     def _clean(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        text = BEARER.sub(rf"\1\2{HIDDEN}", " ".join(sanitise(text).split()))
+        text = CREDENTIALS.sub(f"://{HIDDEN}@", BEARER.sub(rf"\1\2{HIDDEN}", " ".join(sanitise(text).split())))
         return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
 
 

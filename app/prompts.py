@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.files import NotText, read_text
+
 MNEMONIC = re.compile(r"\[(\w+)\]")
 """The mark of tldr pages for the letter of an option: `[c]reate an archive`."""
 
@@ -32,11 +34,11 @@ class PromptEntry:
 def read_prompts(path: Path) -> list[PromptEntry]:
     """Read all conversations of a prompt file. Raises `PromptsError`."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).split("\n")  # A JSON string may hold the other marks that end a line.
     except OSError as error:
         raise PromptsError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise PromptsError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except NotText as error:
+        raise PromptsError(f"{path} {error}.") from None
     prompts: list[PromptEntry] = []
     for number, line in enumerate(lines, 1):
         if line.strip():

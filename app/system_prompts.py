@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.config import PROMPT_NAME, ConfigError, Folders
-from app.files import write_private
+from app.files import NotText, text_of, write_private
 from storage import Choices, Message, Store
 
 ENDINGS = (".md", ".txt")
@@ -90,9 +90,9 @@ class SystemPrompts:
         if len(data) > MOST_BYTES:
             raise ConfigError(f"{path} is too long: {TOO_LONG}. Make it shorter.")
         try:
-            text = data.decode("utf-8-sig").replace("\r\n", "\n").strip()
-        except UnicodeDecodeError:
-            raise ConfigError(f"{path} is not text in UTF-8. Save it as UTF-8.") from None
+            text = text_of(data).replace("\r\n", "\n").strip()
+        except NotText as error:
+            raise ConfigError(f"{path} {error}.") from None
         if not text:
             raise ConfigError(f"{path} is empty. Write the system prompt into it, or delete it.")
         return text

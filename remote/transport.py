@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -35,8 +35,8 @@ class TransportOptions:
     """PEM file of the client certificate, with its chain."""
     key: Path | None = None
     """Private key of the certificate, without a passphrase. None: it is in the same file."""
-    proxy: str | None = None
-    """Address of an HTTP proxy, also for this device's own loopback. None: as the environment says."""
+    proxy: str | None = field(default=None, repr=False)
+    """Address of a proxy, also for this device's own loopback. None: as the environment says."""
     connect_seconds: float | None = None
     """Longest time to connect, TLS included. None: as long as an answer may take."""
     read_seconds: float | None = None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import httpx
+from socksio.exceptions import SOCKSError
 
 from remote.errors import Broken, LinkDown, quoted
 from remote.handshake import RequestTrace
@@ -25,7 +26,7 @@ def translate_errors(host: str, options: TransportOptions, watch: RequestTrace |
     """Raise `LinkDown` for anything that httpx raises in this block. `watch`: follows the request in it."""
     try:
         yield
-    except (httpx.TransportError, ssl.SSLError) as error:  # httpx does not wrap a server's TLS alert.
+    except (httpx.TransportError, ssl.SSLError, SOCKSError) as error:  # httpx wraps neither TLS alerts nor socksio's.
         hung_up = watch is not None and watch.greeted and options.certificate is None
         raise _link_down(host, options, error, hung_up) from error
 
@@ -53,6 +54,8 @@ def _link_down(host: str, options: TransportOptions, error: Exception, hung_up: 
         return LinkDown(
             f"nothing listens at {nearest}; start {'the server' if proxy is None else 'it'} or check the address"
         )
+    if isinstance(error, SOCKSError):
+        return LinkDown(f"{nearest} does not answer as a SOCKS proxy ({quoted(str(error))}); check its address")
     if isinstance(error, httpx.ProxyError):
         return LinkDown(f"the proxy{'' if proxy is None else f' {proxy}'} does not let this device reach {host} "
                         f"({quoted(str(error))}); ask whoever runs it, or choose another")  # fmt: skip

@@ -12,15 +12,17 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 import msgspec
 
 from remote.clock import CLOCK, Clock
+from remote.credentials import bearer_token, without_credentials
 from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
 from remote.handshake import Handshake, RequestTrace, ahead_seconds
 from remote.protocol import CONTENT_TYPE, SESSION_HEADER, VERSION, Error, ProtocolError, decode
+from remote.proxies import environment_proxy, is_loopback, proxy_address
 from remote.tasks import end
 from remote.transport import DEFAULT, TransportOptions, system_trust
 from remote.transport_errors import translate_errors
@@ -34,8 +36,6 @@ STEPS_TO_READ = 10
 """Steps of the event loop after which what waited in a socket has come through all layers."""
 LOST_BEHIND_PROXY = (500, 502, 503, 504)
 """What a proxy answers, in words of its own, if a server behind it dies under a request. Another one may be there."""
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""Loopback, as it stands in an address."""
 
 
 @dataclass
@@ -184,7 +184,7 @@ class Wire:
     ) -> None:
         address = _address(url)
         self.host = address.netloc.decode("ascii")
-        self.local = self.host.removesuffix(f":{address.port}") in LOOPBACK
+        self.local = is_loopback(address.host)
         """The server is on this device."""
         self.handshake: Handshake | None = None
         """How the last connection was made. None before the first."""
@@ -193,29 +193,29 @@ class Wire:
         time."""
         self.clock = clock
         self._probed = probed
-        self._options = options
         headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
-        self._token = None if token is None else _checked(token)
+        try:
+            self._token = None if token is None else bearer_token(token)
+        except ValueError as error:
+            raise Misconfigured(str(error)) from None
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token}"
         options.check()
-        verify = options.trust if address.scheme == "https" else False
-        try:
-            self._http = httpx.AsyncClient(
-                base_url=address,
-                headers=headers,
-                transport=transport,
-                verify=verify,
-                proxy=None if options.proxy is None else httpx.Proxy(options.proxy, ssl_context=_proxy_trust(options)),
-                trust_env=True,
-                # A proxy that the environment names cannot reach this device's own loopback.
-                mounts=None if transport or options.proxy else {f"all://{host}": None for host in LOOPBACK},
-                limits=httpx.Limits(keepalive_expiry=keep_alive),
-            )
-        except (ValueError, httpx.InvalidURL) as error:
-            raise Misconfigured(
-                f"the proxy cannot be used ({quoted(str(error))}); write it as http://host:port, here or in HTTPS_PROXY"
-            ) from None
+        proxy = None
+        if options.proxy is not None:
+            proxy = proxy_address(options.proxy, "the proxy of this server")
+        elif transport is None:
+            proxy = environment_proxy(address)
+        self._options = options if proxy is None else replace(options, proxy=str(proxy.copy_with(userinfo=b"")))
+        self._http = httpx.AsyncClient(
+            base_url=address,
+            headers=headers,
+            transport=transport,
+            verify=options.trust if address.scheme == "https" else False,
+            proxy=None if proxy is None else httpx.Proxy(proxy, ssl_context=_proxy_trust(proxy)),
+            trust_env=False,
+            limits=httpx.Limits(keepalive_expiry=keep_alive),
+        )
 
     @asynccontextmanager
     async def within(self, seconds: float, waited: float = 0.0) -> AsyncIterator[None]:
@@ -342,33 +342,29 @@ class Wire:
 
 
 def _address(url: str) -> httpx.URL:
-    advice = "write it as https://host:port"
+    advice, shown = "write it as https://host:port", quoted(without_credentials(url))
+    host, reason = "", ""
     try:
         address = httpx.URL(url.strip())
         host = address.raw_host.decode("ascii")
         host.encode("idna")  # The resolver does this too, and only it refuses empty and overlong labels.
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise Misconfigured(f"{quoted(url)!r} is no address ({quoted(str(error))}); {advice}") from None
+        reason = quoted(str(error)) if "@" not in url else "its credentials cannot be read"
+    if reason:  # Not in the clause above: what httpx says would go with the error, and may quote a password.
+        raise Misconfigured(f"{shown!r} is no address ({reason}); {advice}")
     if address.scheme not in ("http", "https") or not host or not 0 < (address.port or 80) < 1 << 16:
-        raise Misconfigured(f"{quoted(url)!r} is no address of a server; {advice}")
+        raise Misconfigured(f"{shown!r} is no address of a server; {advice}")
     for call in ("/chat/completions", "/completions"):
         if address.path.rstrip("/").endswith(call):
-            raise Misconfigured(f"{quoted(url)!r} is the address of one request; leave {call} out of it")
+            raise Misconfigured(f"{shown!r} is the address of one request; leave {call} out of it")
     if address.userinfo:
         raise Misconfigured(f"the address of {host} holds credentials; give the token apart from it")
     return address
 
 
-def _proxy_trust(options: TransportOptions) -> ssl.SSLContext | None:
+def _proxy_trust(proxy: httpx.URL) -> ssl.SSLContext | None:
     """Trust for the connection to a proxy that speaks TLS itself. A remote's own authority does not count there."""
-    return system_trust() if options.proxy is not None and options.proxy.startswith("https:") else None
-
-
-def _checked(token: str) -> str:
-    token = token.strip()
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise Misconfigured("the token is empty or holds characters that no HTTP header can carry; copy it again")
-    return token
+    return system_trust() if proxy.scheme == "https" else None
 
 
 def _typed_error(content_type: str, body: bytes) -> Error | None:

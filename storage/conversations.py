@@ -31,7 +31,7 @@ class Conversations:
         """All conversations: pinned ones first, then those that were written to last."""
         with self._database.read() as sql:
             rows = sql.query(
-                f"{SELECT_CONVERSATIONS} WHERE deleted IS NULL ORDER BY pinned DESC, updated DESC, key DESC"
+                f"{SELECT_CONVERSATIONS} WHERE deleted IS NULL ORDER BY pinned DESC, written DESC, key DESC"
             )
             return [conversation_from(row) for row in rows]
 
@@ -39,7 +39,7 @@ class Conversations:
         """The `most` conversations that were written to last, newest first, pinned or not."""
         with self._database.read() as sql:
             rows = sql.query(
-                f"{SELECT_CONVERSATIONS} WHERE deleted IS NULL ORDER BY updated DESC, key DESC LIMIT ?", (most,)
+                f"{SELECT_CONVERSATIONS} WHERE deleted IS NULL ORDER BY written DESC, key DESC LIMIT ?", (most,)
             )
             return [conversation_from(row) for row in rows]
 

@@ -2,6 +2,7 @@
 
 The write-ahead log lets others read while one writes, and keeps every committed transaction through a `kill -9`.
 `synchronous = NORMAL` saves one disk flush per commit: a power cut may lose the last commits, but never the database.
+Network folders get a rollback journal instead.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from storage.errors import NewerDatabase, NotADatabase, explain
+from storage.errors import UNLOCKABLE, NeedsWriting, NewerDatabase, NotADatabase, explain
 from storage.migrations import MIGRATIONS
 from storage.owner import LoneOwner, Owner
 from storage.sqlite import Sqlite
@@ -24,6 +25,8 @@ MEMORY = Path(":memory:")
 """In place of a file: the database is in memory, and gone when it is closed."""
 BUSY_MILLISECONDS = 5000
 NAP_SECONDS = 0.002
+WITHOUT_SHARED_MEMORY = 1
+"""`user_version` of a database that was found on a disk where processes cannot share memory."""
 LOG_BYTES = 8 << 20
 LOG_MILLISECONDS = 20
 """How long a writer waits for readers when the log is longer than `LOG_BYTES`."""
@@ -36,24 +39,39 @@ class Database:
     `BUSY_MILLISECONDS` for another process that writes.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """`read_only`: write nothing to the file, which must be there.
+
+        Raises `NeedsWriting` if it cannot be read without being written to first.
+        """
         self.path = path
         self.owner = LoneOwner(path) if path == MEMORY else Owner(path)
         self._lock = threading.Lock()
         with self._explained():
-            if path != MEMORY:
-                _create(path)
-            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._sql = Sqlite(connection)
+            if read_only:
+                self._sql = _read_only(path)
+            else:
+                if path != MEMORY:
+                    _create(path)
+                self._sql = _connected(path)
         try:
+            if read_only:
+                self._check_readable()
+                return
             with self._explained():
-                self._sql.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
-                self._check_ours()  # Before the first thing that writes to the file.
+                try:
+                    self._check_ours()  # Before the first thing that writes to the file.
+                    self._enter_wal()
+                except sqlite3.OperationalError as error:
+                    if not _is_unlockable(error):
+                        raise
+                    self._leave_wal()
+                    self._check_ours()
                 self._sql.execute("PRAGMA foreign_keys = ON")
                 # Whether what is erased stays in the file depends on how SQLite was built.
                 self._sql.execute("PRAGMA secure_delete = ON")
-                self._enter_wal()
-                self._sql.execute("PRAGMA synchronous = NORMAL")
+                (journal,) = self._sql.execute("PRAGMA journal_mode").fetchone()
+                self._sql.execute(f"PRAGMA synchronous = {'NORMAL' if journal == 'wal' else 'FULL'}")
             self._migrate()
         except BaseException:
             self.close()
@@ -158,28 +176,54 @@ class Database:
                 f"{self.path} belongs to another program; move it away, or set OUTRIDER_HOME to another folder."
             )
 
+    def _check_known(self) -> None:
+        if unknown := [name for name in MIGRATIONS.applied(self._sql) if name not in MIGRATIONS.known]:
+            raise NewerDatabase(
+                f"{self.path} was written by a newer Outrider (it has {unknown[0]}); update Outrider to open it."
+            )
+
+    def _check_readable(self) -> None:
+        with self._explained():
+            self._check_ours()
+            if MIGRATIONS.pending(self._sql):
+                raise NeedsWriting(f"{self.path} is of an older Outrider; open it with the chat once.")
+            self._check_known()
+
     def _enter_wal(self) -> None:
+        (version,) = self._sql.execute("PRAGMA user_version").fetchone()
+        if version == WITHOUT_SHARED_MEMORY:
+            return
         # SQLite does not wait here: it fails at once if another process does the same to the same new file.
         deadline = time.monotonic() + BUSY_MILLISECONDS / 1000
         while True:
             try:
                 self._sql.execute("PRAGMA journal_mode = WAL")
+                self._sql.tables()  # The first access to the log's index.
                 return
             except sqlite3.OperationalError as error:
                 if not _is_busy(error) or time.monotonic() > deadline:
                     raise
             time.sleep(0.01)
 
+    def _leave_wal(self) -> None:
+        """Go back to a rollback journal, for good: network folders share no memory, so no log can be read there.
+
+        SQLite takes 10 s to find out. Alone with the file, it needs no shared memory, and writes the log back.
+        """
+        self._sql.close()
+        self._sql = _connected(self.path)
+        self._sql.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._sql.execute("PRAGMA journal_mode = DELETE").fetchone()
+        self._sql.execute(f"PRAGMA user_version = {WITHOUT_SHARED_MEMORY}")
+        self._sql.execute("PRAGMA locking_mode = NORMAL")
+        self._sql.tables()  # Only an access gives the lock back.
+
     def _migrate(self) -> None:
         # One write transaction: if two processes start at once, the second finds nothing to do.
         with self.write() as sql:
-            applied = MIGRATIONS.applied(sql)
-            if unknown := [name for name in applied if name not in MIGRATIONS.known]:
-                raise NewerDatabase(
-                    f"{self.path} was written by a newer Outrider (it has {unknown[0]}); update Outrider to open it."
-                )
+            self._check_known()
             if pending := MIGRATIONS.pending(sql):
-                if applied:
+                if MIGRATIONS.applied(sql):
                     self._back_up(pending[0])
                 MIGRATIONS.apply(sql)
 
@@ -197,6 +241,45 @@ class Database:
         except BaseException:
             _remove(unfinished)  # On a full disk, half a copy takes room that is needed.
             raise
+
+
+def _connected(path: Path, options: str = "") -> Sqlite:
+    where = f"{path.absolute().as_uri()}?{options}" if options else str(path)
+    connection = sqlite3.connect(where, isolation_level=None, check_same_thread=False, uri=bool(options))
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+    return Sqlite(connection)
+
+
+def _read_only(path: Path) -> Sqlite:
+    """A connection that writes nothing.
+
+    To read beside a writer, SQLite shares a file with it. Where none is there and none can be made, on a full or
+    read-only disk, nobody writes, and the database is read as it is.
+    """
+    sql = _connected(path, "mode=ro")
+    try:
+        sql.tables()
+    except sqlite3.OperationalError as error:
+        sql.close()
+        if _is_busy(error) or _size(path.with_name(f"{path.name}-wal")):
+            raise
+        sql = _connected(path, "mode=ro&immutable=1")
+    except BaseException:
+        sql.close()
+        raise
+    return sql
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _is_unlockable(error: sqlite3.OperationalError) -> bool:
+    """Whether the log's index cannot be shared: it is locked in vain, or cannot be mapped into memory."""
+    return error.sqlite_errorcode in (sqlite3.SQLITE_PROTOCOL, *UNLOCKABLE)
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

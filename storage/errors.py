@@ -5,6 +5,7 @@ StorageError
 ├── StorageReadOnly    the file or its folder may not be written
 ├── StorageBusy        another process held the database for too long
 ├── NotADatabase       the file is damaged, or is not our database
+├── NeedsWriting       an older version has made the tables, so it cannot be opened to be read only
 ├── NewerDatabase      a newer version has changed the tables
 ├── StorageFailed      any other failure of the disk or the file system
 ├── NotFound           there is no such conversation or message
@@ -18,6 +19,17 @@ import os
 import sqlite3
 from pathlib import Path
 
+UNLOCKABLE = (
+    sqlite3.SQLITE_IOERR_LOCK,
+    sqlite3.SQLITE_IOERR_RDLOCK,
+    sqlite3.SQLITE_IOERR_UNLOCK,
+    sqlite3.SQLITE_IOERR_CHECKRESERVEDLOCK,
+    sqlite3.SQLITE_IOERR_SHMLOCK,
+    sqlite3.SQLITE_IOERR_SHMMAP,
+    sqlite3.SQLITE_IOERR_SHMOPEN,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+)
+"""Errors of file systems without locks, or whose files processes cannot share in memory."""
 _EFFECTIVE = os.access in os.supports_effective_ids
 
 
@@ -38,6 +50,10 @@ class StorageBusy(StorageError):
 
 
 class NotADatabase(StorageError):
+    pass
+
+
+class NeedsWriting(StorageError):
     pass
 
 
@@ -66,7 +82,9 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
             return StorageFailed(wrong)
         code = sqlite3.SQLITE_FULL if full else sqlite3.SQLITE_READONLY if read_only else sqlite3.SQLITE_IOERR
     else:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # The low byte is the kind of error.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        # The low byte is the kind of error.
+        code = sqlite3.SQLITE_PROTOCOL if code in UNLOCKABLE else code & 0xFF
     match code:
         case sqlite3.SQLITE_FULL:
             return StorageFull(f"There is no room left to save to {path}; free some disk space, then try again.")
@@ -78,6 +96,11 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
             )
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StorageBusy(f"Another program is using {path}; close it or wait a moment, then try again.")
+        case sqlite3.SQLITE_PROTOCOL:
+            return StorageFailed(
+                f"Files in {path.parent} cannot be locked, as in some network folders, so nothing can be saved there; "
+                "set OUTRIDER_HOME to a folder on a disk of this device."
+            )
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
             return NotADatabase(
                 f"{path} is damaged or not a database; move it away to start afresh, or put a backup in its place."

@@ -35,6 +35,7 @@ from storage.rows import (
     insert_messages,
     messages_of,
     new_message,
+    note_written,
     now,
 )
 from storage.sqlite import Sqlite
@@ -94,6 +95,12 @@ class Messages:
             ).fetchall()
         latest = dict.fromkeys(row[0] for row in rows)
         return list(reversed(latest))
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether some answer is being written, or was when its program died."""
+        with self._database.read() as sql:
+            return sql.execute("SELECT 1 FROM messages WHERE owner IS NOT NULL LIMIT 1").fetchone() is not None
 
     # ---- add ----------------------------------------------------------------------------------------------------
 
@@ -304,10 +311,8 @@ def _settle(
         (text, words(text), tokens, provenance, stats, status, reasoning, message_id),
     )
     sql.execute("DELETE FROM partials WHERE message_id = ?", (message_id,))
-    sql.execute(
-        "UPDATE conversations SET updated = ? WHERE id = (SELECT conversation_id FROM messages WHERE id = ?)",
-        (now(), message_id),
-    )
+    (conversation_id,) = sql.execute("SELECT conversation_id FROM messages WHERE id = ?", (message_id,)).fetchone()
+    note_written(sql, conversation_id, now())
 
 
 def _unfinished(sql: Sqlite, message_id: str) -> Status:

@@ -395,3 +395,17 @@ def m010_replays(database: sqlite_utils.Database) -> None:
 @migration
 def m011_distributions(database: sqlite_utils.Database) -> None:
     database.executescript("ALTER TABLE replays ADD COLUMN distributions BLOB;")
+
+
+# The order in which conversations were written to. Their times do not tell it where a clock was wrong for a while.
+
+
+@migration
+def m012_written(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        ALTER TABLE conversations ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
+        UPDATE conversations SET written = coalesce(
+            CAST(round((julianday(updated) - 2440587.5) * 86400000) AS INTEGER), 0
+        );
+        CREATE INDEX conversations_by_written ON conversations (written);
+    """)

@@ -51,11 +51,15 @@ class Owner:
         if self._file is None:
             file = (self._folder / (self._prefix + self.name)).open("xb")
             try:
-                if not try_lock(file):
-                    raise OSError(f"{file.name} was locked by another program as soon as it was there")
+                locked = try_lock(file)
+            except OSError:
+                locked = True  # This file system has no such locks, so nobody can tell whether this process runs.
             except BaseException:
                 file.close()
                 raise
+            if not locked:
+                file.close()
+                raise OSError(f"{file.name} was locked by another program as soon as it was there")
             self._file = file
         return self.name
 
@@ -69,8 +73,8 @@ class Owner:
                         dead = try_lock(file)
                 except FileNotFoundError:
                     continue
-                except PermissionError:
-                    dead = False  # A process of another account: its messages are not ours to end.
+                except OSError:
+                    dead = False  # A process of another account, or a disk that tells nothing: not ours to end.
                 if dead:
                     path.unlink(missing_ok=True)
                 else:

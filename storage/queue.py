@@ -16,7 +16,7 @@ from storage.attachments import Attachment, attachments_of, insert_attachments, 
 from storage.database import Database
 from storage.errors import NotFound
 from storage.records import Message, well_formed
-from storage.rows import add_question, find_conversation, find_message, new_id, now
+from storage.rows import add_question, find_conversation, find_message, new_id, note_written, now
 from storage.sqlite import Sqlite
 
 SELECT_QUEUED = """
@@ -197,7 +197,7 @@ def _insert(sql: Sqlite, conversation_id: str, *, text: str | None = None, messa
         "INSERT INTO queue (id, conversation_id, text, message_id, created) VALUES (?, ?, ?, ?, ?)",
         (queued_id, conversation_id, text, message_id, created),
     )
-    sql.execute("UPDATE conversations SET updated = ? WHERE id = ?", (created, conversation_id))
+    note_written(sql, conversation_id, created)
     return _entry(sql, queued_id)
 
 

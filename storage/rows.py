@@ -28,20 +28,55 @@ from storage.sqlite import Sqlite
 from storage.words import words
 
 
-def insert_conversation(sql: Sqlite, conversation: Conversation) -> None:
-    """Adds a conversation without its tip, which must follow the messages that it points at."""
+def insert_conversation(sql: Sqlite, conversation: Conversation, *, imported: bool = False) -> None:
+    """Adds a conversation without its tip, which must follow the messages that it points at.
+
+    It is the last one that was written to, unless it is `imported`: then its own time says where it belongs.
+    """
     sql.execute(
-        "INSERT INTO conversations (id, title, words, created, updated, pinned, choices) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        """
+        INSERT INTO conversations (id, title, words, created, updated, written, pinned, choices)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        """,
         (
             conversation.id,
             conversation.title,
             words(conversation.title),
             conversation.created,
             conversation.updated,
+            imported_place(conversation.updated) if imported else _last_place(sql, conversation.updated),
             conversation.pinned,
             pack_choices(conversation.choices),
         ),
     )
+
+
+def note_written(sql: Sqlite, conversation_id: str, moment: str) -> None:
+    """Notes that a conversation was written to, at this time, after all others."""
+    sql.execute(
+        "UPDATE conversations SET updated = ?, written = ? WHERE id = ?",
+        (moment, _last_place(sql, moment), conversation_id),
+    )
+
+
+def imported_place(updated: str) -> int:
+    """The place in `written` of a conversation from elsewhere. Its clock may have been ahead."""
+    return min(_milliseconds(updated), _milliseconds(now()))
+
+
+def _last_place(sql: Sqlite, moment: str) -> int:
+    """A place in `written` behind all others: the time, or more, if a clock was ahead of it at a former place."""
+    (last,) = sql.execute("SELECT max(written) FROM conversations").fetchone()
+    return max(_milliseconds(moment), (last or 0) + 1)
+
+
+def _milliseconds(moment: str) -> int:
+    """Milliseconds since 1970; 0 for what is no time, since an import may hold anything."""
+    try:
+        when = datetime.fromisoformat(moment)
+    except ValueError:
+        return 0
+    return max(0, round(1000 * (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()))
 
 
 def insert_messages(
@@ -128,10 +163,9 @@ def add_message(
         conversation_id, role, text, parent_id=parent_id, status=status, verifies=verifies, resumes=resumes
     )
     insert_messages(sql, [message], owner=owner)
-    sql.execute(
-        "UPDATE conversations SET tip_id = CASE WHEN ? IS NULL THEN ? ELSE tip_id END, updated = ? WHERE id = ?",
-        (verifies, message.id, message.created, conversation_id),
-    )
+    if verifies is None:
+        sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (message.id, conversation_id))
+    note_written(sql, conversation_id, message.created)
     return message
 
 

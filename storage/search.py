@@ -126,7 +126,7 @@ class FullTextSearch:
                 SELECT {CONVERSATION_COLUMNS}, snippet, titles.title AS found_title, message_id, messages
                 FROM best JOIN conversations USING (id) LEFT JOIN snippets ON snippets.key = best.key
                 LEFT JOIN titles ON titles.key = best.title_key
-                ORDER BY score, conversations.updated DESC, conversations.key DESC
+                ORDER BY score, conversations.written DESC, conversations.key DESC
                 """,
                 parameters,
             )

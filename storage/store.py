@@ -8,7 +8,8 @@ from typing import Self
 from storage.bin import Bin
 from storage.branches import Branches
 from storage.conversations import Conversations
-from storage.database import Database
+from storage.database import MEMORY, Database
+from storage.errors import NeedsWriting, StorageError
 from storage.memory import Memories
 from storage.messages import Messages
 from storage.queue import Queue
@@ -24,8 +25,8 @@ class Store:
     `StorageError` that says what to do.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.database = Database(path)
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.database = Database(path, read_only=read_only)
         self.conversations = Conversations(self.database)
         self.messages = Messages(self.database)
         self.branches = Branches(self.database)
@@ -46,6 +47,32 @@ class Store:
         except BaseException:
             store.close()
             raise
+        return store
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Opens the database for a command that only reads: on a full or read-only disk too, and beside any writer.
+
+        Without a database, an empty one is in memory. One that has to be written to first, because an older Outrider
+        or a crash has left it, is opened as by `open` where that is possible.
+        """
+        try:
+            path.stat()
+        except FileNotFoundError:
+            return cls(MEMORY)
+        except OSError:
+            return cls.open(path)  # Its error says what is in the way.
+        try:
+            store = cls(path, read_only=True)
+        except NeedsWriting:
+            return cls.open(path)
+        if store.messages.unfinished:
+            try:
+                writable = cls.open(path)
+            except StorageError:
+                return store
+            store.close()
+            return writable
         return store
 
     @property

@@ -30,6 +30,7 @@ from storage.records import (
 )
 from storage.rows import (
     find_conversation,
+    imported_place,
     insert_conversation,
     insert_messages,
     messages_of,
@@ -104,7 +105,7 @@ class Transfer:
             conversation = whole.conversation
             known = _known(sql, conversation.id)
             if known is None:
-                insert_conversation(sql, conversation)
+                insert_conversation(sql, conversation, imported=True)
                 insert_messages(sql, whole.messages)
                 sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (conversation.tip_id, conversation.id))
                 queued = _enqueue(sql, whole.queue)
@@ -117,8 +118,9 @@ class Transfer:
                 return PutResult(known.id, "same", 0, (), renamed)
             insert_messages(sql, missing)
             sql.execute(
-                "UPDATE conversations SET tip_id = ?, updated = max(updated, ?) WHERE id = ?",
-                (_later_tip(known, whole), conversation.updated, known.id),
+                "UPDATE conversations SET tip_id = ?, updated = max(updated, ?), written = max(written, ?) "
+                "WHERE id = ?",
+                (_later_tip(known, whole), conversation.updated, imported_place(conversation.updated), known.id),
             )
             return PutResult(known.id, "added", len(missing) + restored, (), renamed)
 

@@ -106,7 +106,7 @@ def _export(
     from app.archive.exporter import every_conversation, export_conversations, write_to
     from storage import Store
 
-    with Store.open(folders.database) as store:
+    with Store.read(folders.database) as store:
         chosen = list(dict.fromkeys(store.conversations.find(beginning).id for beginning in ids))
         if everything:
             chosen = every_conversation(store)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 WITHOUT_CURSOR = ("dumb", "unknown")
 """Values of TERM for a terminal that only prints, such as an editor's shell window."""
+OF_ANOTHER_TERMINAL = ("COLUMNS", "LINES")
+"""A size that a container or a script hands on. Textual would draw for it; the terminal itself knows its own."""
 log = logging.getLogger("outrider.screen")
 
 
@@ -50,6 +52,8 @@ def chat(
     if (reason := _no_screen()) is not None:
         complain(f'{reason} To get an answer without a screen: outrider ask "…"')
         return USAGE
+    for name in OF_ANOTHER_TERMINAL:
+        os.environ.pop(name, None)
     explicit = model is not None or options.get("remote") is not None
     return run(_screen(settings, folders, conversation, last, model, prompt, explicit=explicit))
 

@@ -13,12 +13,15 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass
+
+from httpx import InvalidURL
 
 from app.config import ConfigError, Folders
 from app.remotes.check import Finding
 from app.remotes.registry import Remotes
 from app.version import version_line
+from remote import Misconfigured
+from remote.proxies import environment_problems, environment_proxy
 from storage import StorageError, Store
 
 SCARCE_BYTES = 200 << 20
@@ -93,7 +96,7 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
         text = f"{name} does not say that it knows 256 colours; if it does: export TERM=xterm-256color"
         yield Finding("warning", "terminal", text)
     else:
-        size = shutil.get_terminal_size()
+        size = os.get_terminal_size()
         yield Finding("ok", "terminal", f"{name}, {size.columns} × {size.lines}, {encoding}")
 
 
@@ -122,31 +125,27 @@ def remotes(folders: Folders, trouble: Mapping[str, str] | None) -> Iterator[Fin
                 yield Finding("warning", "servers", text)
                 continue
             where = "no token" if token is None else f"token from {known.token_place(remote)}"
-            text = f"{name}: {remote.url}, {where}{used}"
+            text = f"{name}: {remote.shown_url}, {where}{used}"
             why = "not asked in mode offline" if trouble is None else trouble.get(name)
             said = f"{text}; {why}" if why else text
             yield Finding("warning" if why and trouble is not None else "ok", "servers", said)
 
 
 def proxies(remote: str | None) -> Iterator[Finding]:
-    """Proxies of the environment: whether each is an address, and which one is used for the address `remote`."""
-    named = getproxies_environment()
-    for scheme, address in sorted(named.items()):
-        if scheme == "no":
-            continue
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https", "socks5", "socks5h") or not parts.hostname:
-            advice = "write it as http://host:port, or unset it"
-            yield Finding("broken", "proxy", f"{scheme.upper()}_PROXY is {_bare(address)!r}, no address; {advice}")
-    if remote is None or not named:
+    """What of the environment's proxies cannot be used, and which one is used for the address `remote`."""
+    for problem in environment_problems():
+        yield Finding("warning", "proxy", problem)
+    if remote is None:
         return
-    parts = urlsplit(remote)
-    proxy = named.get(parts.scheme) or named.get("all")
-    host = parts.netloc.rpartition("@")[2]
-    if proxy and not proxy_bypass(host) and not (parts.hostname or "").startswith(("127.", "localhost")):
+    try:
+        proxy = environment_proxy(remote)
+    except (Misconfigured, ValueError, InvalidURL):
+        return  # The finding about the server says so.
+    if proxy is not None:
+        parts = urlsplit(remote)
+        host, through = parts.netloc.rpartition("@")[2], proxy.copy_with(userinfo=b"")
         advice = f"set NO_PROXY={parts.hostname} to avoid the proxy"
-        text = f"{host} is reached through {_bare(proxy)}, as the environment says; {advice}"
-        yield Finding("ok", "proxy", text)
+        yield Finding("ok", "proxy", f"{host} is reached through {through}, as the environment says; {advice}")
 
 
 def port(wanted: int = SERVE_PORT) -> Iterator[Finding]:
@@ -181,12 +180,6 @@ def _backups(path: Path) -> str:
     except OSError:
         return ""
     return f" There is a backup: {found[-1]}" if found else ""
-
-
-def _bare(address: str) -> str:
-    """An address without its password."""
-    head, at, host = address.rpartition("@")
-    return f"{head.partition('://')[0]}://…@{host}" if at else address
 
 
 # ---- what ONNX Runtime left before Outrider switched its reports off -------------------------------------------------

@@ -74,7 +74,7 @@ def remotes(incomplete: str) -> Candidates:
     from app.remotes.registry import BUNDLED, Remotes
 
     try:
-        known = [(name, remote.url) for name, remote in Remotes(Folders.locate())]
+        known = [(name, remote.shown_url) for name, remote in Remotes(Folders.locate())]
     except ConfigError:
         return []
     return _described([*known, (BUNDLED, "the bundled model, on this device")], incomplete)
@@ -104,7 +104,7 @@ def _stored(incomplete: str, candidates: Callable[[Store], Candidates]) -> Candi
     if not database.exists():  # A key press must not create one.
         return []
     try:
-        with Store.open(database) as store:
+        with Store.read(database) as store:
             return _described(candidates(store), incomplete)
     except StorageError:
         return []

@@ -159,7 +159,7 @@ async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> A
     assert source is not None
     no_engine = graph_in(settings.target) is None and importlib.util.find_spec("torch") is None
     without_torch = settings.remote is None and no_engine and settings.mode != "edge"
-    async for finding in check(source, settings, os.environ, drafter=drafter, shelf=folders.fetched):
+    async for finding in check(source, settings, drafter=drafter, shelf=folders.fetched):
         if finding.part == "clock":
             yield finding
         elif finding.part == "set-up" and without_torch:  # A choice: the drafter answers alone.

@@ -66,7 +66,7 @@ def show_list(most: Most = None, json: Json = False, binned: Binned = False, ori
     def begun(one: Conversation) -> str:
         return "shell" if one.choices.origin == ASKED else "chat"
 
-    with _opened() as store:
+    with _read() as store:
         everything = store.bin.conversations() if binned else store.conversations.recent(sys.maxsize)
     shown = [one for one in everything if origin in (None, begun(one))][:most]
     if not shown and not json:
@@ -130,7 +130,7 @@ def search(
     json: Json = False,
 ) -> None:
     """Find messages that have all words. A line each: conversation id, date, who, text around the words."""
-    with _opened() as store:
+    with _read() as store:
         hits = store.search.messages(" ".join(words), most or MOST_FOUND)
         if not hits:
             complain("Nothing was found.")
@@ -185,6 +185,13 @@ def _opened() -> Store:
 
     _, folders = settings_with()
     return Store.open(folders.database)
+
+
+def _read() -> Store:
+    from storage import Store
+
+    _, folders = settings_with()
+    return Store.read(folders.database)
 
 
 def _local(moment: str) -> str:

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from app.cli import completion
+from app.files import NotText, read_text
+from remote.credentials import bearer_token
 
 Remote = Annotated[
     str | None,
@@ -32,13 +34,13 @@ Model = Annotated[
 def _token_in(file: str) -> str:
     """The token in a file. It is never an argument itself: every program on this device can read arguments."""
     try:
-        token = Path(file).expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise typer.BadParameter(f"{file} cannot be read: {reason}") from None
-    if not token:
-        raise typer.BadParameter(f"{file} holds no token")
-    return token
+        return bearer_token(read_text(Path(file).expanduser()))
+    except NotText as error:
+        raise typer.BadParameter(f"{file} {error}") from None
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise typer.BadParameter(f"{file}: {error}") from None
 
 
 Token = Annotated[

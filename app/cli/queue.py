@@ -44,7 +44,7 @@ def queue(context: typer.Context) -> None:
     from storage import Store
 
     _, folders = settings_with()
-    with Store.open(folders.database) as store:
+    with Store.read(folders.database) as store:
         waiting = store.queue.all()
     for queued in waiting:
         print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")

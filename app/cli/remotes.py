@@ -17,6 +17,8 @@ from app.cli.nearby import find
 from app.cli.piped import PIPE_SECONDS, WAITING, told_after
 from app.cli.settings import settings_with
 from app.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, fail, run
+from app.files import NotText, text_of
+from remote.credentials import without_credentials
 
 if TYPE_CHECKING:
     from app.config import Settings
@@ -195,7 +197,7 @@ def show(json: Annotated[bool, typer.Option("--json", help="One JSON object a li
             _print_json(name, remote, remotes)
         else:
             mark = "*" if name == remotes.used else " "
-            print(mark, name, sanitise(remote.url), remote.kind, f"token: {place}", sep="  ")
+            print(mark, name, sanitise(remote.shown_url), remote.kind, f"token: {place}", sep="  ")
     if not json and not len(remotes):
         complain("no servers; the bundled model answers. Add one: outrider remote add")
 
@@ -217,7 +219,8 @@ def use(
     _remotes().use(name)
     if settings.remote is not None:
         where = f"OUTRIDER_REMOTE or {folders.settings}"
-        complain(f"Your choice has no effect yet: {where} names {settings.remote}. Delete it there.")
+        named = without_credentials(settings.remote)
+        complain(f"Your choice has no effect yet: {where} names {named}. Delete it there.")
 
 
 @remote_commands.command("test")
@@ -289,13 +292,12 @@ def remove(name: Name) -> None:
 
 async def _test(source: Source, settings: Settings) -> int:
     """Print a line for each finding; returns the exit code."""
-    import os
 
     from app.config import Folders
     from app.remotes.check import check
 
     code = OK
-    async for finding in check(source, settings, os.environ, shelf=Folders.locate().fetched):
+    async for finding in check(source, settings, shelf=Folders.locate().fetched):
         print(finding, flush=True)
         if finding.state == "broken":
             code = UNREACHABLE if finding.unreachable else FAILED
@@ -336,8 +338,11 @@ def _checked(remote: Remote) -> Remote:
 def _token(name: str, from_stdin: bool) -> str | None:
     """A token from stdin, or from a terminal without echo; None where there is none."""
     if from_stdin:
-        with told_after(PIPE_SECONDS, WAITING):
-            given = sys.stdin.readline().strip() if sys.stdin is not None else ""
+        try:
+            with told_after(PIPE_SECONDS, WAITING):
+                given = text_of(sys.stdin.buffer.readline()).strip() if sys.stdin is not None else ""
+        except NotText as error:
+            fail(f"--token-stdin, and stdin {error}.", USAGE)
         if not given:
             fail("--token-stdin, and stdin holds no token.", USAGE)
         return given

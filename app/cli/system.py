@@ -16,6 +16,7 @@ import typer
 from app.cli import completion
 from app.cli.piped import read_piped
 from app.exits import FAILED, USAGE, complain, fail
+from app.files import NotText, text_of
 
 if TYPE_CHECKING:
     from app.system_prompts import SystemPrompt, SystemPrompts
@@ -188,6 +189,6 @@ def _decoded(data: bytes, where: str) -> str:
     if len(data) > MOST_BYTES:
         fail(f"{where}: a system prompt has at most {MOST_BYTES >> 10} kB.", USAGE)
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        fail(f"{where} is not text in UTF-8.", USAGE)
+        return text_of(data).replace("\r\n", "\n")
+    except NotText as error:
+        fail(f"{where} {error}.", USAGE)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
+from httpx import URL
 from msgspec import UnsetType
 
 from app.concurrency import beside
@@ -38,6 +39,7 @@ from remote.detect import detect
 from remote.handshake import Handshake
 from remote.openai.schema import Model
 from remote.protocol import Card, Sampling
+from remote.proxies import environment_proxy, is_loopback
 
 if TYPE_CHECKING:
     from drafter.runtime import Drafter
@@ -74,7 +76,6 @@ class Finding:
 async def check(
     source: Source,
     settings: Settings,
-    environment: Mapping[str, str],
     *,
     drafter: Drafter | None = None,
     shelf: Path | None = None,
@@ -90,7 +91,7 @@ async def check(
         except SourceFailed as error:
             yield Finding("broken", "set-up", str(error))
             return
-        async for finding in _server(source, client, settings, environment, drafter, shelf):
+        async for finding in _server(source, client, settings, drafter, shelf):
             yield finding
         for finding in _clock(client):  # Also after a failure: the clock may be its reason.
             yield finding
@@ -102,7 +103,6 @@ async def _server(
     source: Source,
     client: VerifierClient,
     settings: Settings,
-    environment: Mapping[str, str],
     drafter: Drafter | None,
     shelf: Path | None,
 ) -> AsyncIterator[Finding]:
@@ -110,7 +110,7 @@ async def _server(
     if isinstance(source, RemoteSource):
         for finding in _token(source):
             yield finding
-    if source.address is not None and (resolved := await _resolve(source.address, source.options.proxy, environment)):
+    if source.address is not None and (resolved := await _resolve(source.address, source.options.proxy)):
         yield resolved
         if resolved.state == "broken":
             return
@@ -157,20 +157,17 @@ def _token(source: RemoteSource) -> Iterator[Finding]:
         yield Finding("warning", "token", f"none: {variable} is not set; export it with the token in it")
 
 
-async def _resolve(address: str, proxy: str | None, environment: Mapping[str, str]) -> Finding | None:
+async def _resolve(address: str, proxy: str | None) -> Finding | None:
     """The IP addresses of the host's name; None where the host is an IP address itself."""
-    if proxy is not None:
-        return Finding("ok", "name", f"looked up by the proxy {urlsplit(proxy).netloc}")
+    if (through := environment_proxy(address) if proxy is None else URL(proxy)) is not None:
+        whose = "of the environment " if proxy is None else ""
+        return Finding("ok", "name", f"looked up by the proxy {whose}{through.netloc.decode('ascii')}")
     parts = urlsplit(address)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     begun = time.perf_counter()
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
-        if any(environment.get(name) for name in names):
-            text = f"{parts.hostname} is not known here; the proxy of the environment looks it up"
-            return Finding("ok", "name", text)
         text = f"the name of {parts.hostname} was not found; check that this device is online, then the address"
         return Finding("broken", "name", text, unreachable=True)
     addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
@@ -183,8 +180,7 @@ def _connected(handshake: Handshake, ca: Path | None, address: str) -> Iterator[
     """The connection and its TLS. Without TLS there is a warning, but not for a server on this device."""
     yield Finding("ok", "connection", f"to {handshake.address} in {_ms(handshake.connect_seconds)}")
     if handshake.tls_seconds is None:
-        host = urlsplit(address).hostname or ""
-        if host not in ("localhost", "::1") and not host.startswith("127."):
+        if not is_loopback(urlsplit(address).hostname or ""):
             risk = "others on the way can read what you ask, and the token"
             yield Finding("warning", "TLS", f"no encryption: {risk}; use https:// outside your own network")
         return

@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from app.config import ConfigError, Folders, PromptName, Url, same_server
-from app.files import one_at_a_time, write_private
+from app.files import NotText, one_at_a_time, read_text, write_private
 from app.remotes.tokens import Tokens
+from remote.credentials import bearer_token, without_credentials
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 BUNDLED = "bundled"
@@ -32,7 +33,7 @@ Kind = Literal["auto", "verifier", "openai"]
 TokenPlace = Literal["keyring", "file", "environment"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
-Proxy = Annotated[str, msgspec.Meta(pattern="^(https?|socks5h?)://[^/@]+/?$")]
+Proxy = Annotated[str, msgspec.Meta(pattern="^(https?|socks(5h?)?)://[^/@]+/?$")]
 Variable = Annotated[str, msgspec.Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -65,6 +66,11 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Place of its token."""
     token_variable: Variable | None = None
     """Environment variable that holds the token, if `token` is `environment`; None: there is no token."""
+
+    @property
+    def shown_url(self) -> str:
+        """The address as it may be shown: a person may have written credentials into the file."""
+        return without_credentials(self.url)
 
 
 _Content = tuple[dict[str, Remote], str | None]
@@ -132,6 +138,10 @@ class Remotes:
         if token is None and name != was and same:
             token = self.token(was, {})
         if token is not None:
+            try:
+                token = bearer_token(token)
+            except ValueError as error:
+                raise ConfigError(f"{error}; nothing was changed") from None
             remote = msgspec.structs.replace(remote, token=self.tokens.keep(name, remote.url, token))
         elif not same:
             remote = msgspec.structs.replace(remote, token="environment")
@@ -242,9 +252,15 @@ def typed(fields: Mapping[str, str]) -> Remote:
 
 def checked(remote: Remote) -> Remote:
     """A copy with every value checked and absolute paths. Raises `ConfigError`."""
-    parts = urlsplit(remote.url)
-    if "@" in parts.netloc:
-        raise ConfigError(f"the address of {parts.hostname} holds credentials; give the token apart from it")
+    try:
+        parts = urlsplit(remote.url)
+        _, held = parts.port, "@" in parts.netloc
+    except ValueError as error:
+        held = "@" in remote.url  # Some passwords end the part of an address in which they stand.
+        if not held:
+            raise ConfigError(f"this cannot be kept: {error}") from None
+    if held:
+        raise ConfigError(f"the address {remote.shown_url} holds credentials; give the token apart from it")
     if remote.key is not None and remote.cert is None:
         raise ConfigError("a key belongs to a client certificate; give both")
     paths = {
@@ -253,7 +269,6 @@ def checked(remote: Remote) -> Remote:
         if (path := getattr(remote, field)) is not None
     }
     try:
-        _ = parts.port
         "".join(paths.values()).encode()
     except ValueError as error:
         raise ConfigError(f"this cannot be kept: {error}") from None
@@ -268,11 +283,13 @@ def checked(remote: Remote) -> Remote:
 
 def _read(path: Path) -> _File:
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(read_text(path))
         file = msgspec.convert(found, _File)
     except FileNotFoundError:
         return _File()
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except NotText as error:
+        raise ConfigError(f"{path} {error}.") from None
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {explain(error)}. Correct it, or delete it to start afresh.") from None
@@ -312,7 +329,7 @@ def explain(error: msgspec.ValidationError) -> str:
         return "the address starts with http:// or https://"
     if "{0,62}" in sentence:
         return "system is the name of a system prompt; `outrider system list` lists them"
-    if "socks5" in sentence:
+    if "socks" in sentence:
         return (
             "a proxy is written as http://host:port or socks5://host:port, without credentials: "
             "those belong into the variable HTTPS_PROXY"

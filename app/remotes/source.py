@@ -12,8 +12,7 @@ from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
 from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
 from remote.clock import CLOCK, Clock
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+from remote.proxies import is_loopback
 
 
 class SourceFailed(Exception):
@@ -68,7 +67,7 @@ def stays_here(source: Source | None) -> bool:
     """Whether what is asked stays on this device: nobody is asked, or a server on its own loopback."""
     if source is None or source.address is None:
         return True
-    return urlsplit(source.address).hostname in LOOPBACK
+    return is_loopback(urlsplit(source.address).hostname or "")
 
 
 class AddressSource:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -14,6 +13,7 @@ from app.concurrency import beside
 from app.config import ConfigError, Folders, Settings, is_address
 from app.events import ModeChanged
 from app.remotes.registry import BUNDLED, Remote, Remotes
+from remote.credentials import without_credentials
 from storage import Choices
 from storage.choices import NONE
 
@@ -95,7 +95,7 @@ class RemoteSwitcher:
         if self._settings.mode == "offline":
             return "Outrider was started offline; your choice is used at the next start."
         if self._settings.remote is not None:
-            named = f"a setting or an option names {self._settings.remote}"
+            named = f"a setting or an option names {without_credentials(self._settings.remote)}"
             return f"Your choice ends when you quit, because {named}."
         return ""
 
@@ -186,7 +186,7 @@ class RemoteSwitcher:
         from app.remotes.source import RemoteSource
 
         source = RemoteSource(name, self.remotes(), self._settings.remote_model)
-        async for finding in check(source, self._settings, os.environ, shelf=self._folders.fetched):
+        async for finding in check(source, self._settings, shelf=self._folders.fetched):
             yield finding
 
     async def look(self) -> Surroundings:

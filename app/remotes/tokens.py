@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 from app.config import ConfigError, Folders, origin
-from app.files import is_private, one_at_a_time, write_private
+from app.files import is_private, one_at_a_time, read_text, write_private
 
 T = TypeVar("T")
 Place = Literal["keyring", "file"]
@@ -97,7 +97,7 @@ class Tokens:
 
     def _read(self) -> dict[str, str]:
         try:
-            found = json.loads(self.file.read_text(encoding="utf-8"))
+            found = json.loads(read_text(self.file))
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -110,7 +110,12 @@ class Tokens:
 
 
 def _account(name: str, url: str) -> str:
-    return f"{name} {origin(url)}"
+    try:
+        return f"{name} {origin(url)}"
+    except ValueError:
+        raise TokenError(
+            f"the address of {name} cannot be read; give it again: outrider remote add {name} https://…"
+        ) from None
 
 
 # ---- the keyring -----------------------------------------------------------------------------------------------------

@@ -25,7 +25,13 @@ from app.tui.saved_state import SavedState
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
-from app.tui.textual_private import drop_notification, keep_as_clipboard, shown_notifications, write_to_terminal
+from app.tui.textual_private import (
+    PlainCrashes,
+    drop_notification,
+    keep_as_clipboard,
+    shown_notifications,
+    write_to_terminal,
+)
 from app.tui.theme import DARK, LIGHT
 from app.tui.widgets.first_look import FirstLook
 from storage import Choices
@@ -61,7 +67,7 @@ def _conversations() -> type[Provider]:
     return ConversationCommands
 
 
-class OutriderApp(App[None]):
+class OutriderApp(PlainCrashes):
     """Opens at once. What is not ready yet shows in the badge of the status bar.
 
     `switcher`: manages the remotes; without it, the screen of remotes is not to be had. `first`: what new conversations

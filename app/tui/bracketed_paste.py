@@ -7,7 +7,11 @@ out before Textual's parser sees it.
 
 from __future__ import annotations
 
+import os
+import selectors
+from codecs import getincrementaldecoder
 from collections.abc import Iterable
+from typing import Any
 
 from textual import events
 from textual.driver import Driver
@@ -15,7 +19,11 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from app.sanitise import sanitise_paste
-from app.tui.textual_private import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser, parse_input_with
+from app.tui.textual_private import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser, outlive_terminal
+
+TICK_SECONDS = 0.1
+"""How often the parser is asked whether a lone escape was the key Esc."""
+READ_BYTES = 4096
 
 
 class PasteParser(XTermParser):
@@ -67,12 +75,39 @@ class PasteParser(XTermParser):
         return None, ""
 
 
+class TerminalGone(Message):
+    """The terminal was closed, and its hang-up signal is ignored: nobody can type or read any more."""
+
+
 class PasteDriver(LinuxDriver):
-    """The driver of a Unix terminal, with a `PasteParser`."""
+    """The driver of a Unix terminal, with a `PasteParser`. It ends with its terminal."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        outlive_terminal(self)
 
     def run_input_thread(self) -> None:
-        parse_input_with(PasteParser)
-        super().run_input_thread()
+        """Read until the application leaves the terminal, or the terminal is gone: Textual reads on for ever then."""
+        parser = PasteParser()
+        # A paste from another program may hold bytes that are not UTF-8.
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(TICK_SECONDS):
+                    try:
+                        data = os.read(self.fileno, READ_BYTES)
+                    except BlockingIOError:  # Another program has taken it first.
+                        continue
+                    except OSError:  # EIO: hung up.
+                        data = b""
+                    if not data:
+                        self.process_message(TerminalGone())
+                        return
+                    for message in parser.feed(decode(data)):
+                        self.process_message(message)
+                for message in parser.tick():
+                    self.process_message(message)
 
 
 def with_whole_pastes(driver: type[Driver]) -> type[Driver]:

@@ -68,6 +68,10 @@ class TerminalApp(OutriderApp):
         if self._conversation is not None and isinstance(self.screen, ChatScreen):
             await self.screen.open_conversation(self._conversation)
 
+    def on_terminal_gone(self) -> None:
+        """Leave as with the key, so that everything is saved."""
+        self.exit()
+
     async def on_event(self, event: Event) -> None:
         if isinstance(event, InputEvent):
             self._touched = time.monotonic()

@@ -10,10 +10,11 @@ names are there since 6.0.
 | `keymap_of`, `bindings_of` | `App._keymap`, `DOMNode._bindings` | hints and the palette show remapped keys |
 | `shown_notifications`, `drop_notification` | `App._notifications`, `App._unnotify` | replace an identical toast |
 | `error_of` | `App._exception` | the log tells what the screen died of |
+| `PlainCrashes` | `App._fatal_error`, `._exit_renderables`, `._close_messages_no_wait` | no secret in a traceback |
 | `keep_as_clipboard`, `write_to_terminal` | `App._clipboard`, `App._driver` | copy with a sequence of our own |
 | `line_of_option` | `OptionList._update_lines`, `._index_to_line` | a list that is filled again keeps its place |
 | `XTermParser`, `BRACKETED_PASTE_...` | `textual._xterm_parser` | a paste is never read as keys |
-| `parse_input_with` | the name `XTermParser` in `linux_driver` | a paste is never read as keys |
+| `outlive_terminal` | `LinuxDriver._file` | a terminal that has gone stops nothing |
 | `LineCache`, `use_line_cache`, `line_caches` | `Widget._styles_cache`, caches of `Strip` | less garbage |
 | `style_finder` | `Widget._get_style` | component classes inside of a `Content` |
 | `GrowingHeight` | `Widget._size_updated`, `._size` | one more line draws one line |
@@ -25,7 +26,8 @@ names are there since 6.0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import IO, Any
 
 from rich._wrap import divide_line
 from textual._styles_cache import StylesCache
@@ -71,6 +73,20 @@ def error_of(app: App[Any]) -> Exception | None:
     return app._exception
 
 
+class PlainCrashes(App[None]):
+    """Prints the traceback of a crash without the values of variables: a token may be among them."""
+
+    def _fatal_error(self) -> None:
+        import rich  # With its traceback it takes 20 ms, which nobody needs before a crash.
+        from rich.segment import Segments
+        from rich.traceback import Traceback
+
+        self.bell()
+        traceback = Traceback(width=None, suppress=[rich])
+        self._exit_renderables.append(Segments(self.console.render(traceback, self.console.options)))
+        self._close_messages_no_wait()
+
+
 def keep_as_clipboard(app: App[Any], text: str) -> None:
     """Sets what the application itself pastes, and sends nothing to the terminal."""
     app._clipboard = text
@@ -91,11 +107,27 @@ def line_of_option(options: OptionList, option_id: str) -> int | None:
     return options._index_to_line.get(options.get_option_index(option_id))
 
 
-def parse_input_with(parser: type[XTermParser]) -> None:
-    """Makes each input thread that starts from now on read the terminal with this parser."""
-    from textual.drivers import linux_driver  # Only a terminal of Unix has one.
+class _TerminalFile:
+    """A file whose failed writes are dropped: Textual's thread would end with the first, and the screen wait for it."""
 
-    vars(linux_driver)["XTermParser"] = parser
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+
+def outlive_terminal(driver: Any) -> None:
+    """Lets the driver of a Unix terminal write to it after it has gone."""
+    driver._file = _TerminalFile(driver._file)
 
 
 # ---- lines -----------------------------------------------------------------------------------------------------------

@@ -82,11 +82,13 @@ class Tokens:
 def read_tokens(path: Path) -> Tokens:
     """The tokens in a file: one a line, with the name of its holder before it or without one. Raises `BadToken`."""
     try:
-        lines = path.read_text(encoding="ascii").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadToken(f"The token file {path} cannot be read: {error}") from None
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise BadToken(f"The token file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadToken(f"The token file {path} is not text in UTF-8; save it as UTF-8") from None
     found: list[tuple[str | None, str]] = []
-    for words in filter(None, map(str.split, lines)):
+    for words in filter(None, map(_words, lines)):
         if len(words) > 2:
             raise BadToken(f"{path} has a line that is neither TOKEN nor NAME TOKEN.")
         found.append((words[0] if len(words) == 2 else None, words[-1]))
@@ -97,6 +99,11 @@ def read_tokens(path: Path) -> Tokens:
             f"{path} must hold tokens of {SHORTEST_TOKEN} or more characters, as `openssl rand -hex 32` makes, one a "
             f"line, with a name before it or without one. {error}"
         ) from None
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line, without the one that stands before a token in HTTP and may have been copied with it."""
+    return [word for word in line.split() if word != "Bearer"]
 
 
 def holder_of(request: Request) -> str:

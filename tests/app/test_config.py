@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import platformdirs
@@ -111,13 +112,6 @@ def test_a_bad_variable_is_named(folders: Folders) -> None:
         load_settings(folders, {"OUTRIDER_MAX_TOKENS": "many"})
 
 
-def test_bytes_that_are_no_text(folders: Folders) -> None:
-    folders.config.mkdir(parents=True)
-    folders.settings.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="not valid TOML"):
-        load_settings(folders, {})
-
-
 @pytest.mark.parametrize("name", [name.upper() for name in Settings.__struct_fields__])
 def test_an_empty_variable_is_one_that_is_not_set(folders: Folders, name: str) -> None:
     write(folders, 'remote = "http://file"\nseed = 3\n')
@@ -127,3 +121,43 @@ def test_an_empty_variable_is_one_that_is_not_set(folders: Folders, name: str) -
 def test_a_wrong_seed_is_told_in_words(folders: Folders) -> None:
     with pytest.raises(ConfigError, match="seed: expected a whole number, got 'text'|seed: expected a whole number$"):
         load_settings(folders, {"OUTRIDER_SEED": "x"})
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "Bearer ", "bearer\t", "Authorization: Bearer ", " \ufeffBearer  "])
+@pytest.mark.parametrize("place", ["file", "environment", "command line"])
+def test_a_token_as_people_copy_it(folders: Folders, before: str, place: str) -> None:
+    given = f"{before}s3cret\r\n"
+    if place == "file":
+        write(folders, f"remote = 'http://far'\ntoken = {json.dumps(given)}\n")
+    settings = load_settings(folders, {"OUTRIDER_TOKEN": given} if place == "environment" else {})
+    if place == "command line":
+        settings = settings.replaced({"token": given}, place)
+    assert settings.token == "s3cret"
+
+
+@pytest.mark.parametrize(
+    "token", ["s3cret\udce9", "s3cr\u00e9t", "two s3cret", "s3cret\nBearer s3cret", "s3\0cret", "Bearer"]
+)
+def test_a_token_that_no_header_can_carry_is_refused_where_it_is_given(folders: Folders, token: str) -> None:
+    with pytest.raises(ConfigError, match="OUTRIDER_TOKEN: the token ") as refused:
+        load_settings(folders, {"OUTRIDER_TOKEN": token})
+    assert "s3" not in str(refused.value)
+
+
+def test_an_empty_token_is_none(folders: Folders) -> None:
+    write(folders, 'token = ""\n')
+    assert load_settings(folders, {"OUTRIDER_TOKEN": " "}).token is None
+
+
+def test_a_file_with_a_byte_order_mark(folders: Folders) -> None:
+    folders.config.mkdir()
+    folders.settings.write_bytes("seed = 3\r\n".encode("utf-8-sig"))
+    assert load_settings(folders, {}).seed == 3
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
+def test_a_file_in_another_encoding_is_refused_in_a_sentence(folders: Folders, encoding: str) -> None:
+    folders.config.mkdir()
+    folders.settings.write_bytes('seed = 3\nsystem = "na\u00efve"\n'.encode(encoding))
+    with pytest.raises(ConfigError, match=r"config\.toml is not text in UTF-8.*; save it as UTF-8\.$"):
+        load_settings(folders, {})

@@ -102,3 +102,17 @@ def test_half_a_line_waits_for_its_end_and_foreign_bytes_are_harmless(tmp_path: 
         assert reader.new() == ["one"]
         file.write(b"lf \x1b]52;c;AAAA\x07\xff\n")
         assert reader.new() == ["half \ufffd"]
+
+
+def test_no_credentials_of_an_address_get_in(file: Path) -> None:
+    open_log(file, "debug")
+    log = logging.getLogger("outrider.test")
+    try:
+        try:
+            raise ValueError("Invalid port: 'S3cret'")
+        except ValueError:
+            raise LookupError("HTTPS_PROXY is no address of a proxy") from None
+    except LookupError as error:
+        log.error("through http://anna:S3cret#9@host:1", exc_info=error)
+    text = file.read_text()
+    assert "S3cret" not in text and "anna" not in text and "no address of a proxy" in text and "@host:1" in text

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+import storage
 from storage import Choices, Message, NotFound, Store
 
 
@@ -19,6 +23,40 @@ def test_writing_to_a_conversation_makes_it_the_newest(store: Store, answer: Mes
         database.execute("UPDATE conversations SET updated = '2026-01-01T00:00:00.000+00:00'")
     store.messages.finish(answer.id, [], [], "tar", "done", {})
     assert [conversation.id for conversation in store.conversations.all()] == [answer.conversation_id, later.id]
+
+
+def test_the_last_conversation_is_the_one_that_was_written_to_last(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the clock said then: it may have been ahead for a while, or begin in 1970 without a network."""
+    first, second = (store.conversations.create(title).id for title in ("first", "second"))
+    for identifier, clock in ((first, "2099"), (second, "2026"), (first, "1970"), (second, "2030")):
+        moment = f"{clock}-06-01T12:00:00.000+00:00"
+        for module in (storage.rows, storage.messages, storage.queue, storage.conversations):
+            monkeypatch.setattr(module, "now", lambda moment=moment: moment)
+        question = store.messages.add(identifier, "user", "hello", parent_id=None, status="done")
+        assert store.conversations.to_continue(None, last=True) == identifier
+        assert [one.id for one in store.conversations.all()][0] == identifier
+        answer = store.messages.ask(identifier, "again", parent_id=question.id)
+        store.messages.finish(answer.id, [], [], "yes", "done", {})
+        assert store.conversations.recent(1)[0].updated == moment
+        third = store.conversations.create("third").id
+        assert store.conversations.to_continue(None, last=True) == third
+        store.queue.add(identifier, "waits")
+        assert store.conversations.to_continue(None, last=True) == identifier
+
+
+def test_an_import_stands_where_its_date_says(store: Store, tmp_path: Path) -> None:
+    old, new = store.conversations.create("old").id, store.conversations.create("new").id
+    with Store.open(tmp_path / "other.db") as other:
+        for title, year in (("past", 2001), ("future", 2099)):
+            identifier = other.conversations.create(title).id
+            whole = other.transfer.whole(identifier)
+            dated = replace(whole.conversation, updated=f"{year}-01-01T00:00:00.000+00:00")
+            store.transfer.put(replace(whole, conversation=dated))
+    later = store.conversations.create("later").id
+    assert [one.title for one in store.conversations.all()] == ["later", "future", "new", "old", "past"]
+    assert store.conversations.to_continue(None, last=True) == later and old != new
 
 
 def test_a_command_continues_the_given_or_the_last_conversation(store: Store) -> None:

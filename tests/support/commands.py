@@ -34,9 +34,10 @@ def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     if "OUTRIDER_MAX_TOKENS" not in os.environ:  # Random weights seldom end an answer.
         monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "512")
 
-    def run(*arguments: str, stdin: str = "") -> CommandResult:
+    def run(*arguments: str, stdin: str | bytes = "") -> CommandResult:
+        given = stdin if isinstance(stdin, bytes) else stdin.encode()
         monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
         with pytest.raises(SystemExit) as ended:
             main()
         printed = capsys.readouterr()

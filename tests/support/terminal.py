@@ -62,13 +62,14 @@ class Terminal:
         self._folder = folder
         self._size = size
         self._process: subprocess.Popen[bytes] | None = None
-        self._master = -1
+        self.master = -1
+        """The other end of the terminal; negative where there is none."""
         self.raw = b""
         self.begun = 0.0
         """`time.perf_counter()` just before the process was started."""
 
     def __enter__(self) -> Self:
-        self._master, slave = pty.openpty()
+        self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *self._size, 0, 0))
         self.begun = time.perf_counter()
         self._process = subprocess.Popen(
@@ -84,7 +85,7 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._master)
+        self.hang_up()
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -97,14 +98,14 @@ class Terminal:
         return visible(self.raw)
 
     def type(self, keys: str) -> None:
-        os.write(self._master, keys.encode())
+        os.write(self.master, keys.encode())
 
     def read(self, seconds: float) -> bytes:
         """The first output within that time. Empty if nothing came."""
-        if not select.select([self._master], [], [], seconds)[0]:
+        if not select.select([self.master], [], [], seconds)[0]:
             return b""
         try:
-            data = os.read(self._master, 1 << 16)
+            data = os.read(self.master, 1 << 16)
         except OSError:  # The program has closed its end.
             time.sleep(min(seconds, 0.01))
             return b""
@@ -125,6 +126,12 @@ class Terminal:
         while self.read(0.05):
             pass
         return self.process.returncode
+
+    def hang_up(self) -> None:
+        """Close the terminal, as its window does."""
+        if self.master >= 0:
+            os.close(self.master)
+            self.master = -1
 
     def interrupt(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -198,7 +198,7 @@ class RemotesScreen(ModalScreen[None]):
 
     def _remote(self, name: str, remote: Remote, remotes: Remotes, used: bool) -> Content:
         kind = {"auto": "", "verifier": "checks drafts, ", "openai": "OpenAI-compatible, "}[remote.kind]
-        about = f"{sanitise(remote.url)}\n{kind}token: {remotes.token_place(remote)}"
+        about = f"{sanitise(remote.shown_url)}\n{kind}token: {remotes.token_place(remote)}"
         return self._row(name, about, used)
 
     def _row(self, name: str, about: str, used: bool) -> Content:

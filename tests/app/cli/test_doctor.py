@@ -222,13 +222,16 @@ def test_the_doctor_and_the_test_of_a_remote_say_the_same(
 
 
 def test_proxies_of_the_environment(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "proxy.example:8080")
+    monkeypatch.setenv("HTTPS_PROXY", "ftp://me:hunter2@proxy.example:21")
+    monkeypatch.setenv("NO_PROXY", "localhost,[::1],10.0.0.0/99,fe80::/10")
     found = outrider("doctor")
-    assert found.code == 1 and "✗ proxy" in found.out and "HTTPS_PROXY" in said(found, "proxy")
-    monkeypatch.setenv("HTTPS_PROXY", "http://me:hunter2@proxy.example:8080")
+    assert found.code == 0 and "! proxy" in found.out and "hunter2" not in found.out
+    assert "HTTPS_PROXY" in said(found, "proxy") and "'10.0.0.0/99', which cannot be read" in said(found, "proxy")
+    assert said(found, "proxy").count("\n") == 1
+    monkeypatch.setenv("HTTPS_PROXY", "me:hunter2@proxy.example:8080")
     found = outrider("doctor", "--remote", "https://far.example")
-    assert found.code == 0 and "far.example is reached through http://…@proxy.example:8080" in said(found, "proxy")
-    assert "hunter2" not in found.out
+    assert found.code == 0 and "hunter2" not in found.out
+    assert "far.example is reached through http://proxy.example:8080" in said(found, "proxy")
     monkeypatch.setenv("NO_PROXY", "far.example")
     assert said(outrider("doctor", "--remote", "https://far.example"), "proxy") == ""
 

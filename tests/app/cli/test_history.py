@@ -39,7 +39,8 @@ def ids(tmp_path: Path) -> dict[str, str]:
     with closing(sqlite3.connect(path)) as database:
         for day, title in enumerate(TITLES, 1):
             database.execute(
-                "UPDATE conversations SET updated = ? WHERE title = ?", (f"2026-01-0{day}T12:00:00Z", title)
+                "UPDATE conversations SET updated = ?, written = ? WHERE title = ?",
+                (f"2026-01-0{day}T12:00:00Z", day, title),
             )
         database.commit()
     return found

@@ -253,10 +253,38 @@ def test_a_token_for_an_address_is_in_a_file_where_no_other_program_sees_it(outr
         right = outrider(*address, "--token-file", str(file))
         assert "token." not in right.out and TOKEN not in right.out + right.err
     file.write_text("\n")
-    for path, says in ((file, "holds no token"), (tmp_path / "gone", "cannot be read: No such file")):
+    for path, says in ((file, "the token is empty"), (tmp_path / "gone", "cannot be read: No such file")):
         refused = outrider(*address, "--token-file", str(path))
         assert refused.code == 2 and says in " ".join(refused.err.split())
     assert outrider(*address, "--token", TOKEN).code == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (f"\ufeffBearer {TOKEN}\r\n".encode(), ""),
+        (f"{TOKEN}\n".encode("utf-16"), "is not text in UTF-8, but perhaps in UTF-16; save it as UTF-8"),
+        (f"{TOKEN}\n".encode("utf-16-le"), "is not text in UTF-8, but perhaps in UTF-16; save it as UTF-8"),
+        (TOKEN.encode() + b"\xe9\n", "is not text in UTF-8 (line 1"),
+        (f"{TOKEN}\u00e9\n".encode(), "no HTTP header can carry"),
+    ],
+)
+def test_a_token_as_other_programs_save_it(
+    outrider: Outrider, ring: MemoryKeyring, tmp_path: Path, data: bytes, says: str
+) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(data)
+    with serving(ToyVerifier(token=TOKEN).app()) as port:
+        url = f"http://127.0.0.1:{port}"
+        doctor = outrider("doctor", "--remote", url, "--token-file", str(file))
+        added = outrider("remote", "add", "toy", url, "--token-stdin", stdin=data)
+        if says:
+            for refused in (doctor, added):
+                assert refused.code == 2 and says in " ".join(refused.err.replace("│", "").split())
+                assert TOKEN not in refused.out + refused.err
+        else:
+            assert "token." not in doctor.out and added.code == 0
+            assert outrider("remote", "test", "toy").code == 0
 
 
 def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: MemoryKeyring) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.config import ConfigError, Folders, load_settings
+from storage import Store
 from tests.support.commands import Outrider, runner
 from tests.support.permissions import as_somebody
 
@@ -61,3 +62,22 @@ def test_every_command_ends_in_a_sentence(outrider: Outrider, home: Path, closed
         ended = outrider(*command)
     assert ended.code in (0, 1, 2) and "Traceback" not in ended.err
     assert ended.code == 0 or str(home / closed) in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    "command", [["history"], ["history", "show"], ["history", "search", "tarball"], ["export", "--all"], ["queue"]]
+)
+def test_commands_that_read_need_nothing_to_be_written(outrider: Outrider, home: Path, command: list[str]) -> None:
+    database = home / "data" / "outrider.db"
+    with Store.open(database) as store:
+        conversation = store.conversations.create("Unpack a tarball").id
+        store.messages.add(conversation, "user", "unpack a tarball", parent_id=None, status="done")
+        store.queue.add(conversation, "and the next tarball")
+    outrider(*command)  # Its imports may be readable only by root.
+    for made in home.rglob("*"):
+        os.chown(made, home.stat().st_uid, home.stat().st_gid)
+    for closed in (database, database.parent, home):
+        closed.chmod(0o500 if closed.is_dir() else 0o400)
+    with as_somebody():
+        ended = outrider(*command)
+    assert ended.code == 0 and "tarball" in ended.out

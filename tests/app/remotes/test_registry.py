@@ -139,12 +139,12 @@ def test_a_link_to_the_file_stays_one(folders: Folders, no_ring: None, tmp_path:
 def test_two_windows_change_it_at_once(folders: Folders, no_ring: None) -> None:
     first, second = Remotes(folders), Remotes(folders)
     first.put("office", OFFICE, TOKEN)
-    second.put("home", Remote(url="https://home.example"), "another token")
+    second.put("home", Remote(url="https://home.example"), "another-token")
     second.use("home")
     first.put("office", msgspec.structs.replace(OFFICE, model="new", token="file"))
     found = Remotes(folders)
     assert [name for name, _ in found] == ["office", "home"] and found.used == "home"
-    assert (found.get("office").model, found.token("office"), found.token("home")) == ("new", TOKEN, "another token")
+    assert (found.get("office").model, found.token("office"), found.token("home")) == ("new", TOKEN, "another-token")
     second.remove("office")
     with pytest.raises(ConfigError, match="no server 'office'"):
         first.use("office")
@@ -154,12 +154,12 @@ def test_two_windows_change_it_at_once(folders: Folders, no_ring: None) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are not locked")
 def test_no_change_of_several_at_once_is_lost(folders: Folders, no_ring: None) -> None:
     def add(number: int) -> None:
-        Remotes(folders).put(f"r{number}", Remote(url=f"https://r{number}.example"), f"token {number}")
+        Remotes(folders).put(f"r{number}", Remote(url=f"https://r{number}.example"), f"token-{number}")
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, range(24)))
     found = Remotes(folders)
-    assert {name: found.token(name) for name, _ in found} == {f"r{number}": f"token {number}" for number in range(24)}
+    assert {name: found.token(name) for name, _ in found} == {f"r{number}": f"token-{number}" for number in range(24)}
     assert {path.name for path in folders.config.iterdir()} == {"remotes.toml", "tokens.json"}
 
 
@@ -174,7 +174,9 @@ def test_a_folder_that_cannot_be_written(folders: Folders, no_ring: None, tmp_pa
     [
         (Remote(url="office:8000"), "http:// or https://"),
         (Remote(url="https://me:secret@office"), "credentials"),
+        (Remote(url="https://me:secret#9@office"), "credentials"),
         (Remote(url="https://office:port"), "cannot be kept"),
+        (Remote(url="https://[office"), "cannot be kept"),
         (Remote(url="https://office", key="key.pem"), "give both"),
         (Remote(url="https://office", proxy="office:3128"), "a proxy is written as"),
         (Remote(url="https://office", token_variable="MY TOKEN"), "token_variable"),
@@ -328,3 +330,41 @@ def test_a_file_that_cannot_be_read(folders: Folders, no_ring: None) -> None:
     remotes.path.chmod(0)
     with pytest.raises(ConfigError, match="cannot be read"):
         Remotes(folders)
+
+
+def test_a_token_is_kept_without_what_was_copied_with_it(folders: Folders, no_ring: None) -> None:
+    remotes = Remotes(folders)
+    remotes.put("office", OFFICE, f"\ufeffBearer {TOKEN}\r\n")
+    assert remotes.token("office", {}) == TOKEN
+    for wrong in ("na\u00efve", "\udce9", "two words", "Bearer "):
+        with pytest.raises(ConfigError, match="the token .*; nothing was changed"):
+            remotes.put("office", OFFICE, wrong)
+    assert remotes.token("office", {}) == TOKEN
+
+
+def test_files_with_a_byte_order_mark(folders: Folders, no_ring: None) -> None:
+    Remotes(folders).put("office", OFFICE, TOKEN)
+    for file in (folders.config / "remotes.toml", folders.config / "tokens.json"):
+        file.write_bytes(file.read_text(encoding="utf-8").encode("utf-8-sig"))
+    assert Remotes(folders).token("office", {}) == TOKEN
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_files_in_another_encoding_are_refused_in_a_sentence(folders: Folders, no_ring: None, encoding: str) -> None:
+    Remotes(folders).put("office", OFFICE, TOKEN)
+    file = folders.config / "remotes.toml"
+    file.write_bytes(f"# na\u00efve\n{file.read_text(encoding='utf-8')}".encode(encoding))
+    with pytest.raises(ConfigError, match=r"remotes\.toml is not text in UTF-8.*; save it as UTF-8\.$"):
+        Remotes(folders)
+
+
+def test_credentials_that_were_written_into_the_file_are_not_shown(folders: Folders) -> None:
+    folders.config.mkdir(parents=True, exist_ok=True)
+    (folders.config / "remotes.toml").write_text(
+        '[remotes.office]\nurl = "http://anna:S3cret#9@office"\ntoken = "file"\n', encoding="utf-8"
+    )
+    remotes = Remotes(folders)
+    assert remotes.get("office").shown_url == "http://office"
+    with pytest.raises(ConfigError) as failed:
+        remotes.token("office", {})
+    assert "S3cret" not in str(failed.value)

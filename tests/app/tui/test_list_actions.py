@@ -47,7 +47,10 @@ def backdate(store: Store, conversation: str, days: int) -> None:
     """Set the date of the last message back by some days."""
     then = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
     with sqlite3.connect(store.path) as database:
-        database.execute("UPDATE conversations SET updated = ? WHERE id = ?", (then, conversation))
+        database.execute(
+            "UPDATE conversations SET updated = ?, written = written - ? WHERE id = ?",
+            (then, days * 86_400_000, conversation),
+        )
     database.close()
 
 

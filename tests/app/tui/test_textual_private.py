@@ -5,8 +5,11 @@ Each test has the name of what a new release has moved or changed.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import os
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +23,7 @@ from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.drivers import linux_driver
+from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import MouseScrollUp
 from textual.geometry import Region, Size
@@ -30,7 +33,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 
 from app.tui import textual_private
-from app.tui.bracketed_paste import PasteDriver, PasteParser, with_whole_pastes
+from app.tui.bracketed_paste import PasteDriver, with_whole_pastes
 from app.tui.textual_private import AnchoredScroll, GrowingHeight, LineCache
 from tests.app.tui.scripted import wait_until
 
@@ -231,17 +234,34 @@ def textual_option(text: str, name: str) -> Any:
     return Option(text, id=name)
 
 
-def test_textual_reads_a_terminal_by_the_names_that_are_replaced_here() -> None:
-    assert linux_driver.XTermParser in (XTermParser, PasteParser)
-    assert "XTermParser" in LinuxDriver.run_input_thread.__code__.co_names
-    assert {"feed", "tick"} <= set(LinuxDriver.run_input_thread.__code__.co_names)
+def test_a_terminal_that_has_gone_can_be_written_to() -> None:
     assert with_whole_pastes(LinuxDriver) is PasteDriver
-    before = linux_driver.XTermParser
-    try:
-        textual_private.parse_input_with(PasteParser)
-        assert linux_driver.XTermParser is PasteParser
-    finally:
-        vars(linux_driver)["XTermParser"] = before
+    assert "_file" in LinuxDriver.start_application_mode.__code__.co_names
+    for name in ("write", "flush"):
+        assert name in WriterThread.run.__code__.co_names
+    reader, writer = os.pipe()
+    os.close(reader)
+    with contextlib.suppress(BrokenPipeError), open(writer, "w") as file:
+        driver = SimpleNamespace(_file=file)
+        textual_private.outlive_terminal(driver)
+        thread = WriterThread(driver._file)
+        thread.start()
+        for _ in range(100):
+            thread.write("x")
+        thread.stop()
+
+
+async def test_a_crash_shows_no_values(capsys: pytest.CaptureFixture[str]) -> None:
+    class Broken(textual_private.PlainCrashes):
+        def on_mount(self) -> None:
+            token = "S3cret"
+            raise LookupError(len(token))
+
+    broken = Broken()
+    with pytest.raises(LookupError):
+        async with broken.run_test():
+            pass
+    assert "S3cret" not in capsys.readouterr().err.replace('token = "S3cret"', "")
 
 
 # ---- lines -----------------------------------------------------------------------------------------------------------

@@ -32,6 +32,18 @@ def test_a_token_is_read_without_its_newline(tmp_path: Path) -> None:
     assert read_tokens(file).holder("0123456789abcdef") == EVERYONE
 
 
+def test_a_token_file_as_other_programs_save_it(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_bytes(f"\ufeffBearer {TOKEN}-a\r\nann Bearer {TOKEN}-b\r\n".encode())
+    tokens = read_tokens(file)
+    assert tokens.holder(f"{TOKEN}-b") == "ann" and tokens.holder(f"{TOKEN}-a") is not None
+    for data in (TOKEN.encode("utf-16"), TOKEN.encode() + b"\xe9"):
+        file.write_bytes(data)
+        with pytest.raises(BadToken, match="is not text in UTF-8; save it as UTF-8") as refused:
+            read_tokens(file)
+        assert TOKEN not in str(refused.value)
+
+
 @pytest.mark.parametrize("text", ["", "short", "sixteen but with spaces", "ünïcödé-in-a-token"])
 def test_weak_tokens_are_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "token"

@@ -1,0 +1,74 @@
+"""A terminal that goes away, and one that its variables describe wrongly."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from storage import Store
+from tests.support.chat_server import ChatServer, Script
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import REPOSITORY
+from tests.support.terminal import TRUE_COLOUR, Terminal
+
+CHAT = [sys.executable, "-m", "app.start"]
+ROW = re.compile(rb"\x1b\[(\d+);\d+H")
+IGNORING = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
+"""Runs a command as `nohup` and some terminal multiplexers do."""
+
+
+@pytest.fixture
+def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
+    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "OUTRIDER_MODE": "offline"}
+    return {**os.environ, **own}
+
+
+def test_the_screen_has_the_size_of_its_terminal(environment: dict[str, str]) -> None:
+    kind = {**TRUE_COLOUR, "COLUMNS": "200", "LINES": "12"}
+    with Terminal(CHAT, environment=environment, folder=REPOSITORY, size=(36, 120), kind=kind) as terminal:
+        terminal.wait_for("How do I")
+        terminal.type("\x11")
+        assert terminal.end() == 0
+        assert max(map(int, ROW.findall(terminal.raw))) == 36
+
+
+def test_the_chat_ends_with_its_terminal(environment: dict[str, str], tmp_path: Path) -> None:
+    with Terminal([*IGNORING, *CHAT], environment=environment, folder=REPOSITORY) as terminal:
+        terminal.wait_for("How do I")
+        terminal.type("not sent")
+        terminal.wait_for("not sent")
+        terminal.hang_up()
+        assert terminal.process.wait(PATIENCE_SECONDS) == 0
+    assert [path.read_text() for path in (tmp_path / "data" / "unsent").glob("new-*")] == ["not sent"]
+
+
+async def test_an_answer_is_saved_when_its_terminal_goes(environment: dict[str, str], tmp_path: Path) -> None:
+    async with ChatServer([Script(["Half of ", "an answer"], hold=True)]).listening() as port:
+        environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}/v1", "OUTRIDER_MODE": "auto"}
+
+        def sitting() -> None:
+            with Terminal([*IGNORING, *CHAT], environment=environment, folder=REPOSITORY) as terminal:
+                terminal.wait_for("Ask it anything")
+                terminal.type("list files\r")
+                terminal.wait_for("Half of an answer")
+                terminal.hang_up()
+                assert terminal.process.wait(PATIENCE_SECONDS) == 0
+
+        await asyncio.to_thread(sitting)
+    with Store(tmp_path / "data" / "outrider.db") as store:
+        _, answer = store.messages.of(store.conversations.all()[0].id)
+    assert (answer.status, answer.text) == ("stopped", "Half of an answer")
+
+
+def test_bytes_that_are_no_text_are_typed_as_such(environment: dict[str, str]) -> None:
+    with Terminal(CHAT, environment=environment, folder=REPOSITORY) as terminal:
+        terminal.wait_for("How do I")
+        os.write(terminal.master, b"na\xefve and more")
+        terminal.wait_for("and more")
+        terminal.type("\x11")
+        assert terminal.end() == 0
