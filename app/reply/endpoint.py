@@ -118,6 +118,7 @@ class EndpointText:
         return await self._endpoint.client.chat(
             [*given.messages, *begun],
             given.sampling,
+            unset=given.left_to_server,
             model=self._endpoint.model.id,
             most=given.settings.max_tokens,
             deadline=first,

@@ -7,6 +7,13 @@ from pathlib import Path
 from tests.support.chat_server import ChatServer, Script
 from tests.support.gateways import CHAT, GatewayProcess, stream_to_end
 
+LATE = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "how?"},
+    {"role": "assistant", "content": "So."},
+    {"role": "system", "content": "Be polite."},
+    {"role": "user", "content": "why?"},
+]
 BODY = {"messages": [{"role": "user", "content": "Say hello."}], "temperature": 0}
 
 
@@ -26,3 +33,17 @@ async def test_its_text_is_marked_and_a_broken_answer_ends_with_an_error(tiny_pa
             cut = await stream_to_end(client, BODY)
             assert cut.text == "Half of" and cut.error is not None and not cut.ended
             assert cut.error["code"] == "answer_broken"
+
+
+async def test_late_system_messages_come_first_and_no_temperature_is_sent_unasked(
+    tiny_pair: Path, tmp_path: Path
+) -> None:
+    server = ChatServer([Script(["Because."])])
+    async with server.listening() as port:
+        process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", f"http://127.0.0.1:{port}/v1")
+        async with process, process.client() as client:
+            told = (await client.post(CHAT, json={"messages": LATE})).json()
+            assert told["choices"][0]["message"]["content"] == "Because."
+    sent = [(one["role"], one["content"]) for one in server.asked[0]["messages"]]
+    assert sent == [("system", "Be brief.\n\nBe polite."), ("user", "how?"), ("assistant", "So."), ("user", "why?")]
+    assert "temperature" not in server.asked[0]
