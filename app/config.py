@@ -74,8 +74,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     system: PromptName | None = None
     """Name of the system prompt for new conversations, in the library of `outrider system`. A conversation, the command
     line and a remote go before it. None or `none`: no system prompt."""
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
-    """0: always the likeliest token. At most 2, as in other programs: above it, answers turn into noise."""
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    """0: always the likeliest token. At most 2, as in other programs: above it, answers turn into noise. None: 0, but
+    an OpenAI-compatible server answers at its own temperature."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Sample among so many of the likeliest tokens; 0: all."""
     top_p: Probability = 1.0

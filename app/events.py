@@ -22,8 +22,9 @@ MODE_WORDS: dict[Mode, str] = {"edge": "online", "hosted": "online", "offline": 
 """What a person reads of each mode."""
 EndReason = Literal["end", "length", "stopped"]
 """Why an answer is over: the model ended it, a limit was reached, or the person stopped it."""
-Cut = Literal["length", "context", "filter"]
-"""What ended an answer before the model did: a limit of tokens, a full context, or the server's content filter."""
+Cut = Literal["length", "context", "filter", "broken", "other"]
+"""What ended an answer before the model did: a limit of tokens, a full context, the server's content filter, a server
+that could not go on, or something else."""
 FailureCode = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
 """refused: the server said no, and would say it again. broken: the server may have begun, so the question is not sent
 again."""
@@ -80,6 +81,16 @@ class SystemUnread:
 
     def __str__(self) -> str:
         return "This model does not read system prompts. Yours is kept for other models."
+
+
+@dataclass(frozen=True)
+class Redrawn:
+    """Another answer is drawn at a temperature that nobody chose, because the likeliest one is there already."""
+
+    temperature: float
+
+    def __str__(self) -> str:
+        return f"Drawn at temperature {self.temperature:g}, because the likeliest answer is there already."
 
 
 @dataclass(frozen=True)
@@ -296,6 +307,7 @@ Event = (
     | Retracted
     | Reasoned
     | SystemUnread
+    | Redrawn
     | ModeChanged
     | RoundEnded
     | Judged

@@ -50,7 +50,7 @@ async def detect(
     try:
         models = await endpoint.models(max(SHORTEST, timeout - (time.monotonic() - begun)), wanted=model)
     except (Stranger, Refused) as error:
-        if isinstance(error, Refused) and error.code != "not_found":
+        if error.code != "not_found" if isinstance(error, Refused) else error.status >= 500:
             raise
         raise Stranger(
             f"{endpoint.host} is no server that Outrider can use, or the address is wrong: {stranger}"

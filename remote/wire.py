@@ -8,8 +8,10 @@ somebody else: `LinkDown`. No rounds, no trees.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -21,11 +23,14 @@ from remote.clock import CLOCK, Clock
 from remote.credentials import bearer_token, without_credentials
 from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
 from remote.handshake import Handshake, RequestTrace, ahead_seconds
+from remote.openai.error_bodies import read_error
+from remote.pages import NOBODY_BEHIND, PLAIN_TO_TLS, PORTAL, meaning, said_on
 from remote.protocol import CONTENT_TYPE, SESSION_HEADER, VERSION, Error, ProtocolError, decode
 from remote.proxies import environment_proxy, is_loopback, proxy_address
 from remote.tasks import end
 from remote.transport import DEFAULT, TransportOptions, system_trust
 from remote.transport_errors import translate_errors
+from remote.unpacking import PACKINGS, Unpacker
 
 MAX_BODY_BYTES = 1 << 20
 """Longest answer that is read whole. A card with its chat template is a few KiB."""
@@ -36,6 +41,9 @@ STEPS_TO_READ = 10
 """Steps of the event loop after which what waited in a socket has come through all layers."""
 LOST_BEHIND_PROXY = (500, 502, 503, 504)
 """What a proxy answers, in words of its own, if a server behind it dies under a request. Another one may be there."""
+OWN_SENTENCES = (401, 407)
+"""Statuses that have a sentence of their own, whatever the words beside them."""
+SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 
 
 @dataclass
@@ -100,23 +108,48 @@ class Response:
         return value.partition(";")[0].strip().lower()
 
     @property
-    def encoding(self) -> str:
-        """How the body is compressed. Empty if it is not, as it should be, because nothing here can unpack it."""
+    def _packing(self) -> str:
         value: str = self._response.headers.get("content-encoding", "")
-        return quoted(value.strip().lower()) if value.strip().lower() != "identity" else ""
+        return value.strip().lower()
+
+    @property
+    def encoding(self) -> str:
+        """How the body is compressed, if nothing here can unpack it; else empty."""
+        return "" if self._packing in ("identity", *PACKINGS) else quoted(self._packing)
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the server wants to be asked again. None if it does not say."""
-        value: str = self._response.headers.get("retry-after", "").strip()
-        return float(value) if value.isascii() and value.isdigit() and len(value) < 6 else None
+        """Seconds after which the server wants to be asked again, which it may say as a date. None if it says none."""
+        headers = self._response.headers
+        for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+            value: str = headers.get(name, "").strip()
+            if SECONDS.fullmatch(value):
+                return float(value) * unit
+        if value and (at := ahead_seconds(value, 0.0)) is not None:
+            now = ahead_seconds(headers.get("date"), 0.0)
+            return max(0.0, at - (time.time() if now is None else now))
+        return None
 
     @property
     def location(self) -> str:
         return quoted(self._response.headers.get("location", ""))
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives. Raises `LinkDown`."""
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, unpacked. Raises `LinkDown`, and `Incompatible` if it cannot be unpacked."""
+        chunks = self._raw_chunks()
+        return self._unpacked(chunks) if self._packing in PACKINGS else chunks
+
+    async def _unpacked(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        unpacker = Unpacker()
+        try:
+            async for chunk in chunks:
+                for piece in unpacker.feed(chunk):
+                    yield piece
+        except zlib.error as error:
+            told = f"{self._host} packs its answers ({self._packing}) in a way that cannot be unpacked ({error})"
+            raise Incompatible(f"{quoted(told)}; turn that off there") from None
+
+    async def _raw_chunks(self) -> AsyncIterator[bytes]:
         traffic, first = self._traffic, 0.0
         with translate_errors(self._host, self._options):
             raw = self._response.aiter_raw()
@@ -192,6 +225,7 @@ class Wire:
         """How far the server's clock was ahead of this device's at its last answer, in seconds. None if it tells no
         time."""
         self.clock = clock
+        self._secure = address.scheme == "https"
         self._probed = probed
         headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
         try:
@@ -303,6 +337,8 @@ class Wire:
             with translate_errors(self.host, self._options, watch):
                 response = await self._http.send(request, stream=True)
         except LinkDown as error:
+            if isinstance(error, Broken) and not self._secure and self.handshake is None:
+                raise Broken(f"{error}, or try https:// in the address") from error
             if watch.left or isinstance(error, Broken):
                 raise
             raise Unsent(str(error)) from error
@@ -313,29 +349,57 @@ class Wire:
 
     async def refusal(self, answer: Response) -> RemoteError:
         """The error to raise for an answer that is not usable. Raises `LinkDown` if it breaks off."""
-        if answer.status >= 400 and (error := _typed_error(answer.content_type, await answer.read())):
+        if answer.status < 400 or answer.encoding:
+            return self.stranger(answer)
+        body = await answer.read()
+        if error := _typed_error(answer.content_type, body):
             return Refused(msgspec.structs.replace(error, message=self.hiding(error.message)))
-        return self.stranger(answer)
+        if answer.status not in OWN_SENTENCES and (told := read_error(body)) is not None:
+            return Stranger(
+                f"{self.host} refused ({answer.status}): {quoted(self.hiding(told.message))}", answer.status
+            )
+        return self.stranger(answer, body)
 
     def hiding(self, text: str) -> str:
         """Hide the token in what a server said, because some servers quote the token that they refuse."""
         return text if self._token is None else text.replace(self._token, "[hidden]")
 
-    def stranger(self, answer: Response) -> RemoteError:
-        """The error to raise for an answer that the peer itself would not give."""
-        portal = "a Wi-Fi login page may be in the way, or the address is wrong: open the address in a browser"
-        if 300 <= answer.status < 400:
-            return Stranger(f"{self.host} redirects to {self.hiding(answer.location) or 'nowhere'}; {portal}")
-        if answer.status == 401:
+    def stranger(self, answer: Response, page: bytes = b"") -> RemoteError:
+        """The error to raise for an answer that the peer itself would not give. `page`: its body, as far as known."""
+        status = answer.status
+        if 300 <= status < 400:
+            if self._is_own_tls(answer.location):
+                return Stranger(f"{self.host} redirects to TLS; try https:// in the address")
+            return Stranger(f"{self.host} redirects to {self.hiding(answer.location) or 'nowhere'}; {PORTAL}")
+        if status == 401:
             message = f"{self.host} did not accept the token, or needs one (401); check the token of this server"
             return Refused(Error(code="unauthorised", message=message, retry=False))
-        if answer.status in (502, 503, 504):
-            return LinkDown(f"a proxy at {self.host} finds no server behind it ({answer.status}); try again later")
+        if status == 407:
+            return LinkDown(
+                f"the proxy{self._proxy} wants a name and a password (407); write them into its address, as in "
+                "http://NAME:PASSWORD@host:port"
+            )
+        if PLAIN_TO_TLS.search(page) and not self._secure:
+            return LinkDown(f"{self.host} speaks TLS; try https:// in the address")
+        sentence = meaning(self.host, status, self.hiding(said_on(page)))
+        if sentence and status in NOBODY_BEHIND:
+            return LinkDown(sentence)
         content = quoted(answer.content_type) or "something of unknown type"
-        return Stranger(
-            f"{self.host} sent {content} (status {answer.status}), not an answer; {portal}",
-            answer.status,
-        )
+        return Stranger(sentence or f"{self.host} sent {content} (status {status}), not an answer; {PORTAL}", status)
+
+    def _is_own_tls(self, location: str) -> bool:
+        """Whether a place is this server's own, with TLS in place of none."""
+        try:
+            place = httpx.URL(location)
+        except httpx.InvalidURL:
+            return False
+        return not self._secure and place.scheme == "https" and place.host == self._http.base_url.host
+
+    @property
+    def _proxy(self) -> str:
+        """The proxy on the way, for a sentence; empty if nobody here has named it."""
+        address = self._options.proxy
+        return "" if address is None else f" {httpx.URL(address).netloc.decode('ascii')}"
 
 
 # ---- addresses -------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from app.events import (
     ModeChanged,
     PageSource,
     Reasoned,
+    Redrawn,
     ReplyText,
     Retracted,
     RoundEnded,
@@ -269,7 +270,7 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
                 trace.append(event.report)
             elif isinstance(event, Reasoned):
                 reasoning.append(event.text)
-            elif isinstance(event, SystemUnread):
+            elif isinstance(event, SystemUnread | Redrawn):
                 complain(str(event))
             elif isinstance(event, Judged):
                 judged = event
@@ -364,7 +365,7 @@ def chosen_conversation(
 
 def _exit_code(result: AskResult) -> int:
     if result.done is not None:
-        return OK
+        return FAILED if result.done.cut_by == "broken" else OK
     unreachable = result.failed is not None and result.failed.code in UNANSWERED
     return UNREACHABLE if unreachable else FAILED
 

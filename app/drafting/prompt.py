@@ -23,6 +23,7 @@ from drafter.config import DrafterError
 from drafter.guide.names import Marks, NoMarks, names_said
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText, Rendered
+from remote.openai.message_order import OPENING
 from remote.openai.schema import Content
 from storage import Message, Store
 from storage.replays import Replay
@@ -276,13 +277,12 @@ def system_apart(thread: Sequence[Message], system: str | None) -> tuple[str, li
     """The system prompt of a conversation, empty for none, and its messages without that.
 
     `system`: what was chosen for it, which takes the place of all system messages of an import; empty: the person wants
-    none. None: nothing was chosen, and the system message that the conversation begins with is its system prompt.
+    none. None: nothing was chosen, and the system messages of the conversation are its system prompt, as one. Many
+    templates and servers take one system message, and only as the first.
     """
-    if system is not None:
-        return system, [message for message in thread if message.role != "system"]
-    if thread and thread[0].role == "system":
-        return thread[0].text, list(thread[1:])
-    return "", list(thread)
+    said = dict.fromkeys(message.text for message in thread if message.role == "system" and message.text)
+    spoken = [message for message in thread if message.role != "system"]
+    return "\n\n".join(said) if system is None else system, spoken
 
 
 def _begun(text: ChatText, system: str) -> list[tuple[str, str]]:
@@ -308,13 +308,21 @@ def shared_prefix(text: ChatText, prompt: Prompt | None = None) -> int:
 
 
 def _answered(thread: Sequence[Message]) -> list[Message]:
-    """The messages that belong in the prompt; `thread` ends with the new question or its pending answer."""
+    """The messages that belong in the prompt; `thread` ends with the new question or its pending answer.
+
+    Questions and answers alternate, beginning with a question: an import may have other conversations.
+    """
     kept: list[Message] = []
     for message in thread:
+        last = next((one for one in reversed(kept) if one.role != "system"), None)
         if message.role == "user" and kept and kept[-1].role == "user":
             kept.pop()
-        if message.role != "assistant" or message.text:
+        if message.role != "assistant":
             kept.append(message)
+        elif message.text and last is not None and last.role == "assistant":
+            kept[kept.index(last)] = replace(last, text=f"{last.text}\n\n{message.text}", tokens=(), provenance=())
+        elif message.text:
+            kept += [message] if last is not None else [replace(message, role="user", text=OPENING), message]
     return kept
 
 

@@ -29,7 +29,6 @@ from drafter.shelf import kept
 from drafter.tree import DraftTree
 from remote import (
     CompletionsClient,
-    Incompatible,
     LinkDown,
     RemoteError,
     Stranger,
@@ -37,7 +36,7 @@ from remote import (
 )
 from remote.detect import detect
 from remote.handshake import Handshake
-from remote.openai.schema import Model
+from remote.openai.schema import Model, UnlistedModel
 from remote.protocol import Card, Sampling
 from remote.proxies import environment_proxy, is_loopback
 
@@ -308,16 +307,17 @@ async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Findin
 async def _endpoint(
     client: CompletionsClient, models: tuple[Model, ...], wanted: str | None, settings: Settings, *, ask: bool
 ) -> AsyncIterator[Finding]:
-    names = ", ".join(model.id for model in models[:NAMED_MODELS])
-    more = f" and {len(models) - NAMED_MODELS} others" if len(models) > NAMED_MODELS else ""
-    yield Finding("ok", "server", f"OpenAI-compatible, with {names}{more}")
-    try:
-        model = choose_model(models, wanted, client.host)
-    except Incompatible as error:
-        yield Finding("broken", "model", str(error))
-        return
+    listed = [model for model in models if not isinstance(model, UnlistedModel)]
+    names = ", ".join(model.id for model in listed[:NAMED_MODELS])
+    more = f" and {len(listed) - NAMED_MODELS} others" if len(listed) > NAMED_MODELS else ""
+    yield Finding("ok", "server", f"OpenAI-compatible, with {names}{more}" if listed else "OpenAI-compatible")
+    model = choose_model(models, wanted)
     after = f"an answer that is cut off {'can be continued' if model.continues else 'has to be asked for anew'}"
-    yield Finding("ok", "model", f"{model.id}; {after}")
+    if isinstance(model, UnlistedModel) and listed:
+        text = f"{model.id}, which the server does not list; only an answer shows whether it is there"
+        yield Finding("warning", "model", text)
+    else:
+        yield Finding("ok", "model", f"{model.id}; {after}")
     if settings.mode == "edge":
         text = "edge is not possible: the server checks no drafts; choose auto or hosted"
         yield Finding("broken", "mode", text)
@@ -334,6 +334,7 @@ async def _first_token(client: CompletionsClient, model: Model, name: str, after
         stream = await client.chat(
             [("user", "hello")],
             Sampling(),
+            unset=("temperature", "seed"),
             model=model.id,
             most=1,
             deadline=QUESTION_SECONDS,

@@ -24,7 +24,7 @@ from app.remotes.mode_meter import MODES, Learnt, ModeMeter, Verifying
 from app.remotes.mode_record import FILE, ModeRecord, key_of
 from app.remotes.offers import Offer
 from app.remotes.origins import note_origin
-from app.remotes.peer import Endpoint, Peer, Verifier, choose_model
+from app.remotes.peer import Endpoint, Peer, Verifier, choose_model, list_of
 from app.remotes.source import Source, SourceFailed, stays_here
 from app.remotes.substitute import why_nobody
 from app.sanitise import sanitise
@@ -312,7 +312,7 @@ class Connection:
     def _endpoint(self, chat: CompletionsClient, models: tuple[Model, ...]) -> Endpoint:
         if chat.rtt_seconds is not None:
             self.link.greeted(chat.rtt_seconds)
-        return Endpoint(chat, choose_model(models, self._source.model, chat.host), self._source.name)
+        return Endpoint(chat, choose_model(models, self._source.model), self._source.name, list_of(models))
 
     async def _in_plain_text(self, card: Card, chat: CompletionsClient | None, patience: float) -> Endpoint:
         """A verifier for whose model this device has no drafter, as the plain chat server that it is too.
@@ -322,7 +322,7 @@ class Connection:
         if chat is None:
             unfit = f"the small model on this device was not made for {quoted(card.target)}"
             raise Incompatible(f"{unfit}; set `drafter` to one that was")
-        return self._endpoint(chat, await chat.models(patience))
+        return self._endpoint(chat, await chat.models(patience, wanted=self._source.model))
 
     async def fetch(self, shelf: Path, progress: Callable[[int, int], None]) -> None:
         """Fetch the drafter that the server offers, and connect again, to draft with it.

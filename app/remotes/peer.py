@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.model_names import short_model
-from remote import CompletionsClient, Incompatible, VerifierClient
+from remote import CompletionsClient, VerifierClient
 from remote.errors import quoted
-from remote.openai.model_list import find_model
-from remote.openai.schema import Model
+from remote.openai.model_list import find_model, unlisted_model
+from remote.openai.schema import Model, UnlistedModel
 from remote.protocol import Card
 
 LISTED_MODELS = 5
-"""Most models of a server that an error names."""
+"""Most models of a server that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Endpoint:
     model: Model
     name: str | None = None
     """The person's name for it."""
+    listed: str = ""
+    """The models that the server lists, for a sentence."""
 
     checks = False
     """It checks no drafts."""
@@ -75,10 +77,13 @@ class Endpoint:
 Peer = Verifier | Endpoint
 
 
-def choose_model(models: Sequence[Model], name: str | None, host: str) -> Model:
-    """The model of this name; None: the first model. Raises `Incompatible` where there is none."""
-    if (model := find_model(models, name)) is not None:
-        return model
-    listed = ", ".join(model.id for model in models[:LISTED_MODELS])
-    others = " and others" if len(models) > LISTED_MODELS else ""
-    raise Incompatible(quoted(f"{host} serves no model {name}; choose one of its own: {listed}{others}"))
+def choose_model(models: Sequence[Model], name: str | None) -> Model:
+    """The model of this name; None: the first. The server may not list it: then only its answer tells."""
+    return find_model(models, name) or unlisted_model(models, name or "")
+
+
+def list_of(models: Sequence[Model]) -> str:
+    """The names of the models that a server lists, for a sentence. Empty: none."""
+    names = [model.id for model in models if not isinstance(model, UnlistedModel)]
+    others = " and others" if len(names) > LISTED_MODELS else ""
+    return quoted(", ".join(names[:LISTED_MODELS])) + others

@@ -20,8 +20,9 @@ from app.remotes.peer import Endpoint
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
+from remote.errors import quoted
 from remote.openai.dialect import SAMPLING
-from remote.openai.stream import CUT, TOOL_CALLS
+from remote.openai.ends import end_of
 from remote.protocol import Sampling
 
 BETWEEN_SECONDS = 60.0
@@ -33,19 +34,14 @@ BUSY_SECONDS = 60.0
 """Longest wait that a server may ask for."""
 UNSENT_TRIES = 3
 """Times that a server may be found and be gone again before the question leaves."""
+MOST_REASON = 80
+"""Characters of a server's reason for an end that are shown."""
 SHARE = 256
 """The answer is stored when it has grown by this fraction: each time all of it is written, and answers may be long."""
 IMAGES = (
     "An image was sent ({names}). If {model} reads no images, choose a model that does, or ask in a new conversation "
     "without it. The question and its files are kept."
 )
-FILTERED = "content_filter"
-"""Reason that a server gives if its content filter ended the answer."""
-LENGTH: Cut = "length"
-CONTEXT: Cut = "context"
-FILTER: Cut = "filter"
-BROKEN_OFF = ("insufficient_system_resource", "abort")
-"""Reasons that a server gives if it could not go on: DeepSeek's, and that of vLLM and SGLang."""
 
 
 class EndpointText:
@@ -122,6 +118,7 @@ class EndpointText:
         return await self._endpoint.client.chat(
             [*given.messages, *begun],
             given.sampling,
+            unset=given.left_to_server,
             model=self._endpoint.model.id,
             most=given.settings.max_tokens,
             deadline=first,
@@ -171,31 +168,35 @@ class EndpointText:
 
     def _end(self, stream: ChatStream) -> None:
         """Say that the answer is over, whether it is whole, and what cut it."""
-        reason, cut_by = stream.reason, ""
+        end, cut_by = end_of(stream.reason), ""
         kind: Cut | None = None
-        if reason == FILTERED:
-            cut_by, kind = "the server's content filter ended it", FILTER
-        elif reason in BROKEN_OFF:
-            cut_by = f"{self._host} broke it off"
-        elif reason in TOOL_CALLS:
-            cut_by = "the model asked for a tool, and Outrider has none to offer"
+        if end == "filter":
+            cut_by, kind = "the server's content filter ended it", "filter"
+        elif end == "broken":
+            cut_by, kind = f"{self._host} broke it off ({stream.reason})", "broken"
+        elif end == "tools":
+            cut_by, kind = "the model asked for a tool, and Outrider has none to offer", "other"
         elif stream.overlong:
-            cut_by, kind = "it is too long to be kept whole", LENGTH
-        elif reason in CUT:
-            limit, kind = self._limit(stream)
+            cut_by, kind = "it is too long to be kept whole", "length"
+        elif end in ("length", "context"):
+            limit, kind = self._limit(stream, full=end == "context")
             cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
-        cut = reason in CUT or reason in BROKEN_OFF or stream.overlong
+        elif end == "unknown":
+            told = quoted((stream.reason or "")[:MOST_REASON])
+            cut_by, kind = f'{self._host} ended it for a reason that Outrider does not know, "{told}"', "other"
+        cut = end in ("length", "context", "broken", "unknown") or stream.overlong
         self._generation.end("length" if cut else "end", cut_by=cut_by, kind=kind)
 
-    def _limit(self, stream: ChatStream) -> tuple[str, Cut]:
-        """The limit that cut an answer, in words and as one word."""
+    def _limit(self, stream: ChatStream, *, full: bool) -> tuple[str, Cut]:
+        """The limit that cut an answer, in words and as one word. `full`: the server says that it is the context."""
         most, window = self._generation.given.settings.max_tokens, self._endpoint.model.max_model_len
         used = 0 if stream.usage is None else stream.usage.prompt_tokens + stream.usage.completion_tokens
-        if window is not None and used >= window - 1:
-            return f"the context of {short_model(self._endpoint.model.id)}, {window:,} tokens, is full", CONTEXT
+        if full or (window is not None and used >= window - 1):
+            size = "" if window is None else f", {window:,} tokens,"
+            return f"the context of {short_model(self._endpoint.model.id)}{size} is full", "context"
         if most is not None:
-            return f"cut at {most:,} tokens (max_tokens)", LENGTH
-        return f"cut at a limit of {self._host}", LENGTH
+            return f"cut at {most:,} tokens (max_tokens)", "length"
+        return f"cut at a limit of {self._host}", "length"
 
     def _failure(self, error: Exception) -> NoAnswer:
         """What the person reads if there is no answer, or no more of it."""
@@ -208,6 +209,10 @@ class EndpointText:
                 "refused",
             )
         said = str(error).rstrip(".")
+        if isinstance(error, Busy) and error.after is not None and error.after > BUSY_SECONDS:
+            said = f"{said}; it wants to be asked again in {error.after / 60:,.0f} min"
+        if isinstance(error, Refused) and error.code == "not_found" and self._endpoint.listed:
+            said = f"{said}; it lists {self._endpoint.listed}"
         if isinstance(error, Refused) and error.code == "too_long":
             return NoAnswer(f"{said}. Start a new conversation.", "too_long")
         if self._generation.answer.text:

@@ -16,7 +16,7 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
 from app.drafting.readings import Conversation, Reading
-from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats, SystemUnread
+from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier
@@ -39,7 +39,7 @@ from remote.openai.stream import KEPT_REASONING
 from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
-Step = Shown | Reasoned | SystemUnread | ModeChanged | RoundEnded
+Step = Shown | Reasoned | SystemUnread | Redrawn | ModeChanged | RoundEnded
 
 PREFILL_SECONDS = 0.01
 """A guess at the target's time for each token that it has not read. A deadline may be too late, but not too early."""
@@ -89,12 +89,22 @@ class GenerationInput:
     sampling: Sampling
     most: int | None
     """Tokens of a whole answer, in the drafter's vocabulary; None: as many as the context has room for."""
+    redrawn: bool = field(default=False, kw_only=True)
+    """At a temperature that nobody chose, because the likeliest answer is there already."""
     draft: bool
     """False: the target alone, token by token."""
     prediction: str = ""
     """Text that the answer will probably have: what was written offline. For a server that reads no tokens of ours."""
     unreadable: NoAnswer | None = None
     """Why only a server that takes images can answer: there is one."""
+
+    @property
+    def left_to_server(self) -> tuple[str, ...]:
+        """Fields of `sampling` that nobody has chosen, so an OpenAI-compatible server's own values count."""
+        settings = self.settings
+        if settings.temperature is not None:
+            return ()
+        return ("temperature", "seed") if settings.seed is None else ("temperature",)
 
     @property
     def draft_sampling(self) -> DraftSampling | None:

@@ -103,6 +103,7 @@ async def save(
         if totals.streamed is not None and not totals.rounds:
             del stats["verified"]  # It checks no drafts, so there is nothing to count.
             stats["tau"] = None
+            stats |= dict.fromkeys(reply.generation.given.left_to_server)
         if version := reply.generation.drafting.version:
             stats["learnt"] = version
         if (system := reply.generation.given.system_digest) is not None:

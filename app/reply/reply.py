@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 
-from app.events import EndReason, FailureCode, Stats, SystemUnread, Verified
+from app.events import EndReason, FailureCode, Redrawn, Stats, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless, wants_token
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Endpoint, Peer, Verifier
@@ -68,6 +68,8 @@ class Reply:
         """The last stream broke, and nothing has come since."""
         self._told_unread = False
         """It was said that the system prompt is not read."""
+        self._told_redrawn = False
+        """It was said that the answer is drawn."""
 
     @property
     def answer(self) -> Answer:
@@ -114,6 +116,8 @@ class Reply:
                     else:
                         if self._leaves_system_out():
                             yield SystemUnread()
+                        if self._redraws():
+                            yield Redrawn(generation.given.sampling.temperature)
                         async with contextlib.aclosing(steps):
                             async for step in steps:
                                 if isinstance(step, Verified) and (step.tokens or step.text):
@@ -161,6 +165,14 @@ class Reply:
         endpoint = self._connection is not None and isinstance(self._connection.verifier, Endpoint)
         unread = bool(self.generation.given.system) and self.generation.guided and not endpoint
         first, self._told_unread = unread and not self._told_unread, self._told_unread or unread
+        return first
+
+    def _redraws(self) -> bool:
+        """Whether the answer is drawn at a temperature that nobody chose, and that was not said yet."""
+        endpoint = self._connection is not None and isinstance(self._connection.verifier, Endpoint)
+        given = self.generation.given
+        drawn = given.redrawn and not (endpoint and "temperature" in given.left_to_server)
+        first, self._told_redrawn = drawn and not self._told_redrawn, self._told_redrawn or drawn
         return first
 
     def _check_readable(self) -> None:

@@ -40,7 +40,7 @@ from storage import Stats as StoredStats
 CONTEXT_TOKENS = 8192
 """Most tokens of a conversation that are read: the drafter's attention is computed over every earlier token."""
 FRESH_TEMPERATURE = 0.8
-"""Temperature of another answer if the settings say 0, which would give the answer that is there already."""
+"""Temperature of another answer if the settings name none, or 0, which would give the answer that is there already."""
 SAMPLING = prepared(Sampling)
 
 
@@ -61,6 +61,8 @@ class Request:
     """The question waits in the queue if nobody is there to answer."""
     sent: str = ""
     """The text of the begun answer if a server sent it, so that its tokens only spell it."""
+    redrawn: bool = False
+    """It is another answer, at a temperature that nobody chose."""
     anew: bool = False
     """A server that checks no drafts gives an answer of its own, which is then compared with the begun one."""
 
@@ -107,6 +109,7 @@ class Request:
             settings=settings,
             sampling=self.sampling,
             most=self.most,
+            redrawn=self.redrawn,
             draft=draft,
             prediction="" if self.begun is None or all(self.begun.provenance) else self.begun.text,
             unreadable=unreadable,
@@ -152,9 +155,10 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
     sampling = _sampling(settings, version=len(versions))
     system = system_digest(store.conversations.get(message.conversation_id).choices.system)
     said = [version for version in versions if version.stats.get("system") == system]
-    if not sampling.temperature and any(_is_greedy(version, target=target) for version in said):
+    redrawn = not sampling.temperature and any(_is_greedy(version, target=target) for version in said)
+    if redrawn:
         sampling = msgspec.structs.replace(sampling, temperature=FRESH_TEMPERATURE)
-    return Request(pending, sampling, settings.max_tokens)
+    return Request(pending, sampling, settings.max_tokens, redrawn=redrawn)
 
 
 def resume(store: Store, settings: Settings, message_id: str, text: ChatText) -> Request:
@@ -205,16 +209,18 @@ def _is_complete(answer: Message, stop_tokens: Collection[int]) -> bool:
 
 
 def _is_greedy(version: Message, *, target: bool) -> bool:
-    """Whether it is the greedy answer of the target, or of the drafter."""
+    """Whether it is the greedy answer of the target, or of the drafter. A temperature of None is the server's own."""
     ours = bool(version.tokens) or "rounds" in version.stats  # Not imported.
     whose = all(version.provenance) if target else not any(version.provenance)
-    return ours and whose and version.status == "done" and bool(version.text) and not version.stats.get("temperature")
+    return (
+        ours and whose and version.status == "done" and bool(version.text) and version.stats.get("temperature", 0) == 0
+    )
 
 
 def _sampling(settings: Settings, version: int = 0) -> Sampling:
     """The sampling of the settings. `version`: how many answers to the question are there already."""
     return Sampling(
-        temperature=settings.temperature,
+        temperature=settings.temperature or 0.0,
         top_k=settings.top_k,
         top_p=settings.top_p,
         seed=secrets.randbits(32) if settings.seed is None else settings.seed + version,
@@ -224,7 +230,7 @@ def _sampling(settings: Settings, version: int = 0) -> Sampling:
 def _as_begun(settings: Settings, stats: StoredStats) -> Sampling:
     """The sampling in an answer's statistics, else of the settings: old and imported answers may tell anything."""
     known = {name: stats[name] for name in Sampling.__struct_fields__ if name in stats}
-    if "temperature" in known:
+    if known.get("temperature") is not None:
         with contextlib.suppress(msgspec.ValidationError):
             return msgspec.convert(known, SAMPLING)
     return _sampling(settings)

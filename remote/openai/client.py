@@ -6,7 +6,7 @@ Every failure is a `RemoteError`, as with a verifier. So a caller that can conti
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import TracebackType
 
 import httpx
@@ -16,9 +16,22 @@ from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
 from remote.handshake import Handshake
 from remote.openai.dialect import refused_field, takes_prediction, without_field
-from remote.openai.model_list import ModelList, find_model, read_model_list
-from remote.openai.schema import EVENTS, JSON, ChatMessage, ChatRequest, Content, Model, Prediction, StreamOptions
-from remote.openai.server_errors import BadRequest, refusal
+from remote.openai.error_bodies import read_error
+from remote.openai.lenient_json import UNREADABLE, parse
+from remote.openai.message_order import ordered
+from remote.openai.model_list import find_model, read_model_list, unlisted_model
+from remote.openai.schema import (
+    EVENTS,
+    JSON,
+    ChatMessage,
+    ChatRequest,
+    Content,
+    Model,
+    Prediction,
+    StreamOptions,
+    UnlistedModel,
+)
+from remote.openai.server_errors import BadRequest, Forbidden, refusal, refused
 from remote.openai.stream import ChatStream
 from remote.protocol import Sampling
 from remote.transport import DEFAULT, TransportOptions
@@ -102,28 +115,35 @@ class CompletionsClient:
     async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
         """The models that can be asked, at least one.
 
-        `wanted`: a model that the person has named. It counts as listed if the server lists nothing readable, or loads
-        models that it does not list; then only the answer can tell. Raises `LinkDown`, `Refused`, `Incompatible`.
+        `wanted`: a model that the person has named. It comes first if the server does not list it, or lists nothing:
+        only the answer can tell whether it is there. Raises `LinkDown`, `Refused`, `Incompatible`.
         """
         try:
             async with self._wire.within(timeout):
-                answer = await self._asked("GET", "/models", (JSON,), timeout)
+                answer = await self._asked("GET", "/models", timeout)
                 body = await answer.read(MAX_LIST_BYTES)
-        except (Refused, Stranger) as error:
+            listed = self._listed(answer, body)
+        except (Refused, Stranger, Incompatible) as error:
             if wanted is None or not _lists_nothing(error):
                 raise
-            return (Model(id=wanted),)
+            return (UnlistedModel(id=wanted),)
         self.rtt_seconds = answer.arrived - answer.sent
-        listing = read_model_list(body)
-        if listing is None and wanted is None:
-            raise Incompatible(f"{self._wire.host} sent no readable list of models; name the model to ask for")
-        listing = listing or ModelList(())
-        unlisted = wanted is not None and find_model(listing.models, wanted) is None
-        if wanted is not None and unlisted and (listing.loads_others or not listing.models):
-            return (Model(id=wanted), *listing.models)
-        if not listing.models:
+        if wanted is not None:
+            return listed if find_model(listed, wanted) is not None else (unlisted_model(listed, wanted), *listed)
+        if not listed:
             raise Incompatible(f"{self._wire.host} serves no model; load one there, or name the model to ask for")
-        return listing.models
+        return listed
+
+    def _listed(self, answer: Response, body: bytes) -> tuple[Model, ...]:
+        """The models in an answer to `GET /models`. Raises `Stranger`, `Refused`, `Incompatible`."""
+        found = parse(body)
+        if found is UNREADABLE:
+            raise self._wire.stranger(answer)
+        if (listed := read_model_list(found)) is not None:
+            return listed.models
+        if (told := read_error(found)) is not None:
+            raise refused(self._wire.host, 500, self._wire.hiding(told.message), told.code)
+        raise Incompatible(f"{self._wire.host} sent no readable list of models; name the model to ask for")
 
     def may_predict(self, model: Model) -> bool:
         """Whether it makes sense to send a prediction: the server takes it, or nobody knows."""
@@ -138,6 +158,7 @@ class CompletionsClient:
         *,
         model: str,
         most: int | None,
+        unset: Collection[str] = (),
         deadline: float,
         silence: float,
         patience: float,
@@ -146,29 +167,33 @@ class CompletionsClient:
     ) -> ChatStream:
         """Ask for an answer to `messages`, (role, content) in order. The server answers once, whatever happens.
 
+        They are sent with one system message, first, and roles that alternate.
+
         A server that refuses to know an optional field is asked again without it, at once and for later questions to
         the model too; `left_out` of the stream names such fields.
 
-        `most`: tokens that the answer may have; None: as many as the server gives. `continued`: the last message is the
+        `most`: tokens that the answer may have; None: as many as the server gives. `unset`: fields of `sampling` that
+        nobody has chosen, which are not sent. `continued`: the last message is the
         assistant's, and the answer continues it; only for a model that `continues`. `prediction`: text that the answer
         will probably have; only where `may_predict`. `deadline`: seconds until the first words. `silence`: seconds
         without a byte after them. `patience`: seconds without words after them, while the line is kept open. Raises
         `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` if nothing was begun.
         """
         request = ChatRequest(
-            messages=tuple(ChatMessage(role=role, content=content) for role, content in messages),
+            messages=tuple(ChatMessage(role=role, content=content) for role, content in ordered(messages)),
             model=model,
             max_tokens=most,
             temperature=sampling.temperature,
             top_p=sampling.top_p if sampling.top_p < 1 else None,
             top_k=sampling.top_k or None,  # Not every server knows it, and some refuse unknown fields.
-            seed=sampling.seed if sampling.temperature else None,
+            seed=sampling.seed if sampling.temperature or "temperature" in unset else None,
             stream=True,
             stream_options=StreamOptions(include_usage=True),
             add_generation_prompt=False if continued else None,
             continue_final_message=True if continued else None,
             prediction=Prediction(content=prediction) if prediction else None,
         )
+        request = msgspec.structs.replace(request, **dict.fromkeys(unset))
         left_out = tuple(field for field in self._refused.get(model, ()) if getattr(request, field) is not None)
         for field in left_out:
             request = without_field(request, field)
@@ -178,7 +203,7 @@ class CompletionsClient:
             while True:
                 body = msgspec.json.encode(request)
                 try:
-                    answer = await self._asked("POST", "/chat/completions", (EVENTS, JSON), longest, traffic, body)
+                    answer = await self._asked("POST", "/chat/completions", longest, traffic, body)
                     break
                 except BadRequest as error:  # Nothing was begun, so nothing is charged twice.
                     refused = refused_field(error.status, error.field, error.said, request)
@@ -194,12 +219,11 @@ class CompletionsClient:
         self,
         method: str,
         path: str,
-        kinds: tuple[str, ...],
         silence: float,
         traffic: Traffic | None = None,
         body: bytes | None = None,
     ) -> Response:
-        """Send a request and return an answer with one of these content types. Any other answer is raised.
+        """Send a request and return its answer. A refusal is raised.
 
         A request without a body costs nothing, so it is sent once more if the connection breaks: the server may have
         given that connection up long ago.
@@ -219,7 +243,7 @@ class CompletionsClient:
             except Broken:
                 if last:
                     raise
-        if answer.status != 200 or answer.content_type not in kinds:
+        if not 200 <= answer.status < 300:
             raise await refusal(self._wire, answer)
         if answer.encoding:
             await answer.aclose()
@@ -233,8 +257,11 @@ class CompletionsClient:
         await self._wire.aclose()
 
 
-def _lists_nothing(error: Refused | Stranger) -> bool:
+def _lists_nothing(error: Refused | Stranger | Incompatible) -> bool:
     """True if the error says that the server has no list of models, and not that something is wrong."""
-    if isinstance(error, Refused):  # `transformers serve` cannot list its models if nothing was ever downloaded.
-        return error.code == "not_found" or (error.code == "unavailable" and not isinstance(error, Busy))
-    return error.status in (404, 405, 500, 501)
+    if isinstance(error, Stranger):
+        return error.status in (404, 405, 500, 501)
+    # `transformers serve` cannot list its models if nothing was ever downloaded. A token may be for answers alone.
+    if isinstance(error, Refused):
+        return not isinstance(error, Busy) and (isinstance(error, Forbidden) or error.code != "unauthorised")
+    return True

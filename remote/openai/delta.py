@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from remote.openai.ends import goes_on
 from remote.openai.lenient_json import number, text
 from remote.openai.schema import PredictionTokens, Usage
 
@@ -51,7 +52,8 @@ def _piece(choice: dict[str, Any], usage: Usage | None) -> AnswerDelta:
     words = "".join(_flat(part) for part in parts if not _is_reasoning(part)) or text(said.get("refusal"))
     reasoning = "".join(_flat(part) for part in parts if _is_reasoning(part))
     reasoning = reasoning or next((found for key in REASONING if (found := _flat(said.get(key)))), "")
-    return AnswerDelta(words, reasoning, text(choice.get("finish_reason")), usage)
+    finish = text(choice.get("finish_reason"))
+    return AnswerDelta(words, reasoning, "" if goes_on(finish) else finish, usage)
 
 
 def _is_reasoning(part: Any) -> bool:

@@ -3,7 +3,8 @@
 OpenAI, and most: `{"error": {"message", "type", "param", "code"}}`. Ollama: the same, or `error` as a text. vLLM's
 older shape and Mistral: the error at the top, with `object`. Mistral's `message` may be an object, a list, or either of
 them as text. Web frameworks: `detail`, a text or one complaint for each field. Google: all of it in a list.
-OpenRouter: what the provider said stands in `metadata`.
+OpenRouter: what the provider said stands in `metadata`. Cloudflare and others: a list of `errors`. Chinese services:
+`code` and `msg`, `error_code` and `error_msg`; MiniMax: `base_resp`, also in an answer of status 200.
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ MAX_CODE = 128
 PACKED = 6
 """Levels of lists, objects and texts in which a complaint may be packed."""
 NO_REASON = "it gave no reason"
-CODES = ("code", "type", "status")
+SENTENCES = (
+    "message", "msg", "error_message", "error_msg", "errorMessage", "errmsg", "err_msg", "status_msg", "statusMessage",
+    "Message", "error_description", "faultstring", "detail", "title", "description", "reason",
+)  # fmt: skip
+"""Fields with what a server has to say, the likeliest first."""
+NUMBERS = ("code", "error_code", "errorCode", "errcode", "err_code", "status_code", "statusCode")
+"""Fields with a code of its own, which also stand in good answers of some services."""
+CODES = (*NUMBERS, "type", "status")
+GOOD = ("", "0", "200", "ok", "success", "none", "null")
+"""Codes that are no error."""
+PACKS = ("error", "errors", "detail", "message", "fault", "base_resp")
+"""Fields in which a complaint may be packed."""
 
 
 class ErrorBody(NamedTuple):
@@ -33,28 +45,60 @@ class ErrorBody(NamedTuple):
 def read_error(found: Any, *, bare: bool = False) -> ErrorBody | None:
     """An error from any of these servers. None for what is not an error.
 
-    `found`: JSON, decoded or not. `bare`: a `message` alone also counts, as gateways write it.
+    `found`: JSON, decoded or not. `bare`: it is known to be an error, so any text in it is taken for its reason.
     """
     found = parse(found) if isinstance(found, bytes | str) else found
     if isinstance(found, list):
-        found = next((part for part in found if isinstance(part, dict)), None)
+        found = next((part for part in found if isinstance(part, dict)), found)
     if not isinstance(found, dict):
-        return None
-    inner = found.get("error") or (found if text(found.get("object")).lower() == "error" else found.get("detail"))
+        return ErrorBody(_any_text(found) or NO_REASON) if bare and found is not UNREADABLE else None
+    inner = next((found[name] for name in ("error", "errors") if found.get(name)), None)
+    if inner is None and (_tells_itself(found) or _is_bad(found)):
+        inner = found
+    inner = found.get("detail") or found.get("fault") if inner is None else found if inner is True else inner
+    if not inner and isinstance(packed := found.get("base_resp"), dict) and _is_bad(packed):
+        inner = packed
     complaint = _complaint(inner)
     if complaint is not None:
         # What a complaint does not say itself may stand around it.
         around = inner if isinstance(inner, dict) else {}
         said = [str(code) for name in CODES if (code := _code(complaint.get(name)) or _code(around.get(name)))]
         field = _field(complaint)
-        sentence = text(complaint.get("message")) or text(complaint.get("msg")) or text(around.get("message"))
+        sentence = _sentence(complaint) or _sentence(around) or _any_text(complaint)
         if sentence and field and "loc" in complaint:
             sentence = f"{field}: {sentence}"
         if sentence and (passed_on := _passed_on(complaint.get("metadata"))):
             sentence = f"{sentence}: {passed_on}"
         return ErrorBody(sentence or NO_REASON, " ".join(said)[:MAX_CODE], field)
-    sentence = text(inner) or (text(found.get("message")) if bare else "")
-    return ErrorBody(sentence) if sentence else ErrorBody(NO_REASON) if inner else None
+    if not inner and not bare:
+        return None
+    codes = [str(code) for name in CODES if (code := _code(found.get(name)))]
+    words = dict.fromkeys(filter(None, (text(inner) or _any_text(inner), _sentence(found))))
+    return ErrorBody(": ".join(words) or (_any_text(found) if bare else "") or NO_REASON, " ".join(codes)[:MAX_CODE])
+
+
+def _tells_itself(found: dict[str, Any]) -> bool:
+    """Whether an object says that it is an error."""
+    return "error" in (text(found.get("object")).lower(), text(found.get("type")).lower())
+
+
+def _is_bad(found: dict[str, Any]) -> bool:
+    """Whether an object has a sentence, and a code that is not a good one."""
+    codes = [str(found[name]).lower() for name in NUMBERS if isinstance(found.get(name), str | int)]
+    bad = any(code not in GOOD for code in codes) or found.get("success") is False
+    return bad and _sentence(found).lower() not in GOOD
+
+
+def _sentence(found: dict[str, Any]) -> str:
+    return next((said for name in SENTENCES if (said := text(found.get(name)))), "")
+
+
+def _any_text(found: Any, depth: int = 0) -> str:
+    """The first text in a value of any shape; empty if there is none."""
+    if isinstance(found, str):
+        return text(found)
+    inside = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    return next((said for part in inside if (said := _any_text(part, depth + 1))), "") if depth < PACKED else ""
 
 
 def _complaint(found: Any) -> dict[str, Any] | None:
@@ -68,7 +112,7 @@ def _complaint(found: Any) -> dict[str, Any] | None:
         if not isinstance(found, dict):
             break
         last = found
-        inside = next((found[name] for name in ("error", "detail", "message") if _packs(found.get(name))), UNREADABLE)
+        inside = next((found[name] for name in PACKS if _packs(found.get(name))), UNREADABLE)
         if inside is UNREADABLE:
             break
         found = inside

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from remote.openai.lenient_json import number, parse, text
-from remote.openai.schema import Model
+from remote.openai.schema import Model, UnlistedModel
 
 LATEST = ":latest"
 """The tag that Ollama adds to a name without one."""
@@ -33,9 +35,9 @@ class ModelList:
     """The server also loads models that it does not list, if it is asked for them."""
 
 
-def read_model_list(body: bytes | str) -> ModelList | None:
-    """The models in an answer to `GET /models`. None if it is not a list of models."""
-    found = parse(body)
+def read_model_list(body: Any) -> ModelList | None:
+    """The models in an answer to `GET /models`, decoded or not. None if it is not a list of models."""
+    found = parse(body) if isinstance(body, bytes | str) else body
     if isinstance(found, dict):
         found = next((found[key] for key in ("data", "models") if isinstance(found.get(key), list)), None)
     if not isinstance(found, list):
@@ -59,6 +61,23 @@ def find_model(models: Sequence[Model], name: str | None) -> Model | None:
             if model.id == wanted:
                 return model
     return None
+
+
+def unlisted_model(models: Sequence[Model], name: str) -> UnlistedModel:
+    """A model that a server does not list, as it is asked for, with what the list says of the one that it is.
+
+    Google lists `models/…`. OpenRouter takes a variant behind a colon, which it does not list.
+    """
+    plain = _plain(name)
+    for wanted in (plain, plain.partition(":")[0]):
+        for model in models:
+            if _plain(model.id) == wanted:
+                return UnlistedModel(**{**msgspec.structs.asdict(model), "id": name})
+    return UnlistedModel(id=name)
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("models/").casefold()
 
 
 def _name(entry: dict[str, Any]) -> str:

@@ -242,6 +242,10 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         return self.owned_by in CONTINUING
 
 
+class UnlistedModel(Model, frozen=True, kw_only=True):
+    """A model that its server does not list, and that is asked for all the same, because the person has named it."""
+
+
 class Models(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /v1/models`."""
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 
-from remote.errors import Busy, Refused, RemoteError, quoted
-from remote.openai.error_bodies import ErrorBody, read_error
+from remote.errors import Busy, LinkDown, Refused, RemoteError, Stranger
+from remote.openai.error_bodies import NO_REASON, ErrorBody, read_error
+from remote.openai.lenient_json import UNREADABLE, parse
+from remote.pages import NOBODY_BEHIND, PLAIN_TO_TLS, said_on
 from remote.protocol import Error, ErrorCode
 from remote.wire import Response, Wire
 
@@ -16,7 +18,7 @@ ADVICE, ADVISED = "check the token of this server (outrider remote token NAME)",
 """What to do about a wrong token, and words of a server that says so itself."""
 SPENT = "insufficient_quota"
 """A limit that waiting does not lift."""
-WAITING = (429, 503)
+WAITING = (429, 503, 529)
 """Statuses that mean: nothing has begun, because the server is full or still loads its model."""
 FULL = re.compile(
     r"context.?(length|size|window)|exceed_context|n_ctx|maximum context|too many (input |prompt )?tokens"
@@ -26,7 +28,11 @@ FULL = re.compile(
 )
 """The conversation is longer than the model reads, in the words of vLLM, llama.cpp, Ollama, LM Studio, TGI, OpenAI,
 Mistral, Anthropic and Google."""
-PROXIES = (401, 502, 504)
+PROXY = 407
+"""Status that only a proxy gives."""
+NOT_SERVED = (404, 405, 410, 501)
+"""Statuses of an address at which nothing of this API is served."""
+PROXIES = (401, *(status for status in NOBODY_BEHIND if status != 503))
 """Statuses that, in plain text, more likely come from somebody on the way."""
 WRONG_KEY = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect) api.?key", re.IGNORECASE)
 """A wrong token, in the words of Google, which answers 400 to it."""
@@ -48,15 +54,19 @@ class BadRequest(Refused):
         self.status, self.said, self.field = status, said, field
 
 
+class Forbidden(Refused):
+    """The server does not let this device, or its token, do this one thing."""
+
+
 async def refusal(wire: Wire, answer: Response) -> RemoteError:
     """The error to raise for a response that is not an answer."""
     try:
-        told = None
-        if answer.status >= 400:
-            body = await answer.read()
-            told = read_error(body, bare=True) if body.lstrip()[:1] in (b"{", b"[") else _words(answer, body)
-        if told is None:
+        if answer.status < 400 or answer.status == PROXY:
             return wire.stranger(answer)
+        body = b"" if answer.encoding else await answer.read()
+        told = _words(answer, body)
+        if told is None:
+            return _page(wire, answer, body)
         message, kind, field = told
         error = refused(wire.host, answer.status, wire.hiding(message), kind, answer.retry_after, begun=False)
         if error.code == "bad_request":
@@ -67,10 +77,31 @@ async def refusal(wire: Wire, answer: Response) -> RemoteError:
 
 
 def _words(answer: Response, body: bytes) -> ErrorBody | None:
-    """A web framework's plain words, such as `Internal Server Error`. None for words that a stranger may have said."""
-    if answer.content_type != "text/plain" or answer.status in PROXIES or not body.strip():
+    """What the server itself says: JSON of any shape, or plain words, such as `Internal Server Error`.
+
+    None for a page, and for words that a proxy may have said.
+    """
+    if PLAIN_TO_TLS.search(body):
         return None
-    return ErrorBody(quoted(body[:MAX_JUDGED].decode("utf-8", errors="replace").strip()))
+    if parse(body) is not UNREADABLE:
+        told = read_error(body, bare=True)
+        return None if told is None or told.message == NO_REASON else told
+    said = said_on(body)
+    page = "html" in answer.content_type or b"<" in body
+    return ErrorBody(said) if said and not page and answer.status not in PROXIES else None
+
+
+def _page(wire: Wire, answer: Response, page: bytes) -> RemoteError:
+    """The error for a page that somebody on the way, or before the server, has sent."""
+    error, status, after = wire.stranger(answer, page), answer.status, answer.retry_after
+    if not isinstance(error, LinkDown) or status in NOT_SERVED or (isinstance(error, Stranger) and not error.status):
+        return error
+    if status == 429 or (status == 503 and after is not None):
+        return Busy(Error(code="busy", message=str(error), retry=True), after)
+    if isinstance(error, Stranger) and status < 500:
+        code: ErrorCode = "too_long" if status == 413 else "bad_request"
+        return Refused(Error(code=code, message=str(error), retry=False))
+    return error
 
 
 def refused(
@@ -80,10 +111,11 @@ def refused(
 
     `begun`: the server may have begun to answer, so the request cannot simply be sent again.
     """
+    shown = "" if begun else f" ({status})"
     if status == 500 and (named := re.search(r"\b[45]\d\d\b", kind)):
-        status = int(named[0])
+        status, shown = int(named[0]), f" ({named[0]})"
     code: ErrorCode = "bad_request"
-    if status in (401, 403) or (status == 400 and WRONG_KEY.search(message[:MAX_JUDGED])):
+    if status in (401, 403) or (status in (400, 500) and WRONG_KEY.search(message[:MAX_JUDGED])):
         code = "unauthorised"
         if ADVISED not in message.lower():
             message = f"{message}; {ADVICE}"
@@ -96,10 +128,10 @@ def refused(
     elif status >= 500 or status == 408:
         code = "unavailable"
     retry = code in ("busy", "unavailable") and SPENT not in kind
-    error = Error(code=code, message=f"{host} refused ({status}): {message}", retry=retry)
+    error = Error(code=code, message=f"{host} refused{shown}: {message}", retry=retry)
     if retry and status in WAITING and not begun:
         return Busy(error, _pause(message[:MAX_JUDGED]) if after is None else after)
-    return Refused(error)
+    return Forbidden(error) if status == 403 else Refused(error)
 
 
 def _pause(said: str) -> float | None:

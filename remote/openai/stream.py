@@ -7,16 +7,18 @@ so a silent model that thinks is not mistaken for a server that only keeps its l
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
-from remote.errors import Broken, Incompatible, LinkDown
+from remote.errors import Broken, Incompatible, LinkDown, quoted
 from remote.openai.delta import AnswerDelta, read_delta
-from remote.openai.error_bodies import read_error
+from remote.openai.ends import end_of
+from remote.openai.error_bodies import ErrorBody, read_error
 from remote.openai.lenient_json import UNREADABLE, parse
 from remote.openai.reasoning_tags import ThinkTags
-from remote.openai.schema import DONE, EVENTS, PredictionTokens, Usage
+from remote.openai.schema import DONE, EVENTS, JSON, PredictionTokens, Usage
 from remote.openai.server_errors import refused
-from remote.openai.sse import EventReader, EventTooLong
+from remote.openai.sse import EventReader, EventTooLong, begins
 from remote.wire import Metered, Response, Traffic, Wire
 
 MAX_TEXT = 1 << 20
@@ -25,17 +27,14 @@ MAX_REASONING = 1 << 22
 """Most characters of reasoning before the first word of the answer."""
 KEPT_REASONING = 1 << 18
 """Characters of reasoning that are kept."""
-MAX_WHOLE_BYTES = 8 << 20
-"""Most bytes of an answer that is not streamed."""
+MAX_WHOLE_BYTES = 16 << 20
+"""Most bytes of an answer that is not streamed. There may be a picture in it."""
 AFTER_END_SECONDS = 2.0
 """How long to wait for the count of tokens after the answer has ended."""
-FAILED = ("error",)
-"""Reasons of an end that mean a failure."""
-TOOL_CALLS = ("tool_calls", "function_call")
-"""Reasons of an end that mean that the model wants to use a tool instead of going on."""
+UNNAMED = "it ended the answer with an error and did not say which"
 NO_TOOLS = "asked for a tool and said nothing else; Outrider has no tools to offer"
-CUT = ("length", "max_tokens", "model_length")
-"""Reasons of an end that mean that the answer was cut at a limit. Mistral uses the last one."""
+MAX_SHOWN = 100
+"""Characters that are quoted of what is no piece of an answer."""
 
 
 class ChatStream(Metered):
@@ -87,7 +86,9 @@ class ChatStream(Metered):
         self._characters = 0
         self._done = False
         """The server has said that the answer is whole."""
-        self._source = self._events() if answer.content_type == EVENTS else self._whole()
+        self._unreadable = ""
+        """The last event that was no piece of an answer, in the server's words."""
+        self._source = self._pieces()
 
     def new_thoughts(self) -> str:
         """The reasoning that is new since the last call, as far as it is kept."""
@@ -132,56 +133,92 @@ class ChatStream(Metered):
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
-    async def _events(self) -> AsyncGenerator[str, None]:
-        host, reader = self._wire.host, EventReader()
-        try:
-            async for chunk in self._heard():
-                before, text = self.pieces, ""
-                try:
-                    for data in reader.feed(chunk):
-                        text += self._take(data)
-                        if self._done or self.overlong:
-                            break
-                except Exception:
-                    if text:  # What came before the failure is kept.
-                        yield text
-                    raise
-                if text or self.pieces > before:
+    async def _pieces(self) -> AsyncGenerator[str, None]:
+        """The pieces of the answer, whatever its content type says of its form."""
+        heard, head, form = self._heard(), b"", None
+        while form is None and (chunk := await anext(heard, None)) is not None:
+            head = (head + chunk).lstrip()
+            form = begins(head)
+        declared = self._response.content_type
+        if form == "events" or (form != "json" and declared == EVENTS):
+            pieces = self._events(head, heard)
+        elif form == "json" or declared == JSON:
+            pieces = self._whole(head, heard)
+        else:
+            raise self._wire.stranger(self._response)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
+
+    async def _events(self, head: bytes, heard: AsyncGenerator[bytes, None]) -> AsyncGenerator[str, None]:
+        """The pieces of a stream of events that begins with `head`."""
+        reader, broken = EventReader(), None
+        chunk: bytes | None = head
+        while chunk is not None and not (self._done or self.overlong):
+            before, text = self.pieces, ""
+            try:
+                for data in reader.feed(chunk):
+                    text += self._take(data)
+                    if self._done or self.overlong:
+                        break
+            except EventTooLong as error:
+                told = f"{self._wire.host} sent {error}; check that it serves chat completions"
+                raise Incompatible(told) from None
+            except Exception:
+                if text:  # What came before the failure is kept.
                     yield text
-                if self._done or self.overlong:
-                    break
-        except EventTooLong as error:
-            raise Incompatible(f"{host} sent {error}; check that it serves chat completions") from None
-        except LinkDown:
-            if self.reason is None:  # Otherwise only the count of tokens is missing.
                 raise
-        if rest := self._rest():
+            if text or self.pieces > before:
+                yield text
+            if self._done or self.overlong:
+                break
+            try:
+                chunk = await anext(heard, None)
+            except LinkDown as error:
+                broken, chunk = error, None
+        rest = "" if self._done or self.overlong else "".join(self._take(data, last=True) for data in reader.end())
+        if rest := rest + self._rest():
             yield rest
+        if broken is not None and self.reason is None and not self._done:  # Else only the count of tokens is missing.
+            raise broken
         self._check_end()
 
-    def _take(self, data: str) -> str:
-        """The text that an event adds to the answer."""
+    def _take(self, data: str, *, last: bool = False) -> str:
+        """The text that an event adds to the answer. `last`: it may have been cut off.
+
+        What is no JSON is a sign of life.
+        """
         if data.strip() == DONE:
             self._done = True
             return ""
         if not data.strip():
             return ""
         found = parse(data)
+        if found is UNREADABLE and data.lstrip()[:1] not in ("{", "["):
+            self._unreadable = quoted(data[:MAX_SHOWN].strip())
+            return ""
+        if found is UNREADABLE and last:
+            return ""
         if found is UNREADABLE:
-            raise Incompatible(
-                f"{self._wire.host} sent no readable piece of an answer; check that it serves chat completions"
-            )
+            raise self._no_piece(data[:MAX_SHOWN])
         piece = read_delta(found)
         if self.reason is None:
             self._check_error(found, piece)
         return self._add(piece)
 
+    def _no_piece(self, said: str) -> Incompatible:
+        host, shown = self._wire.host, quoted(self._wire.hiding(said))
+        return Incompatible(
+            f"{host} sent no readable piece of an answer ({shown}); check that it serves chat completions"
+        )
+
     def _check_error(self, found: Any, piece: AnswerDelta) -> None:
-        failed = isinstance(found, dict) and (found.get("error") or "choices" not in found)
+        failed = isinstance(found, dict) and (found.get("error") or not found.get("choices"))
         if failed and (told := read_error(found)) is not None:
             raise refused(self._wire.host, 500, self._wire.hiding(told.message), told.code)
-        if piece.finish in FAILED:
-            raise refused(self._wire.host, 500, "it ended the answer with an error and did not say which", "")
+        if end_of(piece.finish) == "failed":
+            told = next((error for choice in found["choices"] if (error := read_error(choice))), ErrorBody(UNNAMED))
+            raise refused(self._wire.host, 500, self._wire.hiding(told.message), told.code)
 
     def _add(self, piece: AnswerDelta) -> str:
         self.usage = piece.usage or self.usage
@@ -215,12 +252,26 @@ class ChatStream(Metered):
     def _check_end(self) -> None:
         """Raises `Broken` if the answer is not whole, and `Incompatible` if there is none."""
         host = self._wire.host
+        if self._unreadable and not self.pieces and self.reason is None:
+            raise self._no_piece(self._unreadable)
         if not (self._done or self.reason or self.overlong):
-            raise Broken(f"the answer of {host} ended early; check the network")
-        if not self.spoken and self.reason not in CUT:
+            said = f" after {self._wire.hiding(self._unreadable)!r}" if self._unreadable else ""
+            raise Broken(f"the answer of {host} ended early{said}; check the network")
+        if not self.spoken:
             what = "reasoned, but said nothing" if self.reasoning else "ended its answer without a word"
-            if self.reason in TOOL_CALLS:
-                raise Incompatible(f"{host} {NO_TOOLS}")
+            self._check_silence(what)
+
+    def _check_silence(self, what: str) -> None:
+        """Raises `Incompatible` for an answer without words, unless a limit explains it."""
+        end, host = end_of(self.reason), self._wire.host
+        why = f" ({quoted((self.reason or '')[:MAX_SHOWN])})"
+        if end == "tools":
+            raise Incompatible(f"{host} {NO_TOOLS}")
+        if end == "filter":
+            raise Incompatible(f"{host} said nothing, because of its content filter{why}; ask in other words")
+        if end in ("broken", "unknown"):
+            raise Incompatible(f"{host} {what}{why}; ask again, or check which model it serves")
+        if end == "whole":
             raise Incompatible(f"{host} {what}; check which model it serves")
 
     async def _heard(self) -> AsyncGenerator[bytes, None]:
@@ -240,16 +291,20 @@ class ChatStream(Metered):
                 return
             yield chunk
 
-    async def _whole(self) -> AsyncGenerator[str, None]:
+    async def _whole(self, head: bytes, heard: AsyncGenerator[bytes, None]) -> AsyncGenerator[str, None]:
         """The answer of a server that does not stream."""
-        found = parse(await self._response.read(MAX_WHOLE_BYTES))
+        body = bytearray(head)
+        async for chunk in heard:
+            body += chunk
+            if len(body) > MAX_WHOLE_BYTES:
+                told = f"{self._wire.host} answered with more than {MAX_WHOLE_BYTES} bytes; check the address"
+                raise Incompatible(told)
+        found = parse(bytes(body))
         piece = read_delta(found)
         self._check_error(found, piece)
         self._done = True
         text = self._add(piece) + self._rest()
-        if not text and self.reason in TOOL_CALLS:
-            raise Incompatible(f"{self._wire.host} {NO_TOOLS}")
-        if not text and self.reason not in CUT:
-            raise Incompatible(f"{self._wire.host} sent an answer without text; check which model it serves")
         if text:
             yield text
+        else:
+            self._check_silence("sent an answer without text")

@@ -33,6 +33,8 @@ class ChatServer:
     away: bool = False
     refuses: str = ""
     """An error message with which every question is refused as a bad request."""
+    strict: bool = False
+    """Whether it refuses models that it does not list."""
     leaves: bool = False
     """Whether it is `away` after an answer that it cut."""
     asked: list[dict[str, Any]] = field(default_factory=list)
@@ -53,6 +55,11 @@ class ChatServer:
         elif path == b"/v1/chat/completions":
             size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             self.asked.append(json.loads(await reader.readexactly(size)))
+            if self.strict and self.asked[-1]["model"] not in ("talker", "other"):
+                told = {"error": {"message": f"No model {self.asked[-1]['model']}.", "code": "model_not_found"}}
+                writer.write(http(json.dumps(told).encode(), status="404 Not Found", content_type=JSON))
+                await writer.drain()
+                return
             if self.refuses:
                 body = json.dumps({"error": {"message": self.refuses, "type": "invalid_request_error"}}).encode()
                 writer.write(http(body, status="400 Bad Request", content_type=JSON))

@@ -88,13 +88,15 @@ async def test_a_model_that_was_named_stays_with_its_conversation(
 
 
 async def test_a_model_that_is_not_there_is_named(outrider: Run, server: tuple[ChatServer, str]) -> None:
+    server[0].strict = True
     code, out, talk = await outrider("ask", "--remote", "mine", "--model", "third", "a")
-    assert code == 3 and "serves no model third; choose one of its own: talker, other" in talk
+    assert code == 3 and "No model third" in talk and "it lists talker, other" in talk
+    asked = len(server[0].asked)
     code, out, talk = await outrider("ask", "--remote", "bundled", "--model", "third", "a")
     assert code == 2 and "the bundled server has one model" in talk
     code, out, talk = await outrider("ask", "--mode", "offline", "--model", "third", "a")
     assert code == 2 and "--model" in talk
-    assert not server[0].asked
+    assert len(server[0].asked) == asked
 
 
 async def test_doctor_and_test_claim_nothing(outrider: Run) -> None:

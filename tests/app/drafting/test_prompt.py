@@ -272,3 +272,23 @@ def test_files_are_read_before_the_question_and_count_as_its_tokens(text: ChatTe
     counted = conversation_length(text, [asked])
     assert abs(counted - len(text.render([("user", said)]))) <= 4
     assert conversation_messages([asked]) == [("user", said)]
+
+
+STRICT = CHAT_TEMPLATE.replace(
+    EACH,
+    "{%- for message in messages[1:] if message['role'] == 'system' -%}"
+    "{{ raise_exception('late system message') }}{%- endfor -%}"
+    "{%- for message in messages if message['role'] != 'system' -%}"
+    "{%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('roles must alternate') }}"
+    "{%- endif -%}{%- endfor -%}" + EACH,
+)
+
+
+def test_a_template_that_wants_one_system_message_and_alternating_roles_gets_them() -> None:
+    text = with_template(STRICT)
+    thread = [
+        message("assistant", "hi"), message("system", "be brief"), message("user", "a"), message("assistant", "ls"),
+        message("system", "be polite"), message("assistant", "-l"), message("user", "b"),
+    ]  # fmt: skip
+    said = [("user", "Please begin."), ("assistant", "hi"), ("user", "a"), ("assistant", "ls\n\n-l"), ("user", "b")]
+    assert conversation_tokens(text, thread) == text.render([("system", "be brief\n\nbe polite"), *said])

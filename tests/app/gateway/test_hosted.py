@@ -8,6 +8,13 @@ from tests.support.chat_server import ChatServer, Script
 from tests.support.gateways import CHAT, GatewayProcess, stream_to_end
 
 ROLES = ("user", "assistant")
+LATE = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "how?"},
+    {"role": "assistant", "content": "So."},
+    {"role": "system", "content": "Be polite."},
+    {"role": "user", "content": "why?"},
+]
 BODY = {"messages": [{"role": "user", "content": "Say hello."}], "temperature": 0}
 
 
@@ -42,3 +49,15 @@ async def test_a_conversation_of_many_thousand_messages_is_passed_on(tiny_pair: 
                 assert answered.json()["choices"][0]["message"]["content"] == "Hello."
                 assert server.asked[number]["messages"] == asked
                 said = [*asked, {"role": "assistant", "content": "Hello."}]
+async def test_late_system_messages_come_first_and_no_temperature_is_sent_unasked(
+    tiny_pair: Path, tmp_path: Path
+) -> None:
+    server = ChatServer([Script(["Because."])])
+    async with server.listening() as port:
+        process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", f"http://127.0.0.1:{port}/v1")
+        async with process, process.client() as client:
+            told = (await client.post(CHAT, json={"messages": LATE})).json()
+            assert told["choices"][0]["message"]["content"] == "Because."
+    sent = [(one["role"], one["content"]) for one in server.asked[0]["messages"]]
+    assert sent == [("system", "Be brief.\n\nBe polite."), ("user", "how?"), ("assistant", "So."), ("user", "why?")]
+    assert "temperature" not in server.asked[0]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.cli.doctor import examine
 from app.config import Settings
-from app.events import Drafted, ModeChanged, ReplyText
+from app.events import Drafted, ModeChanged, Redrawn, ReplyText
 from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
@@ -110,20 +110,80 @@ async def test_later_questions_come_with_what_was_said(drafter: Drafter, databas
     assert second.done.stats.streamed == 2 and not second.done.stats.counted
 
 
-async def test_a_model_is_asked_for_by_name_and_others_are_told(drafter: Drafter, database: Path) -> None:
-    server = ChatServer([Script(["hello"])])
+@pytest.mark.parametrize("strict", [False, True])
+async def test_a_named_model_is_asked_for_whatever_the_server_lists(
+    drafter: Drafter, database: Path, strict: bool
+) -> None:
+    server = ChatServer([Script(["hello"])], strict=strict)
     async with server.listening() as port:
-        for name, model in (("other", "other"), ("third", None)):
+        for name in ("other", "talker:online"):
             store = Store.open(database)
             source = AddressSource(f"http://127.0.0.1:{port}", None, name)
             async with Assistant(drafter, store, source, HOSTED) as opened:
                 heard = await ask(opened, QUESTION)
             store.close()
-            if model is None:
-                assert heard.failed is not None and heard.failed.code == "incompatible"
-                assert "no model third" in heard.failed.message and "talker, other" in heard.failed.message
-            else:
-                assert server.asked[-1]["model"] == model
+            assert server.asked[-1]["model"] == name
+    if strict:
+        assert heard.failed is not None and heard.failed.code == "refused"
+        assert "No model talker:online" in heard.failed.message and "it lists talker, other" in heard.failed.message
+    else:
+        assert heard.done is not None and heard.text == "hello"
+
+
+@pytest.mark.parametrize(
+    ("settings", "first", "second"),
+    [
+        (Settings(), {}, {}),
+        (Settings(seed=5, top_p=0.9), {"seed": 5, "top_p": 0.9}, {"seed": 6, "top_p": 0.9}),
+        (Settings(temperature=0.0), {"temperature": 0.0}, {"temperature": 0.8}),
+        (Settings(temperature=0.5), {"temperature": 0.5}, {"temperature": 0.5}),
+    ],
+)
+async def test_the_server_chooses_a_temperature_unless_the_person_does(
+    drafter: Drafter, database: Path, settings: Settings, first: dict[str, float], second: dict[str, float]
+) -> None:
+    server = ChatServer([Script(["hello"])])
+    async with (
+        server.listening() as port,
+        assistant(drafter, database, f"http://127.0.0.1:{port}", settings=settings) as opened,
+    ):
+        heard, again = await ask(opened, QUESTION), Heard()
+        async with aclosing(opened.regenerate(heard.message)) as events:
+            async for event in events:
+                again.apply(event)
+        stored = opened.store.messages.get(heard.message)
+    for asked, expected in zip(server.asked, (first, second), strict=True):
+        sent = {name: asked[name] for name in ("temperature", "top_k", "top_p", "seed") if name in asked}
+        if sent.get("temperature"):
+            assert sent.pop("seed") >= 0
+        assert sent == expected
+    assert stored.stats["temperature"] == first.get("temperature")
+    redrawn = [event.temperature for event in again.events if isinstance(event, Redrawn)]
+    assert redrawn == ([0.8] if settings.temperature == 0 else [])
+
+
+async def test_an_imported_conversation_is_sent_in_the_form_that_servers_take(drafter: Drafter, database: Path) -> None:
+    server = ChatServer([Script(["hello"])])
+    async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+        conversation, last = opened.store.conversations.create("imported").id, None
+        for role, text in (
+            ("assistant", "Hi."),
+            ("system", "Be brief."),
+            ("user", "how?"),
+            ("assistant", "So."),
+            ("assistant", "Or so."),
+            ("system", "Be polite."),
+        ):
+            last = opened.store.messages.add(conversation, role, text, parent_id=last, status="done").id  # type: ignore[arg-type]
+        await ask(opened, QUESTION, conversation)
+    assert [(one["role"], one["content"]) for one in server.asked[0]["messages"]] == [
+        ("system", "Be brief.\n\nBe polite."),
+        ("user", "Please begin."),
+        ("assistant", "Hi."),
+        ("user", "how?"),
+        ("assistant", "So.\n\nOr so."),
+        ("user", QUESTION),
+    ]
 
 
 async def test_edge_mode_needs_a_verifier(drafter: Drafter, database: Path) -> None:
@@ -167,6 +227,17 @@ async def test_a_conversation_longer_than_the_drafter_reads_is_asked_all_the_sam
         ("model_length", Settings(), "length", "cut at a limit of 127.0.0.1"),
         ("content_filter", Settings(), "end", "the server's content filter ended it"),
         ("eos", Settings(), "end", ""),
+        ("STOP", Settings(), "end", ""),
+        ("end_turn", Settings(), "end", ""),
+        ("MAX_TOKENS", Settings(), "length", "cut at a limit of 127.0.0.1"),
+        ("LENGTH", Settings(), "length", "cut at a limit of 127.0.0.1"),
+        ("FinishReason.MAX_TOKENS", Settings(), "length", "cut at a limit of 127.0.0.1"),
+        ("model_context_window_exceeded", Settings(), "length", "the context of talker is full"),
+        ("SAFETY", Settings(), "end", "the server's content filter ended it"),
+        ("PROHIBITED_CONTENT", Settings(), "end", "the server's content filter ended it"),
+        ("network_error", Settings(), "length", "127.0.0.1"),
+        ("cancelled", Settings(), "length", "127.0.0.1"),
+        ("solar_flare", Settings(), "length", "127.0.0.1"),
     ],
 )
 async def test_a_cut_is_told(
@@ -181,7 +252,9 @@ async def test_a_cut_is_told(
         [turn] = Turn.of_thread(opened.store.branches.thread(opened.store.conversations.all()[0].id))
     assert whole(heard, database) == "one two" and heard.done is not None
     assert heard.done.reason == said and heard.done.cut.startswith(cut) and bool(heard.done.cut) == bool(cut)
-    assert turn.note == heard.done.cut
+    assert turn.note == heard.done.cut and (heard.done.cut_by is not None) is bool(cut)
+    if reason in ("network_error", "solar_flare"):
+        assert reason in heard.done.cut
 
 
 async def test_stopping_hangs_up_and_keeps_what_came(drafter: Drafter, database: Path) -> None:
@@ -431,7 +504,7 @@ async def test_the_doctor_says_who_is_at_an_address(
     assert await examine({**options, "remote": verifier.url + "/v1"}) == 0
     said = capsys.readouterr().out
     assert "an OpenAI-compatible server; target answers; round trip" in said and "can be continued" in said
-    async with ChatServer([Script(["x"])]).listening() as port:
+    async with ChatServer([Script(["x"])], strict=True).listening() as port:
         options["remote"] = f"http://127.0.0.1:{port}"
         assert await examine(options) == 0
         said = capsys.readouterr().out
@@ -439,4 +512,5 @@ async def test_the_doctor_says_who_is_at_an_address(
         assert await examine({**options, "mode": "edge"}) == 1
         assert "checks no drafts" in capsys.readouterr().out
         assert await examine({**options, "remote_model": "third"}) == 1
-        assert "serves no model third" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "third, which the server does not list" in said and "refused (404): No model third" in said

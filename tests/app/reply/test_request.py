@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.config import Settings
-from app.events import Event, Judged, Started, Verified
+from app.events import Event, Judged, Redrawn, Started, Verified
 from app.reply import request as request_module
 from app.reply.assistant import Assistant
 from app.reply.errors import NoAnswer
@@ -128,6 +128,10 @@ async def test_an_answer_that_is_there_is_not_given_again(
         assert len({answer.tokens for answer in answers}) == 3
         assert [answer.stats["temperature"] for answer in answers] == [0.0, FRESH_TEMPERATURE, FRESH_TEMPERATURE]
         assert answers[1].stats["seed"] != answers[2].stats["seed"]
+        said = [
+            [str(event) for event in heard.events if isinstance(event, Redrawn)] for heard in (first, second, third)
+        ]
+        assert said[0] == [] and said[1] == said[2] and len(said[1]) == 1 and "temperature 0.8" in said[1][0]
         assert (
             store.branches.siblings(first.message) == answers and store.branches.thread(conversation)[1:] == answers[2:]
         )

@@ -78,8 +78,15 @@ async def test_ask_fails_where_the_server_refuses(outrider: Run, server: tuple[C
     server[0].scripts = [Script(["Paris, of"], cut=True)]
     code, out, talk = await outrider("ask", "what is the capital of France")
     assert (code, out) == (1, "Paris, of\n") and "is kept" in talk
+    server[0].strict = True
     code, out, talk = await outrider("ask", "what?", OUTRIDER_REMOTE_MODEL="third")
-    assert code == 3 and out == "" and "serves no model third" in talk and len(server[0].asked) == 1
+    assert code == 3 and out == "" and "No model third; it lists talker, other" in talk
+    server[0].scripts = [Script(["Paris, of"], reason="network_error")]
+    code, out, talk = await outrider("ask", "what is the capital of France")
+    assert (code, out) == (1, "Paris, of\n") and "not whole" in talk and "broke it off (network_error)" in talk
+    server[0].scripts = [Script(["Paris, of"], reason="solar_flare")]
+    code, out, talk = await outrider("ask", "--json", "what is the capital of France")
+    assert (code, json.loads(out)["cut"]) == (0, "other") and "not whole" in talk and "solar_flare" in talk
 
 
 async def test_history_log_exports_and_verify_claim_nothing(outrider: Run, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import zlib
 from typing import Any
 
 import pytest
@@ -130,6 +132,16 @@ def events(*data: bytes) -> bytes:
     return http(b"".join(data), content_type=SSE)
 
 
+def packed(body: bytes, how: str) -> bytes:
+    return http(body, content_type=SSE, extra=f"content-encoding: {how}\r\n")
+
+
+WORDS = chunk("one ") + chunk("two", "stop") + DONE
+PICTURE = (
+    b'data: {"choices":[{"index":0,"delta":{"images":[{"url":"data:image/png;base64,'
+    + b"A" * (15 << 20)
+    + b'"}]}}]}\n\n'
+)
 WHOLE = {
     "plain": (events(chunk("one "), chunk("two"), chunk(reason="stop"), DONE), "one two", "stop"),
     "no DONE": (events(chunk("one"), chunk(" two", "stop")), "one two", "stop"),
@@ -148,6 +160,47 @@ WHOLE = {
             b'data: {"choices":null,"usage":{"total_tokens":9}}\n\n',
             DONE,
         ),
+        "one two",
+        "stop",
+    ),
+    "no blank line at the end": (events(chunk("one "), chunk("two", "stop")[:-1]), "one two", "stop"),
+    "no line end at the end": (events(chunk("one "), chunk("two", "stop")[:-2]), "one two", "stop"),
+    "no line end after DONE": (events(chunk("one two"), DONE[:-2]), "one two", None),
+    "no blank lines": (events(chunk("one ")[:-1], chunk("two", "stop")[:-1], DONE[:-1]), "one two", "stop"),
+    "a picture between words": (
+        events(chunk("one "), PICTURE, chunk("two", "stop"), DONE),
+        "one two",
+        "stop",
+    ),
+    "heartbeats that are no JSON": (
+        events(b"data: ping\n\n", chunk("one "), b"data: -\n\ndata: keep-alive\n\n", chunk("two", "stop"), DONE),
+        "one two",
+        "stop",
+    ),
+    "an event of another type": (events(b"event: ping\ndata: {}\n\n", chunk("one two", "stop")), "one two", "stop"),
+    "plain text": (http(WORDS, content_type="text/plain; charset=utf-8"), "one two", "stop"),
+    "events as JSON": (http(WORDS, content_type="application/json"), "one two", "stop"),
+    "events as a page": (http(WORDS, content_type="text/html"), "one two", "stop"),
+    "no content type": (http(b"\xef\xbb\xbf\r\n: hello\n\n" + WORDS, content_type=None), "one two", "stop"),
+    "status 201": (http(WORDS, status="201 Created", content_type=SSE), "one two", "stop"),
+    "status 206": (http(WORDS, status="206 Partial", content_type="text/plain"), "one two", "stop"),
+    "gzip": (packed(gzip.compress(WORDS), "gzip"), "one two", "stop"),
+    "gzip in two members": (packed(gzip.compress(WORDS[:40]) + gzip.compress(WORDS[40:]), "x-gzip"), "one two", "stop"),
+    "deflate": (packed(zlib.compress(WORDS), "deflate"), "one two", "stop"),
+    "raw deflate": (packed(zlib.compress(WORDS, wbits=-15), "deflate"), "one two", "stop"),
+    "an end that is no end": (events(chunk("one ", "null"), chunk("two", "stop"), DONE), "one two", "stop"),
+    "one answer as events": (
+        http(b'{"choices":[{"message":{"content":"one two"},"finish_reason":"stop"}]}', content_type=SSE),
+        "one two",
+        "stop",
+    ),
+    "one answer as plain text": (
+        http(b'\n\n{"choices":[{"message":{"content":"one two"},"finish_reason":"stop"}]}', content_type="text/plain"),
+        "one two",
+        "stop",
+    ),
+    "a good base_resp": (
+        events(chunk("one two", "stop", base_resp={"status_code": 0, "status_msg": "success"}), DONE),
         "one two",
         "stop",
     ),
@@ -266,14 +319,67 @@ FAILURES: dict[str, Failure] = {
         "unavailable",
         True,
     ),
-    "a packed answer": (
-        http(b"\x1f\x8b" + b"0" * 99, content_type=SSE, extra="content-encoding: gzip\r\n"),
+    "a packed answer": (packed(WORDS, "br"), Incompatible, "packs its answers", None, False),
+    "an answer that cannot be unpacked": (
+        packed(b"\x1f\x8b" + b"0" * 99, "gzip"),
         Incompatible,
-        "packs its answers",
+        "cannot be unpacked",
         None,
         False,
     ),
-    "an endless line": (events(b"data: " + b"x" * (2 << 20)), Incompatible, "more than", None, False),
+    "an endless line": (events(b"data: " + b"x" * (17 << 20)), Incompatible, "more than", None, False),
+    "an event of type error": (
+        events(chunk("one"), b'event: error\ndata: {"code":500,"message":"Out of memory."}\n\n', DONE),
+        Refused,
+        "Out of memory",
+        "unavailable",
+        True,
+    ),
+    "an event of type error, in words": (
+        events(b"event: error\ndata: The model is not there.\n\n", DONE),
+        Refused,
+        "The model is not there",
+        "unavailable",
+        True,
+    ),
+    "code and msg amid it": (
+        events(b'data: {"code":1301,"msg":"Not with me."}\n\n'),
+        Refused,
+        "Not with me",
+        "unavailable",
+        True,
+    ),
+    "base_resp": (
+        http(
+            b'{"choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}',
+            content_type="application/json",
+        ),
+        Refused,
+        "insufficient balance",
+        "unavailable",
+        True,
+    ),
+    "error_msg": (
+        http(b'{"error_code":336,"error_msg":"Open api daily limit"}', content_type="application/json"),
+        Refused,
+        "daily limit",
+        "unavailable",
+        True,
+    ),
+    "a choice that failed": (
+        events(b'data: {"choices":[{"delta":{},"finish_reason":"error","error":{"message":"Gone.","code":502}}]}\n\n'),
+        Refused,
+        r"\(502\): Gone",
+        "unavailable",
+        True,
+    ),
+    "words that are no answer, and then nothing": (
+        events(chunk("one"), b"data: upstream died\n\n"),
+        Broken,
+        "after 'upstream died'",
+        None,
+        False,
+    ),
     "an answer without text": (
         http(b'{"choices":[]}', content_type="application/json"),
         Incompatible,

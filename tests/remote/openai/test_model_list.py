@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
 import pytest
 
-from remote import CompletionsClient, Incompatible, RemoteError
+from remote import CompletionsClient, Incompatible, Refused, RemoteError
 from remote.openai.model_list import find_model, read_model_list
-from remote.openai.schema import Model
+from remote.openai.schema import Model, UnlistedModel
 from tests.remote.toy_verifier import http, raw_peer
 
 JSON = "application/json"
@@ -107,14 +108,42 @@ async def test_a_model_that_is_named_needs_no_list(name: str) -> None:
         await listed(NO_LIST[name], None)
 
 
-async def test_a_model_beside_the_list_is_asked_for_only_where_the_server_loads_it() -> None:
-    float_time = found({"data": [{"id": "cached/m", "created": 1763000000.25}]})
-    assert await listed(float_time, "/models/mine") == ["/models/mine", "cached/m"]
-    whole_time = found({"data": [{"id": "m", "created": 1763000000}]})
-    assert await listed(whole_time, "mine") == ["m"]
+@pytest.mark.parametrize(
+    ("entry", "wanted", "window"),
+    [
+        ({"id": "cached/m", "created": 1763000000.25}, "/models/mine", None),
+        ({"id": "m", "created": 1763000000}, "mine", None),
+        ({"id": "openai/gpt-4o", "context_length": 128000}, "openai/gpt-4o:online", 128000),
+        ({"id": "models/gemini-2.5-flash", "context_length": 1048576}, "gemini-2.5-flash", 1048576),
+        ({"id": "gpt-4o-2024-11-20"}, "my-deployment", None),
+    ],
+)
+async def test_a_named_model_comes_first_and_the_list_only_suggests(
+    entry: dict[str, Any], wanted: str, window: int | None
+) -> None:
+    reply = found({"data": [entry]})
+    async with raw_peer(lambda _: reply) as port, CompletionsClient(f"http://127.0.0.1:{port}") as client:
+        named, other = await client.models(PATIENCE, wanted=wanted)
+    assert (named.id, named.max_model_len, other.id) == (wanted, window, entry["id"])
+    assert isinstance(named, UnlistedModel) and not isinstance(other, UnlistedModel)
 
 
-@pytest.mark.parametrize("status", ["401 No", "403 No", "503 Loading"])
+async def test_a_token_that_may_list_nothing_may_still_ask() -> None:
+    reply = http(b'{"error":"no"}', status="403 No", content_type=JSON)
+    assert await listed(reply, "mine") == ["mine"]
+    with pytest.raises(Refused, match="403"):
+        await listed(reply, None)
+
+
+async def test_a_list_is_read_under_any_content_type_and_success() -> None:
+    body = json.dumps({"data": [{"id": "m"}]}).encode()
+    assert await listed(http(body, content_type="text/plain"), None) == ["m"]
+    assert await listed(http(body, status="203 Changed", content_type=None), None) == ["m"]
+    packed = http(gzip.compress(body), content_type=JSON, extra="content-encoding: gzip\r\n")
+    assert await listed(packed, None) == ["m"]
+
+
+@pytest.mark.parametrize("status", ["401 No", "503 Loading"])
 async def test_trouble_is_no_missing_list(status: str) -> None:
     with pytest.raises(RemoteError) as caught:
         await listed(http(b'{"error":"no"}', status=status, content_type=JSON), "mine")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textual.message import Message
 from textual.widget import Widget
 
-from app.events import Done, Event, ModeChanged, RoundEnded, Started, Stats, SystemUnread
+from app.events import Done, Event, ModeChanged, Redrawn, RoundEnded, Started, Stats, SystemUnread
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import tell_cut
 from app.tui.open_conversation import OpenConversation
@@ -81,6 +81,8 @@ class Replies:
                 self._show_figures(reply)
         elif isinstance(event, SystemUnread):
             self._view.notify(str(event), title="System prompt", timeout=15, markup=False)
+        elif isinstance(event, Redrawn):
+            self._view.notify(str(event), title="Another answer", markup=False)
         elif isinstance(event, Done) and event.cut:
             tell_cut(self._messages, event)
 

@@ -1,0 +1,59 @@
+"""Pages that stand in the place of an answer: of nginx, Cloudflare, a proxy or a login. What they mean for a person."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from remote.errors import quoted
+
+TITLE = re.compile(rb"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.IGNORECASE | re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
+MAX_LOOKED_AT = 1 << 16
+MAX_TOLD = 160
+"""Characters of a page that are told."""
+PORTAL = "a Wi-Fi login page may be in the way, or the address is wrong: open the address in a browser"
+PLAIN_TO_TLS = re.compile(
+    rb"plain HTTP request was sent to HTTPS|HTTP request to an? (HTTPS|TLS|SSL)|plain HTTP to an? (SSL|TLS)"
+    rb"|requires? (TLS|SSL|HTTPS)|HTTPS (is )?required",
+    re.IGNORECASE,
+)
+"""Words of servers that speak TLS and were asked without: nginx, Go, Apache and others."""
+NOBODY_BEHIND = (502, 503, 504, *range(520, 528), 530)
+"""Statuses of proxies that get no answer of their server. From 520 on they are Cloudflare's."""
+
+
+def said_on(page: bytes) -> str:
+    """What a page says in short: its title, or all of it if that is a short text. Empty: nothing to tell."""
+    page = page[:MAX_LOOKED_AT]
+    found = TITLE.search(page)
+    if found is None and (b"<" in page or len(page) > MAX_TOLD):
+        return ""
+    words = page if found is None else found[1] or found[2] or b""
+    text = html.unescape(TAG.sub(" ", words.decode("utf-8", errors="replace")))
+    return quoted(" ".join(text.split())[:MAX_TOLD])
+
+
+def meaning(host: str, status: int, said: str) -> str:
+    """What a page of this status means, as a sentence that says what to do. `said`: as `said_on` has it."""
+    told = f'({status}), and says "{said}"' if said else f"({status})"
+    if status == 403:
+        return (
+            f"{host} does not let this device in {told}; check the token, and whether a firewall before the server "
+            "blocks this network"
+        )
+    if status in (404, 405, 410, 501):
+        return f"{host} has nothing at this address {told}; check the address of this server"
+    if status == 413:
+        return f"{host} takes no request of this size {told}; leave out files and images"
+    if status == 429:
+        return f"{host} gets too many requests now {told}; ask again in a while"
+    if status in (504, 524):
+        return f"a proxy at {host} waited in vain for the server behind it {told}; try again later"
+    if status in NOBODY_BEHIND:
+        return f"a proxy at {host} finds no server behind it {told}; try again later"
+    if status >= 500 and status != 511:
+        return f"{host} has a fault of its own {told}; try again later, or ask whoever runs it"
+    if 400 <= status < 500:
+        return f"{host} refused {told}; check the address and the token of this server"
+    return ""
