@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -12,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from app.concurrency import first_of
 from app.gateway.answers import PATH, Answers
 from app.gateway.checks import Checks
 from app.gateway.completions import Completions
@@ -44,7 +48,7 @@ def create_app(
     completions = Completions(seats, answers, checks, quiet_seconds)
 
     async def chat(request: Request) -> Response:
-        return await completions.answer(await _body(request), request.is_disconnected)
+        return await _unless_gone(request, completions.answer(await _body(request)))
 
     async def models(request: Request) -> Response:
         return await completions.model_list()
@@ -101,6 +105,21 @@ async def _body(request: Request) -> bytes:
             f"Bodies are not to be compressed ({encoding}); send them as they are.", status=415, code="compressed_body"
         )
     return bytes(body)
+
+
+async def _unless_gone(request: Request, answer: Coroutine[Any, Any, Response]) -> Response:
+    """The response, unless the client hangs up before it is there: that cancels it. Raises `ClientDisconnect`."""
+    answering = asyncio.ensure_future(answer)
+    answered, _ = await first_of(answering, _hung_up(request))
+    if not answered:
+        raise ClientDisconnect
+    return answering.result()
+
+
+async def _hung_up(request: Request) -> None:
+    """Return once the client has hung up. Its body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
