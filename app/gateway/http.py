@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from app.concurrency import first_of
 from app.gateway.answers import PATH, Answers
@@ -25,6 +26,7 @@ from app.gateway.security import Guard
 from remote.openai.schema import JSON
 from remote.openai.sse import QUIET_SECONDS
 from remote.verifier.holders import Tokens
+from remote.verifier.security import open_to_pages
 
 log = logging.getLogger("outrider.gateway")
 MOST_BODY_BYTES = 4 << 20
@@ -40,10 +42,12 @@ def create_app(
     checks: Checks,
     tokens: Tokens | None = None,
     quiet_seconds: float = QUIET_SECONDS,
-) -> Starlette:
+    origins: Collection[str] = (),
+) -> ASGIApp:
     """The gateway as an ASGI app. `tokens`: those that clients may send; None: clients need none.
 
-    `quiet_seconds`: a stream that has nothing to say for so long says that it is still there.
+    `quiet_seconds`: a stream that has nothing to say for so long says that it is still there. `origins`: of web pages
+    that may ask.
     """
     completions = Completions(seats, answers, checks, quiet_seconds)
 
@@ -63,7 +67,7 @@ def create_app(
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/models", models),
@@ -71,7 +75,7 @@ def create_app(
             Route(PATH + "{name}", answer),
             Route("/healthz", health),
         ],
-        middleware=[Middleware(Guard, tokens=tokens)],
+        middleware=[Middleware(Guard, tokens=tokens, origins=origins)],
         exception_handlers={
             GatewayRefused: _refuse,
             HTTPException: _http_error,
@@ -79,6 +83,7 @@ def create_app(
             Exception: _unexpected,
         },
     )
+    return open_to_pages(app, origins)
 
 
 async def _body(request: Request) -> bytes:

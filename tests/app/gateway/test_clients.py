@@ -145,16 +145,19 @@ async def test_sigterm_lets_answers_end_and_takes_no_more(
     assert process.said == ""
 
 
-def test_a_taken_port_and_a_wrong_token_file_are_told_in_a_sentence(tiny_pair: Path, tmp_path: Path) -> None:
+def test_a_taken_port_and_wrong_options_are_told_in_a_sentence(tiny_pair: Path, tmp_path: Path) -> None:
     with GatewayProcess(tmp_path / "one", tiny_pair / "drafter", None) as process:
         second = GatewayProcess(tmp_path / "two", tiny_pair / "drafter", None, ["--port", str(process.port)])
         with pytest.raises(AssertionError, match="Choose another --port"):
             second.__enter__()
         second.__exit__(None, None, None)
-    third = GatewayProcess(tmp_path / "three", tiny_pair / "drafter", None, ["--token-file", "/nowhere"])
-    with pytest.raises(AssertionError, match="token file /nowhere"):
-        third.__enter__()
-    third.__exit__(None, None, None)
+    for number, (option, value, said) in enumerate(
+        [("--token-file", "/nowhere", "token file /nowhere"), ("--allow-origin", "*", "Add --token-file")]
+    ):
+        third = GatewayProcess(tmp_path / f"three-{number}", tiny_pair / "drafter", None, [option, value])
+        with pytest.raises(AssertionError, match=said):
+            third.__enter__()
+        third.__exit__(None, None, None)
 
 
 # ---- hostile bodies --------------------------------------------------------------------------------------------------

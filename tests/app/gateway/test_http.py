@@ -278,6 +278,26 @@ async def test_who_has_a_token_may_ask_from_anywhere(tiny_pair: Path, tmp_path: 
             assert (await client.get("/v1/models", headers=header)).status_code == 200
 
 
+async def test_web_pages_that_may_ask_read_answers_streams_and_errors(tiny_pair: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKEN)
+    page, shown = "app://obsidian.md", {"Authorization": f"Bearer {TOKEN}"}
+    for options in (["--allow-origin", page], ["--token-file", str(tokens)]):
+        process = GatewayProcess(tmp_path / options[0], tiny_pair / "drafter", None, options)
+        async with process, process.client() as client:
+            client.headers["Origin"] = page
+            asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+            for answered, status in (
+                (await client.options(CHAT, headers=asks), 200),
+                (await client.post(CHAT, json=BODY, headers=shown), 200),
+                (await client.post(CHAT, json={**BODY, "stream": True}, headers=shown), 200),
+                (await client.post(CHAT, json={**BODY, "n": 2}, headers=shown), 400),
+                (await client.get("/nowhere", headers=shown), 404),
+            ):
+                assert answered.status_code == status, answered.text
+                assert answered.headers["access-control-allow-origin"] in (page, "*")
+
+
 async def test_a_missing_token_of_the_gateways_own_is_told_as_what_it_is(tiny_pair: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKEN)

@@ -389,13 +389,15 @@ async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Tar
     def broken(*_: object) -> None:
         raise MemoryError("no memory left")
 
-    async with connected(app(target, engine)) as client:
+    page = "https://chat.example"
+    async with connected(app(target, engine, origins={page}), Origin=page) as client:
         hook = target.model.register_forward_pre_hook(broken)
         try:
             failed = await client.post(CHAT, json=body(stream=True))
         finally:
             hook.remove()
         assert (failed.status_code, failed.json()["error"]["type"]) == (500, "server_error")
+        assert failed.headers["access-control-allow-origin"] == "https://chat.example", "a page could not read why"
         assert await counter(client, "sessions") == 0
         assert (await whole(client))["usage"]["completion_tokens"] == 40
 
