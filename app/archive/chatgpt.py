@@ -15,7 +15,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.archive.errors import Unsuitable
-from app.archive.foreign import ForeignConversation, ForeignMessage, name_of, time_of
+from app.archive.foreign import (
+    ForeignConversation,
+    ForeignMessage,
+    fenced,
+    field_of,
+    name_of,
+    text_or_empty,
+    time_of,
+)
 
 SOURCE = "ChatGPT"
 HIDDEN = {
@@ -53,7 +61,7 @@ def conversation(item: object) -> ForeignConversation:
     return ForeignConversation(
         source=SOURCE,
         key=str(key),
-        title=_text(item.get("title")),
+        title=text_or_empty(item.get("title")),
         messages=nodes,
         tip=tip if isinstance(tip, str) and tip in item["mapping"] else None,
         created=time_of(item.get("create_time")),
@@ -66,7 +74,7 @@ def _parents(mapping: Mapping[str, Any]) -> dict[str, str]:
     """Maps nodes to their parents, as each node says, or else as the parent's list of children says."""
     parents: dict[str, str] = {}
     for key, entry in mapping.items():
-        for child in _get(entry, "children", list):
+        for child in field_of(entry, "children", list):
             if isinstance(child, str) and child != key:
                 parents.setdefault(child, key)
     for key, entry in mapping.items():
@@ -79,11 +87,11 @@ def _parents(mapping: Mapping[str, Any]) -> dict[str, str]:
 def _node(
     key: str, entry: object, parent: str | None, default_model: str | None, left_out: Counter[str]
 ) -> ForeignMessage:
-    message = _get(entry, "message", dict)
-    author = _get(message, "author", dict)
-    content = _get(message, "content", dict)
-    metadata = _get(message, "metadata", dict)
-    kind = _text(content.get("content_type")) or "text"
+    message = field_of(entry, "message", dict)
+    author = field_of(message, "author", dict)
+    content = field_of(message, "content", dict)
+    metadata = field_of(message, "metadata", dict)
+    kind = text_or_empty(content.get("content_type")) or "text"
     role = author.get("role")
     if not message or role not in ("user", "assistant", "tool", "system"):
         return ForeignMessage(key, parent, None)
@@ -127,15 +135,15 @@ def _why_hidden(role: str, kind: str, message: Mapping[str, Any], metadata: Mapp
 
 def _said(content: Mapping[str, Any], kind: str, left_out: Counter[str]) -> str:
     if kind == "code":
-        language = _text(content.get("language"))
-        return _fenced(_text(content.get("text")), "" if language == "unknown" else language)
+        language = text_or_empty(content.get("language"))
+        return fenced(text_or_empty(content.get("text")), "" if language == "unknown" else language)
     if kind == "execution_output":
-        return _fenced(_text(content.get("text")), "")
+        return fenced(text_or_empty(content.get("text")), "")
     parts = content.get("parts")
     if isinstance(parts, list):
         return "\n\n".join(said for part in parts if (said := _part(part, left_out)))
     for name in ("text", "result", "content"):
-        if said := _text(content.get(name)):
+        if said := text_or_empty(content.get(name)):
             return said
     if kind != "text":
         left_out[f"content of the kind {name_of(kind)}"] += 1
@@ -146,8 +154,8 @@ def _said(content: Mapping[str, Any], kind: str, left_out: Counter[str]) -> str:
 def _referring(text: str, metadata: Mapping[str, Any], left_out: Counter[str]) -> str:
     """The text with links and names in place of the model's marks."""
     shown = {
-        _text(_get(reference, "matched_text", str)): _get(reference, "alt", str)
-        for reference in _get(metadata, "content_references", list)
+        text_or_empty(field_of(reference, "matched_text", str)): field_of(reference, "alt", str)
+        for reference in field_of(metadata, "content_references", list)
     }
 
     def instead(found: re.Match[str]) -> str:
@@ -168,7 +176,7 @@ def _named(kind: str, what: str) -> str:
             found = json.loads(what)
         except (ValueError, RecursionError):
             return ""
-        return _text(found[1]) if isinstance(found, list) and len(found) > 1 else ""
+        return text_or_empty(found[1]) if isinstance(found, list) and len(found) > 1 else ""
     return ""
 
 
@@ -177,8 +185,8 @@ def _part(part: object, left_out: Counter[str]) -> str:
         return part
     if not isinstance(part, dict):
         return ""
-    kind = _text(part.get("content_type"))
-    if said := _text(part.get("text")):  # For example the transcript of speech.
+    kind = text_or_empty(part.get("content_type"))
+    if said := text_or_empty(part.get("text")):  # For example the transcript of speech.
         return said
     thing = REMARKS.get(kind, name_of(kind) or "attachment")
     left_out[f"attachments ({thing})"] += 1
@@ -187,31 +195,12 @@ def _part(part: object, left_out: Counter[str]) -> str:
 
 def _attached(metadata: Mapping[str, Any], content: Mapping[str, Any], left_out: Counter[str]) -> list[str]:
     """Remarks for the files attached to a question. Pictures are skipped: they are also parts of the question."""
-    shown = [_get(part, "asset_pointer", str) for part in _get(content, "parts", list)]
+    shown = [field_of(part, "asset_pointer", str) for part in field_of(content, "parts", list)]
     remarks = []
-    for attachment in _get(metadata, "attachments", list):
-        identifier = _get(attachment, "id", str)
+    for attachment in field_of(metadata, "attachments", list):
+        identifier = field_of(attachment, "id", str)
         if not identifier or not any(pointer.endswith(identifier) for pointer in shown):
             left_out["attachments (file)"] += 1
-            name = name_of(_get(attachment, "name", str))
+            name = name_of(field_of(attachment, "name", str))
             remarks.append(f"[file {name or ''}: not in the import]".replace(" :", ":"))
     return remarks
-
-
-def _fenced(code: str, language: str) -> str:
-    if not code:
-        return ""
-    fence = "```"
-    while fence in code:
-        fence += "`"
-    return f"{fence}{name_of(language) or ''}\n{code}\n{fence}"
-
-
-def _get(value: object, name: str, kind: type[Any]) -> Any:
-    """A field of an object. Returns an empty value if either does not have the expected type."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, kind) else kind()
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

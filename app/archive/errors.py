@@ -9,8 +9,8 @@ ArchiveError
 from __future__ import annotations
 
 KINDS = (
-    "Outrider's JSON, a ChatGPT export (.zip or .json), the logs.db of llm, the store.db of oterm, "
-    "or a database of Outrider"
+    "Outrider's JSON, an export of ChatGPT or Claude (.zip, its folder, or conversations.json), the logs.db of llm, "
+    "the store.db of oterm, or a database of Outrider"
 )
 """The kinds of files that can be imported, for messages to the person."""
 

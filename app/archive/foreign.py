@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from app.archive.errors import Unsuitable
 from storage import Conversation, Message, Role, WholeConversation
@@ -198,3 +199,23 @@ def name_of(value: object) -> str | None:
     if not isinstance(value, str):
         return None
     return "".join(filter(str.isprintable, well_formed(value)))[:LONGEST_NAME] or None
+
+
+def fenced(code: str, language: str = "") -> str:
+    """Code as Markdown has it; empty if there is none."""
+    if not code:
+        return ""
+    fence = "```"
+    while fence in code:
+        fence += "`"
+    return f"{fence}{name_of(language) or ''}\n{code}\n{fence}"
+
+
+def field_of(value: object, name: str, kind: type[Any]) -> Any:
+    """A field of an object. Returns an empty value if either does not have the expected type."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, kind) else kind()
+
+
+def text_or_empty(value: object) -> str:
+    return value if isinstance(value, str) else ""

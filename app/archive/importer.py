@@ -1,7 +1,7 @@
 """Imports files. The content of a file tells its kind, and its conversations are stored one by one.
 
-JSON      an export of Outrider or of ChatGPT
-ZIP       an export of ChatGPT, as it was downloaded
+JSON      an export of Outrider, of ChatGPT or of Claude
+ZIP       an export of ChatGPT or of Claude, as it was downloaded; also as a folder, because some browsers unpack it
 SQLite    the logs of `llm`, the store of `oterm`, or a database of Outrider from another computer or a backup
 """
 
@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 
-from app.archive import chatgpt, foreign, llm_logs, oterm, outrider_json
+from app.archive import chatgpt, claude, foreign, llm_logs, oterm, outrider_json
 from app.archive.errors import KINDS, Unreadable, Unsuitable
 from app.archive.json_stream import elements
 from storage import StorageError, Store, WholeConversation
@@ -37,7 +37,26 @@ RATIO = 200
 """Highest compression that is accepted. Conversations as JSON compress 5 to 30 times."""
 TITLE_LENGTH = 100
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""The methods that ChatGPT uses. Python unpacks only these in pieces no larger than what was asked for."""
+"""The methods that exports use. Python unpacks only these in pieces no larger than what was asked for."""
+
+
+EXPORT = "export"
+"""What a file is called whose conversations tell which program it is from, and which has none."""
+
+
+class Program(NamedTuple):
+    """A program whose exports are lists of conversations."""
+
+    export: str
+    wrote: Callable[[object], bool]
+    read: Callable[[object], foreign.ForeignConversation]
+    """Raises `Unsuitable`."""
+
+
+PROGRAMS = (
+    Program("ChatGPT export", chatgpt.is_chatgpt, chatgpt.conversation),
+    Program("Claude export", claude.is_claude, claude.conversation),
+)
 
 
 class Candidate(NamedTuple):
@@ -46,6 +65,8 @@ class Candidate(NamedTuple):
     title: str
     read: Callable[[], tuple[WholeConversation, Counter[str]]]
     """Returns the conversation, and what is left out of it. Raises `Unsuitable`."""
+    kind: str = ""
+    """The kind of the file in words, where only its conversations tell."""
 
 
 class ImportResult(NamedTuple):
@@ -85,6 +106,7 @@ def import_file(
         report = ImportReport(kind)
         places: list[tuple[int, str]] = []
         for found in conversations:
+            report.kind = found.kind or report.kind
             try:
                 whole, left_out = found.read()
             except Unsuitable as error:
@@ -118,6 +140,8 @@ def opened(path: Path, database: Path) -> Iterator[tuple[str, Iterator[Candidate
 
 
 def _open(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str, Iterator[Candidate]]:
+    if path.is_dir():
+        return EXPORT, _unpacked(path)
     if path.exists() and not path.is_file():  # A device may never end, and a pipe cannot be read twice.
         raise Unreadable(f"{path} is not a file. Save what it gives into one, and import that.")
     with path.open("rb") as file:
@@ -125,7 +149,7 @@ def _open(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str,
     if start.startswith(b"SQLite format 3\0"):
         return _sqlite(path, database, stack)
     if start.startswith(b"PK\x03\x04"):
-        return "ChatGPT export", _zipped(stack.enter_context(zipfile.ZipFile(path)), path)
+        return EXPORT, _zipped(stack.enter_context(zipfile.ZipFile(path)), path)
     if path.stat().st_size > LARGEST:
         raise Unreadable(f"{path} is larger than {LARGEST >> 20} MiB; export fewer conversations at once.")
     return _json(stack.enter_context(path.open("rb")), path)
@@ -160,11 +184,11 @@ def _json(file: IO[bytes], path: Path) -> tuple[str, Iterator[Candidate]]:
         if outrider_json.is_ours(data):
             return "Outrider export", map(_ours, outrider_json.decode(data, str(path)))
     file.seek(0)
-    return "ChatGPT export", _from_list(file, path)
+    return EXPORT, _from_list(file, path)
 
 
 def _from_list(file: IO[bytes], path: Path) -> Iterator[Candidate]:
-    if not (yield from _from_chatgpt(elements(file.read, str(path)))):
+    if not (yield from _from_export(elements(file.read, str(path)))):
         raise Unreadable(f"{path} cannot be imported. Outrider reads: {KINDS}.")
 
 
@@ -172,55 +196,97 @@ def _ours(raw: msgspec.Raw) -> Candidate:
     return Candidate(outrider_json.title(raw), lambda: (outrider_json.conversation(raw), Counter()))
 
 
-def _from_chatgpt(items: Iterator[Any], *, may_be_empty: bool = False) -> Generator[Candidate, None, bool]:
-    """Yields the conversations of one file. Returns True if it is an export of ChatGPT.
+def _from_export(items: Iterator[Any], *, may_be_empty: bool = False) -> Generator[Candidate, None, bool]:
+    """Yields the conversations of one file. Returns True if it is an export of a program that is known.
 
     One conversation must show that; those before it wait until then.
     """
-    known, empty = False, True
-    waiting: list[str] = []
+    known: Program | None = None
+    empty = True
+    waiting: list[object] = []
     for item in items:
         empty = False
-        title = item.get("title") if isinstance(item, dict) else None
-        title = title if isinstance(title, str) else ""
-        if not known and not chatgpt.is_chatgpt(item):
-            waiting.append(title[:TITLE_LENGTH])
-            continue
-        known = True
-        while waiting:
-            yield Candidate(waiting.pop(0), partial(_chatgpt_conversation, None))
-        yield Candidate(title, partial(_chatgpt_conversation, item))
-    return known or (may_be_empty and empty)
+        known = known or next((program for program in PROGRAMS if program.wrote(item)), None)
+        waiting.append(item if known else _untold(item))
+        if known is not None:
+            yield from (Candidate(_title(one), partial(_read_by, known, one), known.export) for one in waiting)
+            waiting = []
+    return known is not None or (may_be_empty and empty)
 
 
-def _chatgpt_conversation(item: object) -> tuple[WholeConversation, Counter[str]]:
-    return _converted(chatgpt.conversation(item))
+def _untold(item: object) -> object:
+    """What is kept of a conversation that waits: its title alone, because a file may hold many."""
+    return {"title": _title(item)}
+
+
+def _title(item: object) -> str:
+    return str(foreign.field_of(item, "title", str) or foreign.field_of(item, "name", str))[:TITLE_LENGTH]
+
+
+def _read_by(program: Program, item: object) -> tuple[WholeConversation, Counter[str]]:
+    return _converted(program.read(item))
 
 
 def _converted(conversation: foreign.ForeignConversation) -> tuple[WholeConversation, Counter[str]]:
     return foreign.converted(conversation), conversation.left_out
 
 
+class _Member(NamedTuple):
+    """A file of an export."""
+
+    name: str
+    most: int
+    """Bytes that it may have, however it is compressed."""
+    open: Callable[[], IO[bytes]]
+
+
 def _zipped(archive: zipfile.ZipFile, path: Path) -> Iterator[Candidate]:
     """Yields the conversations of `conversations.json`, or of the several files of a long history."""
     members = [info for info in archive.infolist() if PurePosixPath(info.filename).suffix == ".json"]
     named = [info for info in members if PurePosixPath(info.filename).name.startswith("conversations")]
-    chosen = named or members
-    if len(chosen) > MOST_MEMBERS:
-        raise Unreadable(f"{path} holds more than {MOST_MEMBERS:,} files of conversations, which no export does.")
-    known, left = False, LARGEST
-    for info in chosen:
-        name = f"{info.filename} in {path}"
+    for info in (chosen := named or members):
         if info.compress_type not in COMPRESSIONS:
             raise Unreadable(
-                f"{name} is compressed in a way that ChatGPT does not use; unpack it, and import the file."
+                f"{info.filename} in {path} is compressed in a way that no export is; unpack it, and import the file."
             )
-        with archive.open(info) as member:
-            reader = _Bounded(member, name, min(left, RATIO * info.compress_size + (RATIO << 16)), left)
-            known |= yield from _from_chatgpt(elements(reader.read, name), may_be_empty=bool(named))
+    found = [
+        _Member(info.filename, RATIO * info.compress_size + (RATIO << 16), partial(archive.open, info))
+        for info in chosen
+    ]
+    return _exported(found, path, named=bool(named))
+
+
+def _unpacked(path: Path) -> Iterator[Candidate]:
+    """Yields the conversations of a folder, or of a folder in it."""
+    next(path.iterdir(), None)  # It raises what `glob` passes over.
+    pattern = "conversations*.json"
+    files = sorted(path.glob(pattern)) or sorted(path.glob(f"*/{pattern}"))
+    found = [_Member(str(file.relative_to(path)), LARGEST, partial(_bytes_of, file)) for file in files]
+    return _exported(found, path, named=bool(files))
+
+
+def _bytes_of(file: Path) -> IO[bytes]:
+    return file.open("rb")
+
+
+def _exported(members: Sequence[_Member], path: Path, *, named: bool) -> Iterator[Candidate]:
+    """Yields the conversations of an export. `named`: these files have the names that exports give them."""
+    if len(members) > MOST_MEMBERS:
+        raise Unreadable(f"{path} holds more than {MOST_MEMBERS:,} files of conversations, which no export does.")
+    known, left = False, LARGEST
+    for member in members:
+        name = f"{member.name} in {path}"
+        with member.open() as file:
+            reader = _Bounded(file, name, min(left, member.most), left)
+            known |= yield from _from_export(elements(reader.read, name), may_be_empty=named)
         left -= reader.count
-    if not known:
-        raise Unreadable(f"{path} holds no conversations.json, so it is no export of ChatGPT.")
+    if known:
+        return
+    if named:
+        raise Unreadable(
+            f"{members[0].name} in {path} holds no conversations that can be read. Outrider reads: {KINDS}."
+        )
+    raise Unreadable(f"{path} holds no conversations.json, so it is no export of ChatGPT or Claude.")
 
 
 class _Bounded:

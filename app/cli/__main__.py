@@ -22,7 +22,7 @@ from app.cli.keys import keys
 from app.cli.learn import learn
 from app.cli.log import log
 from app.cli.models import models
-from app.cli.options import BUDGET, Budget, Model, Remote, System, Token
+from app.cli.options import BUDGET, AllowOrigin, Budget, Model, Remote, System, Token
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
 from app.cli.settings import settings_with
@@ -279,6 +279,7 @@ def serve(
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="A host name to answer to, if there is no token."),
     ] = None,
+    allow_origin: AllowOrigin = None,
     max_sessions: Annotated[
         int, typer.Option("--max-sessions", metavar="N", min=1, help="Maximum number of conversations kept at once.")
     ] = 256,
@@ -444,6 +445,7 @@ def serve(
             tls_cert=tls_cert,
             tls_key=tls_key,
             hosts=allow_host or (),
+            origins=allow_origin or (),
             watch_stdin=watch_stdin,
             max_sessions=max_sessions,
             max_tokens=max_tokens,

@@ -58,12 +58,17 @@ def export(
 
 
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Its kind is found out from its content.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="A file, or the folder of an unpacked export. Its kind is found out from its content."
+        ),
+    ],
     again: Annotated[
         bool, typer.Option("--again", help="Import copies of conversations that are here already, too.")
     ] = False,
 ) -> None:
-    """Read conversations from files. Outrider's JSON or database, a ChatGPT export, the files of llm and oterm."""
+    """Read conversations: Outrider's JSON or database, exports of ChatGPT and Claude, the files of llm and oterm."""
     _, folders = settings_with()
     raise typer.Exit(_import(files, folders, again=again))
 

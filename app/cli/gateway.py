@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.cli.options import Model, Remote
+from app.cli.options import AllowOrigin, Model, Remote
 from app.cli.settings import settings_with, unsaved
 from app.exits import USAGE, fail
 
@@ -28,6 +28,7 @@ def gateway(
             help="File with the tokens that programs must send: one a line, or NAME TOKEN. Default: no token.",
         ),
     ] = None,
+    allow_origin: AllowOrigin = None,
     max_answers: Annotated[
         int, typer.Option("--max-answers", metavar="N", min=1, max=64, help="Answers that are written at once.")
     ] = 4,
@@ -43,9 +44,20 @@ def gateway(
         fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
     from app.gateway.serve import serve
     from remote.verifier.holders import SecurityError, read_tokens
+    from remote.verifier.security import web_origins
 
     try:
         tokens = None if token_file is None else read_tokens(token_file)
+        origins = web_origins(allow_origin or (), tokens)
     except SecurityError as error:
         fail(str(error), USAGE)
-    serve(settings, folders, model=model, port=port, tokens=tokens, most=max_answers, waiting=max_waiting)
+    serve(
+        settings,
+        folders,
+        model=model,
+        port=port,
+        tokens=tokens,
+        origins=origins,
+        most=max_answers,
+        waiting=max_waiting,
+    )

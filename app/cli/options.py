@@ -50,6 +50,16 @@ Token = Annotated[
     ),
 ]
 
+AllowOrigin = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-origin",
+        metavar="ORIGIN",
+        help="Web page that may ask, as https://chat.example or app://obsidian.md; may be given several times. "
+        "Default: with --token-file every page, else none.",
+    ),
+]
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 

@@ -14,6 +14,8 @@ from msgspec import Meta
 from app.gateway.refusals import GatewayRefused
 from remote.openai.request_fields import (
     FOREIGN,
+    AskedChat,
+    AskedMessage,
     FieldRefused,
     Neutral,
     Role,
@@ -21,9 +23,8 @@ from remote.openai.request_fields import (
     read_request,
     refuse_tools,
     role_of,
-    text_of,
+    text_said,
 )
-from remote.openai.schema import ChatMessage, ChatRequest
 from storage import Choices
 
 MOST_MESSAGES = 1 << 16
@@ -44,14 +45,17 @@ NOT_HERE: Neutral = {
 }
 """Parameters that a server may know, but not the small model that goes on without it."""
 
+CONTINUE = "Continue."
+"""What is asked where an answer is the last message."""
+
 Turn = tuple[Role, str]
 """Who says what."""
 
 
-class _Request(ChatRequest, frozen=True, kw_only=True):
+class _Request(AskedChat, frozen=True, kw_only=True):
     """A request within the limits of the settings."""
 
-    messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Annotated[tuple[AskedMessage, ...], Meta(min_length=1, max_length=MOST_MESSAGES)]
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
 
 
@@ -109,17 +113,31 @@ def read_call(body: bytes) -> Call:
     )
 
 
-def _turns(messages: tuple[ChatMessage, ...]) -> tuple[Turn, ...]:
-    """The conversation. Neighbours of one role are one turn, because chat templates want the roles to alternate.
+def _turns(messages: tuple[AskedMessage, ...]) -> tuple[Turn, ...]:
+    """The conversation, which ends with a question.
 
-    Raises `FieldRefused`.
+    Chat templates want the roles to alternate: neighbours of one role are one turn, a system message behind a question
+    comes before it, and an answer without text is none. Raises `FieldRefused`.
     """
     turns: list[Turn] = []
     for message in messages:
-        role, text = role_of(message), text_of(message.content)
-        if turns and turns[-1][0] == role:
-            text = f"{turns.pop()[1]}\n\n{text}"
-        turns.append((role, text))
-    if turns[-1][0] != "user":
-        raise FieldRefused("The last message must be the user's: it is the question that is answered.", "messages")
+        role, text = role_of(message), text_said(message)
+        if role == "assistant" and not text.strip():
+            continue
+        question = turns.pop() if role == "system" and turns and turns[-1][0] == "user" else None
+        for turn in ((role, text), question):
+            if turn is not None:
+                _add(turns, *turn)
+    if not turns:
+        raise FieldRefused("The messages say nothing that could be answered.", "messages")
+    if turns[-1][0] == "assistant":
+        turns.append(("user", CONTINUE))
+    elif turns[-1][0] == "system":
+        turns.append(("user", turns.pop()[1]))
     return tuple(turns)
+
+
+def _add(turns: list[Turn], role: Role, text: str) -> None:
+    if turns and turns[-1][0] == role:
+        text = f"{turns.pop()[1]}\n\n{text}"
+    turns.append((role, text))

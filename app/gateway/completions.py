@@ -12,7 +12,7 @@ from starlette.responses import Response
 from app.gateway.answers import Answers, State
 from app.gateway.call import Call, read_call
 from app.gateway.checks import Checks
-from app.gateway.exchange import Exchange, Gone
+from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused, refused
 from app.gateway.seats import Seats
 from app.gateway.sent_text import By, Piece, Span
@@ -114,11 +114,8 @@ class Completions:
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
-    async def answer(self, body: bytes, gone: Gone) -> Response:
-        """Answer a request. `gone`: true if the client has hung up.
-
-        Raises `GatewayRefused`, `ClientDisconnect`.
-        """
+    async def answer(self, body: bytes) -> Response:
+        """Answer a request. Cancel it if the client hangs up before. Raises `GatewayRefused`."""
         call = await asyncio.to_thread(read_call, body)
         self._check_model(call.model)
         # In a thread, and before anything is kept: what is stored and rendered may take seconds.
@@ -127,11 +124,11 @@ class Completions:
         answer = self._answers.begin(call, self._model_name() or call.model or OWNER)
         exchange = Exchange(self._seats, self._checks, answer)
         try:
-            if call.stream and not await exchange.comes(gone, self._quiet_seconds):
+            if call.stream and not await exchange.begins(self._quiet_seconds):
                 return self._stream(exchange, _late_events(exchange, call), None)
-            first = await exchange.next_unless(gone)
+            first = await exchange.next()
             if first is None or not call.stream:
-                return await self._whole(exchange, first, gone)
+                return await self._whole(exchange, first)
         except BaseException:
             await exchange.close()
             raise
@@ -143,11 +140,11 @@ class Completions:
         alive = kept_alive(events, self._quiet_seconds, COMMENT)
         return Streamed(alive, exchange.close, headers=headers, media_type=EVENTS)
 
-    async def _whole(self, exchange: Exchange, first: Piece | None, gone: Gone) -> Response:
+    async def _whole(self, exchange: Exchange, first: Piece | None) -> Response:
         """The answer as one body, or as a stream if it has no text at all."""
         answer, piece = exchange.answer, first
         while piece is not None:
-            piece = await exchange.next_unless(gone)
+            piece = await exchange.next()
         if exchange.writer is not None and exchange.writer.failed is not None:
             raise refused(exchange.writer.failed)
         if answer.call.stream:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-
-from starlette.requests import ClientDisconnect
 
 from app.gateway.answers import Answer
 from app.gateway.checks import Checks
@@ -20,11 +17,7 @@ from remote.verifier.refusals import Overloaded
 from storage import StorageError
 
 log = logging.getLogger("outrider.gateway")
-LOOK_SECONDS = 0.5
-"""How often it is asked whether a client is still there that has been sent nothing yet."""
 GONE = "The client hung up."
-
-Gone = Callable[[], Awaitable[bool]]
 
 
 class Exchange:
@@ -38,7 +31,7 @@ class Exchange:
         """None until it has a seat."""
         self._seats, self._checks = seats, checks
         self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
-        self._come = asyncio.Event()
+        self._begun = asyncio.Event()
         """Something was put into that queue."""
         self._error: GatewayRefused | None = None
         self._task = asyncio.create_task(self._run())
@@ -52,28 +45,12 @@ class Exchange:
                 raise self._error
         return piece
 
-    async def next_unless(self, gone: Gone) -> Piece | None:
-        """The next piece. Raises `ClientDisconnect` if the client is `gone` before it comes, and as `next` does."""
-        while not await self.comes(gone, LOOK_SECONDS):
-            pass
-        return await self.next()
-
-    async def comes(self, gone: Gone, seconds: float) -> bool:
-        """Whether the next piece, or the end, is here within so many seconds. It is not taken.
-
-        Raises `ClientDisconnect` if the client is `gone` before that.
-        """
-        until = asyncio.get_running_loop().time() + seconds
-        while self._pieces.empty():
-            if (left := until - asyncio.get_running_loop().time()) <= 0:
-                return False
-            self._come.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left, LOOK_SECONDS)):
-                    await self._come.wait()
-            if self._pieces.empty() and await gone():
-                raise ClientDisconnect
-        return True
+    async def begins(self, seconds: float) -> bool:
+        """Whether the first piece, or the end, is here within so many seconds. It is not taken."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._begun.wait()
+        return self._begun.is_set()
 
     async def close(self) -> None:
         """Stop the answer if it is still being written."""
@@ -128,7 +105,7 @@ class Exchange:
 
     def _put(self, piece: Piece | None) -> None:
         self._pieces.put_nowait(piece)
-        self._come.set()
+        self._begun.set()
 
 
 async def _stays() -> bool:

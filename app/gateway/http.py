@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Collection, Coroutine
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -11,7 +14,9 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from app.concurrency import first_of
 from app.gateway.answers import PATH, Answers
 from app.gateway.checks import Checks
 from app.gateway.completions import Completions
@@ -21,6 +26,7 @@ from app.gateway.security import Guard
 from remote.openai.schema import JSON
 from remote.openai.sse import QUIET_SECONDS
 from remote.verifier.holders import Tokens
+from remote.verifier.security import open_to_pages
 
 log = logging.getLogger("outrider.gateway")
 MOST_BODY_BYTES = 16 << 20
@@ -36,15 +42,17 @@ def create_app(
     checks: Checks,
     tokens: Tokens | None = None,
     quiet_seconds: float = QUIET_SECONDS,
-) -> Starlette:
+    origins: Collection[str] = (),
+) -> ASGIApp:
     """The gateway as an ASGI app. `tokens`: those that clients may send; None: clients need none.
 
-    `quiet_seconds`: a stream that has nothing to say for so long says that it is still there.
+    `quiet_seconds`: a stream that has nothing to say for so long says that it is still there. `origins`: of web pages
+    that may ask.
     """
     completions = Completions(seats, answers, checks, quiet_seconds)
 
     async def chat(request: Request) -> Response:
-        return await completions.answer(await _body(request), request.is_disconnected)
+        return await _unless_gone(request, completions.answer(await _body(request)))
 
     async def models(request: Request) -> Response:
         return await completions.model_list()
@@ -59,7 +67,7 @@ def create_app(
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/models", models),
@@ -67,7 +75,7 @@ def create_app(
             Route(PATH + "{name}", answer),
             Route("/healthz", health),
         ],
-        middleware=[Middleware(Guard, tokens=tokens)],
+        middleware=[Middleware(Guard, tokens=tokens, origins=origins)],
         exception_handlers={
             GatewayRefused: _refuse,
             HTTPException: _http_error,
@@ -75,6 +83,7 @@ def create_app(
             Exception: _unexpected,
         },
     )
+    return open_to_pages(app, origins)
 
 
 async def _body(request: Request) -> bytes:
@@ -101,6 +110,21 @@ async def _body(request: Request) -> bytes:
             f"Bodies are not to be compressed ({encoding}); send them as they are.", status=415, code="compressed_body"
         )
     return bytes(body)
+
+
+async def _unless_gone(request: Request, answer: Coroutine[Any, Any, Response]) -> Response:
+    """The response, unless the client hangs up before it is there: that cancels it. Raises `ClientDisconnect`."""
+    answering = asyncio.ensure_future(answer)
+    answered, _ = await first_of(answering, _hung_up(request))
+    if not answered:
+        raise ClientDisconnect
+    return answering.result()
+
+
+async def _hung_up(request: Request) -> None:
+    """Return once the client has hung up. Its body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------

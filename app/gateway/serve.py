@@ -10,7 +10,7 @@ import contextlib
 import gc
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from app.config import ConfigError, Folders, Settings
@@ -41,13 +41,15 @@ def serve(
     model: str | None = None,
     port: int = PORT,
     tokens: Tokens | None = None,
+    origins: Collection[str] = (),
     most: int = 4,
     waiting: int = 32,
 ) -> None:
     """Answer on this device's loopback until SIGINT or SIGTERM. Port 0 takes a free one.
 
-    `model`: a model of the server. `most`: answers that are written at the same time; `waiting`: requests that wait for
-    one of them to end. Raises `ConfigError`, `DrafterError`, `Misconfigured`, `StorageError`.
+    `model`: a model of the server. `origins`: of web pages that may ask. `most`: answers that are written at the same
+    time; `waiting`: requests that wait for one of them to end. Raises `ConfigError`, `DrafterError`, `Misconfigured`,
+    `StorageError`.
     """
     try:
         listener = bind(HOST, port, MOST_CONNECTIONS)
@@ -55,7 +57,7 @@ def serve(
         why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
         raise ConfigError(f"Cannot listen on {HOST}:{port}: {why}. Choose another --port.") from error
     with contextlib.closing(listener), asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(_serve(listener, settings, folders, model, tokens, most, waiting))
+        runner.run(_serve(listener, settings, folders, model, tokens, origins, most, waiting))
 
 
 async def _serve(
@@ -64,6 +66,7 @@ async def _serve(
     folders: Folders,
     model: str | None,
     tokens: Tokens | None,
+    origins: Collection[str],
     most: int,
     waiting: int,
 ) -> None:
@@ -73,7 +76,7 @@ async def _serve(
     checks = Checks()
     async with Seats(drafters, source, settings, seen, most=most, waiting=waiting) as seats:
         try:
-            app = create_app(seats, Answers(), checks, tokens)
+            app = create_app(seats, Answers(), checks, tokens, origins=origins)
             running = config(
                 app,
                 MOST_CONNECTIONS,

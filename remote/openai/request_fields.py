@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
-from remote.openai.schema import ChatMessage, Content
+from remote.openai.schema import ChatRequest, Prediction
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Role = Literal["system", "user", "assistant"]
@@ -58,8 +59,33 @@ CHAT_ALONE: Neutral = {
 """Fields of chat that plain text does not have, beside its tools."""
 TEXT_ALONE: Neutral = {"prompt": ("", []), "best_of": (1,), "echo": (False,)}
 """Fields of plain text that chat does not have."""
+SAID = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+"""Parts of a message that are read -> the field that has their text."""
+THOUGHT = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
+"""Parts of an earlier answer that are passed over: models do not read their thoughts again."""
+NO_TOOLS = "models call no tools here. Leave the calls and what they gave out, or begin a new conversation."
 TOOLS = {"tools": "tool_choice", "functions": "function_call"}
 """Lists of tools -> the field that says whether they may be called."""
+
+
+class AskedMessage(msgspec.Struct, frozen=True):
+    """A message of a request, as programs send it; see `text_of`."""
+
+    role: str
+    content: Any = None
+    refusal: Any = None
+    """What an earlier answer says in the place of its content."""
+
+
+class AskedPrediction(Prediction, frozen=True, kw_only=True):
+    content: Any = ""
+
+
+class AskedChat(ChatRequest, frozen=True, kw_only=True):
+    """A request for chat, as programs send it."""
+
+    messages: Annotated[tuple[AskedMessage, ...], Meta(min_length=1)]  # type: ignore[assignment]
+    prediction: AskedPrediction | None = None
 
 
 class FieldRefused(Exception):
@@ -135,7 +161,7 @@ def refuse_tools(given: Mapping[str, Any]) -> None:
     """Raise `FieldRefused` where the model is offered tools that it might call, or a message calls one."""
     for message in given.get("messages") or ():
         if message.get("tool_calls") or message.get("function_call"):
-            raise FieldRefused("A message calls a tool, and models call no tools here.", "messages", UNSUPPORTED)
+            raise FieldRefused(f"A message calls a tool, and {NO_TOOLS}", "messages", UNSUPPORTED)
     for tools, choice in TOOLS.items():
         if given.get(choice) == "none":
             continue
@@ -145,17 +171,36 @@ def refuse_tools(given: Mapping[str, Any]) -> None:
                 raise unsupported(name, "models call no tools here", advice)
 
 
-def role_of(message: ChatMessage) -> Role:
+def role_of(message: AskedMessage) -> Role:
     """Who says a message. Raises `FieldRefused`."""
+    if message.role in ("tool", "function"):
+        raise FieldRefused(f"A message is what a tool has given, and {NO_TOOLS}", "messages", UNSUPPORTED)
     if (role := ROLES.get(message.role)) is None:
         raise FieldRefused(f"A message of role {message.role!r}; known are {', '.join(ROLES)}.", "messages")
     return role
 
 
-def text_of(content: Content | None) -> str:
-    """The text of a message. Raises `FieldRefused` for other parts."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if other := [part.type for part in content if part.type != "text"]:
-        raise FieldRefused(f"A message holds a part of type {other[0]!r}; this model reads text only.", "messages")
-    return "\n".join(part.text for part in content)
+def text_of(content: Any, field: str = "messages") -> str:
+    """The text of a message's content, or of another `field`'s: a text, a part, or a list of either.
+
+    Raises `FieldRefused` for what is no text, and would be missing.
+    """
+    parts = content if isinstance(content, list) else [content]
+    return "\n".join(filter(None, (_said(part, field) for part in parts)))
+
+
+def text_said(message: AskedMessage) -> str:
+    """The text of a message. Raises `FieldRefused`."""
+    return text_of(message.content) or (message.refusal if isinstance(message.refusal, str) else "")
+
+
+def _said(part: Any, field: str) -> str:
+    if part is None or isinstance(part, str):
+        return part or ""
+    kind = str(part.get("type") or "text") if isinstance(part, dict) else type(part).__name__
+    if kind in THOUGHT:
+        return ""
+    said = part.get(SAID[kind], "") if kind in SAID else 0
+    if said is None or isinstance(said, str):
+        return said or ""
+    raise FieldRefused(f"A message holds a part of type {kind!r}; this model reads text only.", field)

@@ -17,6 +17,7 @@ from remote.openai.request_fields import (
     CHAT_ALONE,
     FOREIGN,
     TEXT_ALONE,
+    AskedChat,
     FieldRefused,
     prepared,
     read_request,
@@ -24,10 +25,10 @@ from remote.openai.request_fields import (
     refuse_tools,
     role_of,
     text_of,
+    text_said,
     unsupported,
 )
 from remote.openai.schema import (
-    ChatRequest,
     CompletionRequest,
     FinishReason,
     Prediction,
@@ -45,7 +46,7 @@ MOST_CHOICES = 64
 TEXT_TOKENS = 16
 """Most tokens of a plain text where the request names no number, as OpenAI's API has it."""
 Request = TypeVar("Request", bound=CompletionRequest)
-CHAT, TEXT = prepared(ChatRequest), prepared(TextRequest)
+CHAT, TEXT = prepared(AskedChat), prepared(TextRequest)
 
 
 class CompletionRefused(RoundRefused):
@@ -114,7 +115,7 @@ class RequestReader:
             raise FieldRefused(f"{self._card.target} has no chat template, so it takes no messages.")
         if request.top_logprobs is not None and not request.logprobs:
             raise FieldRefused("top_logprobs needs logprobs: true.", "logprobs")
-        messages = [(str(role_of(message)), text_of(message.content)) for message in request.messages]
+        messages = [(str(role_of(message)), text_said(message)) for message in request.messages]
         begun = _begun(request, messages)
         try:
             continued = [*messages, ("assistant", begun)]
@@ -214,7 +215,7 @@ class RequestReader:
     def _predicted(self, prediction: Prediction | None) -> list[int]:
         if prediction is None:
             return []
-        return self._text.encode(text_of(prediction.content))
+        return self._text.encode(text_of(prediction.content, "prediction"))
 
     def _processors(self, request: CompletionRequest, before: Sequence[int]) -> list[LogitsProcessor]:
         processors = list[LogitsProcessor]()
@@ -261,7 +262,7 @@ def _refusals() -> Iterator[None]:
         raise CompletionRefused(str(error), param=error.param, reason=error.reason) from None
 
 
-def _begun(request: ChatRequest, messages: list[tuple[str, str]]) -> str:
+def _begun(request: AskedChat, messages: list[tuple[str, str]]) -> str:
     """The beginning of the answer, taken out of the messages; empty: it has none. Raises `FieldRefused`."""
     if not request.continue_final_message:
         return ""

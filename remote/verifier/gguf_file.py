@@ -8,6 +8,7 @@ as they are: they are the model's own.
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,13 +25,47 @@ from remote.verifier.kept_text import keep_text, kept_text
 from remote.verifier.start_errors import MissingPackage, MissingTokenizer, UnknownModel
 from remote.verifier.text_side import CONFIG, GENERATION, licence_in
 
+PART = re.compile(r"(?P<name>.+)-\d{5}-of-(?P<count>\d{5})(?P<ending>\.gguf)", re.IGNORECASE)
+"""The name of one of several files of a model, as llama.cpp writes it."""
+
 
 def gguf_path(model: str) -> Path:
-    """The file. Raises `UnknownModel` if there is none."""
+    """The file of a model, or the first of its files. Raises `UnknownModel` if one is not there."""
     path = Path(model).expanduser()
-    if not path.is_file():
+    files = gguf_files(path)
+    missing = [file for file in files if not file.is_file()]
+    if missing and not path.is_file():
         raise UnknownModel(f"There is no file {model}. Fetch it first, and give its path.")
-    return path
+    if missing:
+        raise UnknownModel(
+            f"This model is in {len(files)} files, and {missing[0].name} is not beside {path.name}. Fetch it too."
+        )
+    return files[0]
+
+
+def gguf_files(path: Path) -> list[Path]:
+    """All files of a model, of which `path` is one: a large one is split into several, which are numbered."""
+    found = PART.fullmatch(path.name)
+    if found is None or int(found["count"]) < 2:
+        return [path]
+    name, count = found["name"], int(found["count"])
+    return [path.with_name(f"{name}-{number:05}-of-{count:05}{found['ending']}") for number in range(1, count + 1)]
+
+
+def gguf_name(path: Path) -> str:
+    """The name of a model that is in a file, or in several."""
+    found = PART.fullmatch(path.name)
+    return path.stem if found is None else found["name"]
+
+
+def why_not_unpacked(path: Path) -> str | None:
+    """Why PyTorch cannot read a model, the first of whose files is `path`; None: it may."""
+    if (count := len(gguf_files(path))) == 1:
+        return None
+    return (
+        f"PyTorch reads a model from one GGUF file, and {gguf_name(path)} is in {count}. "
+        f"Join them: llama-gguf-split --merge {path.name} {gguf_name(path)}.gguf."
+    )
 
 
 @contextlib.contextmanager
@@ -105,7 +140,10 @@ def translate(path: Path, folder: Path, why: str) -> None:
     `why`: a sentence without its full stop, which says what transformers is needed for. Raises `MissingPackage`,
     `UnknownModel`, `MissingTokenizer`, `CorruptWeights`.
     """
-    ends = Vocabulary(read_header(path)).stop_tokens
+    try:
+        ends = Vocabulary(read_header(path)).stop_tokens
+    except Untranslatable as error:
+        raise MissingTokenizer(f"{error}. Put its tokenizer.json and config.json beside it.") from error
     try:
         import gguf  # noqa: F401 # transformers needs it, and would say so in other words.
         from transformers import AutoConfig, AutoTokenizer

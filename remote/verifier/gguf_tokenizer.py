@@ -62,7 +62,7 @@ class Untranslatable(Exception):
 
 
 class Vocabulary:
-    """The tokens of a file, with what each is. Raises `CorruptWeights`, `MissingTokenizer`."""
+    """The tokens of a file, with what each is. Raises `CorruptWeights`, `MissingTokenizer`, `Untranslatable`."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -78,7 +78,7 @@ class Vocabulary:
         if len(self.types) < len(tokens):
             raise damaged(header.path, "not each of its tokens has a type")
         if len(self.numbers) < len(tokens):
-            raise damaged(header.path, "it has a token twice")
+            raise Untranslatable(f"The tokenizer of {header.path.name} has a token twice")
 
     @property
     def special_tokens(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from drafter.extras import how_to_install
 from drafter.text import ChatText
 from remote.verifier.engine import Floats
+from remote.verifier.engines.llama_text import LlamaText
 from remote.verifier.refusals import BadRound
 
 if TYPE_CHECKING:
@@ -60,8 +62,7 @@ class Grammars:
             raise NoGrammar(NEEDED) from None
         with self._making:
             if self._tokenizer is None:
-                tokenizer = self._text.tokenizer_json()
-                self._tokenizer = llguidance.LLTokenizer(tokenizer, n_vocab=self._size, eos_token=self._stops)
+                self._tokenizer = self._made(llguidance)
         try:
             grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), {"whitespace_pattern": SPACE})
         except RecursionError:
@@ -72,6 +73,14 @@ class Grammars:
         if matcher.is_error():
             raise NoGrammar(_told(matcher.get_error()))
         return Grammar(matcher, self._size)
+
+    def _made(self, llguidance: ModuleType) -> LLTokenizer:
+        if isinstance(self._text, LlamaText):
+            return self._text.grammar_tokenizer(self._size, self._stops)
+        made: LLTokenizer = llguidance.LLTokenizer(
+            self._text.tokenizer_json(), n_vocab=self._size, eos_token=self._stops
+        )
+        return made
 
 
 class Grammar:

@@ -28,6 +28,7 @@ class SecurityError(Exception):
 
     SecurityError
     ├── Unprotected     no token, but other machines can reach it
+    ├── BadOrigin       no origin of web pages, or one that would let every page in without a token
     └── BadToken        the token file is missing, empty or wrong, or a token is too short
     """
 

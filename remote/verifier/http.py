@@ -58,7 +58,7 @@ from remote.verifier.rate_limits import NotAdmitted
 from remote.verifier.readiness import Readiness
 from remote.verifier.record import record_of
 from remote.verifier.refusals import Overloaded, RoundRefused, UnknownPrefix
-from remote.verifier.security import BearerAuth
+from remote.verifier.security import BearerAuth, open_to_pages
 from remote.verifier.sessions import Sessions
 from remote.verifier.stream_response import STREAM_HEADERS, Cut, Streamed
 from remote.verifier.turns import Turns
@@ -108,6 +108,7 @@ def create_app(
     *,
     tokens: Tokens | None = None,
     hosts: Collection[str] = (),
+    origins: Collection[str] = (),
     max_sessions: int = MAX_SESSIONS,
     max_cached_bytes: int = MAX_CACHED_BYTES,
     max_waiting: int = MAX_WAITING,
@@ -124,14 +125,14 @@ def create_app(
 ) -> VerifierApp:
     """The service as an ASGI app.
 
-    `hosts`: names that it answers to besides localhost, if there is no token. `max_sessions`, `max_cached_bytes`:
-    most sessions, and most bytes of keys and values in all of them. `max_waiting`: most answers that wait for their
-    first frame; others get `busy`. `max_wait`: seconds that a completion may have to expect to wait for a place.
-    `own` drafts in streams; without it each round of a stream yields one token. `text` serves chat completions to
-    other clients. `deliveries`: the drafters that devices may fetch. `learning`: from the answers. `quiet`: told when
-    the engine is wanted, where nobody learns. `admission`: which answers may begin; None: all. `metrics`: the times
-    and counts of requests. `quiet_seconds`: a stream of OpenAI's API that has no words for so long says that it is
-    still there. `alive_seconds`: the same for a stream of a device that asks for it.
+    `hosts`: names that it answers to besides localhost, if there is no token. `origins`: of web pages that may ask.
+    `max_sessions`, `max_cached_bytes`: most sessions, and most bytes of keys and values in all of them. `max_waiting`:
+    most answers that wait for their first frame; others get `busy`. `max_wait`: seconds that a completion may have to
+    expect to wait for a place. `own` drafts in streams; without it each round of a stream yields one token. `text`
+    serves chat completions to other clients. `deliveries`: the drafters that devices may fetch. `learning`: from the
+    answers. `quiet`: told when the engine is wanted, where nobody learns. `admission`: which answers may begin; None:
+    all. `metrics`: the times and counts of requests. `quiet_seconds`: a stream of OpenAI's API that has no words for so
+    long says that it is still there. `alive_seconds`: the same for a stream of a device that asks for it.
     """
     admission, metrics = admission or Admission(), metrics or Metrics()
     card = msgspec.structs.replace(card, drafts=own is not None)
@@ -162,7 +163,7 @@ def create_app(
             Route("/metrics", service.metrics),
         ],
         middleware=[
-            Middleware(BearerAuth, tokens=tokens, hosts=hosts),
+            Middleware(BearerAuth, tokens=tokens, hosts=hosts, origins=origins),
             Middleware(Gate, admission=admission, metrics=metrics),
         ],
         exception_handlers={
@@ -175,7 +176,7 @@ def create_app(
             Exception: _unexpected,
         },
     )
-    return VerifierApp(app, app.routes, metrics, service.turns)
+    return VerifierApp(open_to_pages(app, origins), app.routes, metrics, service.turns)
 
 
 def _completion_routes(completions: Completions) -> list[Route]:

@@ -22,8 +22,9 @@ from drafter.floors import why_no_drafts
 from remote.verifier.engine import Engine, UnverifiableTarget
 from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
 from remote.verifier.engines.graphs import is_gguf
+from remote.verifier.engines.llama_text import LlamaText
 from remote.verifier.engines.threads import Threads
-from remote.verifier.gguf_file import gguf_licence, gguf_path
+from remote.verifier.gguf_file import gguf_licence, gguf_path, why_not_unpacked
 from remote.verifier.maker import Making, look_up
 from remote.verifier.start_errors import MissingPackage
 from remote.verifier.text_side import TextSide, licence_in, stored_size
@@ -70,7 +71,19 @@ def opened(
             say(said)
     found = _opened(model, drafter, kind, quantize, threads, kept, template)
     say(f"{found.side.name}: {found.engine.description}")
+    if due and found.engine.takes_drafts and (why := _why_none_is_made(model, found.side)) is not None:
+        say(f"no drafter: {why} Devices get plain text.")
+        due = False
     return replace(found, due=due and found.engine.takes_drafts)
+
+
+def _why_none_is_made(model: str, side: TextSide) -> str | None:
+    """Why no drafter can be made for a GGUF file, in a sentence; None: one may be."""
+    if not is_gguf(model):
+        return None
+    if isinstance(side.text, LlamaText):
+        return f"Only llama.cpp reads the tokenizer of {side.name}, and devices could not."
+    return why_not_unpacked(gguf_path(model))
 
 
 def of_use(drafter: Path) -> Path | None:
@@ -100,7 +113,8 @@ def _opened(
     if is_gguf(model) and kind in ("auto", "llama"):
         with timed_step(f"loading {model}"):
             text, llama = llama_engine(model, drafter, threads, quantize, kept=kept, template=template)
-            text = settled(text, gguf_path(model), llama.tokenize, say, kept=kept, template=template)
+            own = settled(text, gguf_path(model), llama.tokenize, say, kept=kept, template=template)
+            text = own or llama.text_side(text.name, template) or text
         if drafter is not None and llama.why_no_drafter:
             say(f"without the drafter {drafter}, because the model takes none: {llama.why_no_drafter}")
             drafter = None

@@ -24,7 +24,7 @@ from remote.verifier.engine import Engine
 from remote.verifier.engines.choice import llama_engine
 from remote.verifier.engines.graphs import is_gguf
 from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.gguf_file import gguf_architecture, gguf_path, text_source
+from remote.verifier.gguf_file import gguf_architecture, gguf_path, text_source, why_not_unpacked
 from remote.verifier.learning.process import end_with_stdin, stand_back, tell
 from remote.verifier.learning.task import receive_task
 from remote.verifier.maker import MakingOutcome, MakingProgress, MakingTask
@@ -83,6 +83,8 @@ def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn
     target: Target | None = None
     if is_gguf(task.model):
         check_layers(gguf_architecture(gguf_path(task.model)))  # Before minutes are spent on answers.
+        if (why := why_not_unpacked(gguf_path(task.model))) is not None:
+            raise UnsupportedTarget(why)
         side, engine = llama_engine(task.model, None, None, None, kept=kept, template=task.template)
         answers = answers_of(engine, side, task.questions, work / FILE, told)
         engine.close()

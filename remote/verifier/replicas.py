@@ -33,6 +33,7 @@ from remote.verifier.holders import Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp
 from remote.verifier.loader import say, timed_step
 from remote.verifier.maker import Making, look_up
+from remote.verifier.security import web_origins
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, build_app, check_exposure
 from remote.verifier.start_errors import CannotBind, MissingPackage, NoReplicas
 from remote.verifier.text_side import read_template
@@ -73,6 +74,7 @@ def serve_replicas(
     quantize: Literal["int8", "int4"] | None = None,
     tokens: Tokens | None = None,
     hosts: Collection[str] = (),
+    origins: Collection[str] = (),
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     watch_stdin: bool = False,
@@ -95,6 +97,7 @@ def serve_replicas(
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_exposure(host, tokens, tls_cert, tls_key)
+    pages = web_origins(origins, tokens)
     template = None if chat_template is None else read_template(chat_template)
     if cluster is None:
         with contextlib.closing(bind(host, port)) as listener:  # A taken port is reported before minutes of loading.
@@ -121,6 +124,7 @@ def serve_replicas(
             quantize=quantize,
             tokens=tokens,
             hosts=tuple(hosts),
+            origins=pages,
             max_sessions=max_sessions,
             max_tokens=max_tokens,
             max_waiting=max_waiting,

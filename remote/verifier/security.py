@@ -3,14 +3,19 @@
 A verifier without a token also refuses browsers, because any web page could use it. Browsers mark every request with a
 body by an `Origin` header, which our clients never send. It also answers only to its own names: a page whose name was
 made to point at this device (DNS rebinding) shows itself by the `Host` header that its browser sends.
+
+Pages that may ask are told so by the headers of CORS. With a token those are all pages, unless some are named: what
+lets a page in is the token, which no browser sends by itself. Without a token only pages that are named may ask.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -19,6 +24,10 @@ from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.holders import EVERYONE, SCOPE, SecurityError, Tokens
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+ANY_PAGE, NAMELESS = "*", "null"
+"""All pages; and the origin of pages that have none, which every page can make."""
+PORTS = {"http": 80, "https": 443}
+"""Ports that an origin leaves out."""
 
 
 class Unprotected(SecurityError):
@@ -29,6 +38,58 @@ def check_binding(host: str, tokens: Tokens | None) -> None:
     """Raise `Unprotected` if other machines could use the verifier without a token."""
     if tokens is None and not is_loopback(host):
         raise Unprotected(f"Without a token the server listens on 127.0.0.1 only, not {host}. Add --token-file FILE.")
+
+
+class BadOrigin(SecurityError):
+    """No origin of web pages, or one that would let every page in without a token."""
+
+
+def web_origins(named: Collection[str], tokens: Tokens | None) -> frozenset[str]:
+    """The origins of the web pages that may ask, of those that a person has `named`. Raises `BadOrigin`."""
+    origins = frozenset(_origin(name) for name in named)
+    if tokens is not None:
+        return origins or frozenset({ANY_PAGE})
+    if every := origins & {ANY_PAGE, NAMELESS}:
+        raise BadOrigin(
+            f"Every web page could ask with --allow-origin {min(every)!r} and no token. "
+            "Add --token-file FILE, or name the page's own origin, such as https://chat.example."
+        )
+    return origins
+
+
+def _origin(name: str) -> str:
+    """An origin as browsers send it. Raises `BadOrigin`."""
+    if name in (ANY_PAGE, NAMELESS):
+        return name
+    try:
+        parts = urlsplit(name)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    host = parts.netloc.lower()
+    whole = parts.scheme and (host or parts.scheme == "file") and parts.path in ("", "/")
+    if not whole or parts.query or parts.fragment or any(mark in host for mark in "*@ ,"):
+        raise BadOrigin(
+            f"--allow-origin takes the whole origin of a page, as https://chat.example:8443 or app://obsidian.md, "
+            f"and not {name!r}."
+        )
+    if port is not None and PORTS.get(parts.scheme) == port:
+        host = host.rpartition(":")[0]
+    return f"{parts.scheme}://{host}"
+
+
+def open_to_pages(app: ASGIApp, origins: Collection[str]) -> ASGIApp:
+    """An app that tells browsers which web pages may read what it answers, errors included."""
+    if not origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=("GET", "POST"),
+        allow_headers=("*",),
+        allow_private_network=True,  # A page of the internet that asks this device.
+        expose_headers=("*",),
+    )
 
 
 def is_loopback(host: str) -> bool:
@@ -60,9 +121,12 @@ class BearerAuth:
     421 to requests for another name.
     """
 
-    def __init__(self, app: ASGIApp, tokens: Tokens | None, hosts: Collection[str] = ()) -> None:
-        """`hosts`: names that a verifier without a token answers to, besides localhost."""
+    def __init__(
+        self, app: ASGIApp, tokens: Tokens | None, hosts: Collection[str] = (), origins: Collection[str] = ()
+    ) -> None:
+        """`hosts`, `origins`: names that a verifier without a token answers to, besides localhost, and web pages."""
         self.app = app
+        self.origins = origins
         self.hosts = {"localhost", *(host.lower() for host in hosts)}
         self.tokens = tokens
 
@@ -96,8 +160,9 @@ class BearerAuth:
     def _holder(self, headers: Headers) -> tuple[str, str | None]:
         """Whose request it is, and why it is refused, if it is."""
         if self.tokens is None:
-            web = "A server without a token takes no requests from web pages."
-            return EVERYONE, web if "origin" in headers else None
+            web = "A server without a token takes requests only from web pages that --allow-origin names."
+            known = "origin" not in headers or headers["origin"] in self.origins
+            return EVERYONE, None if known else web
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         holder = self.tokens.holder(shown.strip()) if scheme.lower() == "bearer" else None
         wrong = "This server needs a token, and none or a wrong one was sent. Check the token of this server."

@@ -48,7 +48,7 @@ from remote.verifier.metrics import Metrics
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.rate_limits import RateLimits
 from remote.verifier.request_log import LogFormat, write_log
-from remote.verifier.security import check_binding, is_loopback
+from remote.verifier.security import check_binding, is_loopback, web_origins
 from remote.verifier.start_errors import BadCertificate, NoMemory
 from remote.verifier.table import Session, Table
 from remote.verifier.text_side import TextSide, read_template
@@ -100,6 +100,7 @@ def serve(
     quantize: Literal["int8", "int4"] | None = None,
     tokens: Tokens | None = None,
     hosts: Collection[str] = (),
+    origins: Collection[str] = (),
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     watch_stdin: bool = False,
@@ -122,21 +123,22 @@ def serve(
     """Serve a target until SIGINT or SIGTERM, and then until running answers have ended. Port 0 takes a free one.
 
     `drafter`: folder of the one that was made for it. `maker`: without a folder, one is made while nobody asks, and
-    used from the next start on; None: it is served without a drafter. `engine`: see `graph_of`. `max_cached_bytes`:
-    for all sessions together; None: a share of the free memory. `threads`: for the products of the model; None: as
-    many as suit the engine. `max_waiting`, `max_wait`: see `create_app`. `watch_stdin`: the process also ends when
-    its stdin does, so an app that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `teaching`:
-    how the drafter learns from what is answered; None: nothing is kept. `rate_limits`: for each token holder; None:
-    none. `max_per_address`: connections of one address. `drain_seconds`: most time for running answers after the
-    signal to end. `metrics_by_holder`: the metrics page counts by the names of holders, too. `kept_texts`: the folder
-    that keeps the text sides that are made of GGUF files; None: they are made each time. `chat_template`: a Jinja
-    file in the place of the model's own chat template. Raises what `START_ERRORS` names.
+    used from the next start on; None: it is served without a drafter. `engine`: see `graph_of`. `max_cached_bytes`: for
+    all sessions together; None: a share of the free memory. `threads`: for the products of the model; None: as many as
+    suit the engine. `max_waiting`, `max_wait`: see `create_app`. `watch_stdin`: the process also ends when its stdin
+    does, so an app that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. `origins`: see
+    `web_origins`. `teaching`: how the drafter learns from what is answered; None: nothing is kept. `rate_limits`: for
+    each token holder; None: none. `max_per_address`: connections of one address. `drain_seconds`: most time for running
+    answers after the signal to end. `metrics_by_holder`: the metrics page counts by the names of holders, too.
+    `kept_texts`: the folder that keeps the text sides that are made of GGUF files; None: they are made each time.
+    `chat_template`: a Jinja file in the place of the model's own chat template. Raises what `START_ERRORS` names.
     """
     give_back_at_once()
     spin_briefly()
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_exposure(host, tokens, tls_cert, tls_key)
+    pages = web_origins(origins, tokens)
     template = None if chat_template is None else read_template(chat_template)
     connections = _connections(max_connections)
     with contextlib.closing(bind(host, port, connections)) as listener:
@@ -151,6 +153,7 @@ def serve(
                 quantize=quantize,
                 tokens=tokens,
                 hosts=hosts,
+                origins=pages,
                 max_sessions=max_sessions,
                 max_tokens=max_tokens,
                 max_waiting=max_waiting,
@@ -213,6 +216,7 @@ def build_app(
     quantize: Literal["int8", "int4"] | None = None,
     tokens: Tokens | None = None,
     hosts: Collection[str] = (),
+    origins: Collection[str] = (),
     max_sessions: int = MAX_SESSIONS,
     max_tokens: int = MAX_TOKENS,
     max_waiting: int = MAX_WAITING,
@@ -269,6 +273,7 @@ def build_app(
         served,
         tokens=tokens,
         hosts=hosts,
+        origins=origins,
         max_sessions=max_sessions,
         max_cached_bytes=budget,
         max_waiting=max_waiting,

@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.utils import cached_file
 
 from remote.verifier.engines.graphs import graph_in, is_gguf
-from remote.verifier.gguf_file import gguf_path, head_size, text_source
+from remote.verifier.gguf_file import gguf_name, gguf_path, head_size, text_source, why_not_unpacked
 from remote.verifier.start_errors import CorruptWeights, MissingTokenizer, UnknownModel
 from remote.verifier.text_side import TextSide, chat_text, licence_in, read_text_side, tokenizer_digest
 
@@ -41,6 +41,8 @@ def load_target(
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if is_gguf(model):
+        if (why := why_not_unpacked(gguf_path(model))) is not None:
+            raise UnknownModel(why)
         with text_source(model, kept) as source:
             return _loaded(gguf_path(model), source, quantize, device, template, half)
     if not Path(model).is_dir() and (Path(model).is_absolute() or model.startswith(("./", "../", "~"))):
@@ -106,7 +108,7 @@ def _loaded(
     model_here = loaded.to(device).eval()
     if isinstance(model, Path):
         rest = side.tokenizer, side.chat_template, side.stop_tokens, side.text
-        return Target(model.stem, *rest, positions, model_here)
+        return Target(gguf_name(model), *rest, positions, model_here)
     stop = loaded.generation_config.eos_token_id if loaded.generation_config is not None else None
     stop = end if stop is None else stop
     stops = tuple(stop) if isinstance(stop, list) else () if stop is None else (int(stop),)

@@ -55,22 +55,22 @@ def settled(
     *,
     kept: Path | None = None,
     template: str | None = None,
-) -> TextSide:
-    """The text side that reads text as llama.cpp does: `side`, or the translation by transformers.
+) -> TextSide | None:
+    """The text side that reads text as llama.cpp does: `side`, or the translation by transformers; None: neither does.
 
-    `path`: of the GGUF file. `say`: it is told where neither does. `kept`, `template`: see `text_source` and
-    `read_text_side`.
+    `path`: of the GGUF file. A model's own tokenizer beside it is taken in any case, and `say` is told where the two
+    differ. `kept`, `template`: see `text_source` and `read_text_side`.
     """
     if side.text is None or (difference := first_difference(side.text, tokenize)) is None:
         return side
-    other = None if has_own_text(path) else _other(path, tokenize, kept, template)
-    if other is not None:
-        return replace(other, name=side.name)
-    say(
-        f"warning: llama.cpp reads {difference} as other tokens than the tokenizer that devices get. Answers may be "
-        f"worse. Put the model's own tokenizer.json and config.json beside {path.name}."
-    )
-    return side
+    if has_own_text(path):
+        say(
+            f"warning: llama.cpp reads {difference} as other tokens than the tokenizer.json beside {path.name}. "
+            "Answers may be worse. Check that the two belong together."
+        )
+        return side
+    other = _other(path, tokenize, kept, template)
+    return None if other is None else replace(other, name=side.name)
 
 
 def _other(path: Path, tokenize: Tokenize, kept: Path | None, template: str | None) -> TextSide | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +16,13 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Script:
-    """One answer. `cut`: hang up after these pieces. `hold`: keep the line open and send nothing more."""
+    """One answer. `cut`: hang up after these pieces. `hold`: keep the line open and send nothing more. `pause`: seconds
+    after each piece."""
 
-    pieces: Sequence[str]
+    pieces: Iterable[str]
     cut: bool = False
     hold: bool = False
+    pause: float = 0
     reason: str = "stop"
 
 
@@ -38,8 +40,10 @@ class ChatServer:
     leaves: bool = False
     """Whether it is `away` after an answer that it cut."""
     asked: list[dict[str, Any]] = field(default_factory=list)
+    said: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a piece was sent."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a client leaves an answer that was held."""
+    """Set when a client leaves an answer that was held, or that has pauses."""
 
     def listening(self) -> AbstractAsyncContextManager[int]:
         return listening(self._serve)
@@ -69,7 +73,7 @@ class ChatServer:
             try:
                 await self._say(script, reader, writer)
             finally:  # The client may leave before it has the first piece.
-                if script.hold:
+                if script.hold or script.pause:
                     self.hung_up.set()
         else:
             body = b'{"error":{"message":"Unknown path.","code":null}}'
@@ -81,7 +85,8 @@ class ChatServer:
         for piece in script.pieces:
             writer.write(event({"content": piece}))
             await writer.drain()
-            await asyncio.sleep(0)
+            self.said.set()
+            await asyncio.sleep(script.pause)
         if script.hold:
             await reader.read()
         elif script.cut:

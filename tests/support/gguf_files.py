@@ -38,6 +38,32 @@ def write_vocabulary(path: Path, entries: Mapping[str, Any]) -> Path:
     return path
 
 
+def rewritten(
+    source: Path, out: Path, *, architecture: str | None = None, most_tensors: int = 0, **changes: Any
+) -> Path:
+    """Write a file again: as another `architecture`, in several files, and with `changes` of its tokenizer's entries.
+
+    `most_tensors`: in one file; 0: any number. Returns `out`, or the first of several files.
+    """
+    read = gguf.GGUFReader(source)
+    own = str(read.fields["general.architecture"].contents())
+    writer = gguf.GGUFWriter(out, architecture or own, split_max_tensors=most_tensors)
+    for name, field in read.fields.items():
+        if name.startswith("GGUF.") or name == "general.architecture":
+            continue
+        sub_type = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+        value = changes.get(name.removeprefix("tokenizer.ggml."), field.contents())
+        new = f"{architecture or own}.{name.removeprefix(f'{own}.')}" if name.startswith(f"{own}.") else name
+        writer.add_key_value(new, value, field.types[0], sub_type=sub_type)
+    for tensor in read.tensors:
+        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return min(out.parent.glob(f"{out.stem}-00001-of-*.gguf"), default=out) if most_tensors else out
+
+
 def byte_level(pattern: str | None = None) -> Tokenizer:
     """A trained byte-level tokenizer, which splits text by a pattern; None: as GPT-2 does."""
     tokenizer = Tokenizer(models.BPE())

@@ -10,8 +10,8 @@ from drafter.extras import how_to_install
 from remote.verifier.engine import Engine
 from remote.verifier.engines.graphs import GRAPHS, graph_in
 from remote.verifier.engines.threads import spin_briefly
-from remote.verifier.gguf_file import gguf_path, text_source
-from remote.verifier.start_errors import MissingPackage, UnknownModel
+from remote.verifier.gguf_file import gguf_name, gguf_path, text_source
+from remote.verifier.start_errors import MissingPackage, MissingTokenizer, UnknownModel
 from remote.verifier.text_side import TextSide, read_text_side
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def llama_engine(
 ) -> tuple[TextSide, LlamaEngine]:
     """The text side and the engine of a GGUF file. For the others see `onnx_engine`.
 
-    `kept`: see `text_source`. `threads` None: as many as are fastest.
+    A tokenizer that cannot be had in another way is llama.cpp's own. `kept`: see `text_source`. `threads` None: as many
+    as are fastest.
 
     Raises `UnknownModel`, `MissingPackage`, `MissingTokenizer`, `CorruptWeights`, and what `LlamaEngine` raises.
     """
@@ -84,7 +85,15 @@ def llama_engine(
     from remote.verifier.engines.memory_encoder import ArrayEncoder
 
     # Not beside the engine: its threads wait for each other so busily that this would cost more than it saves.
-    with text_source(model, kept) as folder:
-        side = replace(read_text_side(Path(folder), template), name=path.stem)
+    side, unread = None, ""
+    try:
+        with text_source(model, kept) as folder:
+            side = replace(read_text_side(Path(folder), template), name=gguf_name(path))
+    except (MissingPackage, MissingTokenizer, UnknownModel) as error:
+        unread = str(error)
     encoder = None if drafter is None else ArrayEncoder.load(drafter)
-    return side, LlamaEngine(path, encoder, threads=threads)
+    engine = LlamaEngine(path, encoder, threads=threads)
+    if side is None and (side := engine.text_side(gguf_name(path), template)) is None:
+        engine.close()
+        raise MissingTokenizer(unread)
+    return side, engine

@@ -43,9 +43,12 @@ from remote.verifier.engines.llama_lane import (
     leaves,
 )
 from remote.verifier.engines.llama_rows import ROW_BYTES, CacheRows, UnreadableRows
+from remote.verifier.engines.llama_text import LlamaText
 from remote.verifier.engines.memory_encoder import ArrayEncoder
 from remote.verifier.engines.threads import Threads, spin_briefly
-from remote.verifier.start_errors import CorruptWeights
+from remote.verifier.gguf_file import gguf_files
+from remote.verifier.start_errors import CorruptWeights, UnknownModel
+from remote.verifier.text_side import TextSide
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +72,8 @@ class LlamaEngine(Engine):
     """A GGUF file.
 
     The constructor verifies a small tree in two ways, as a tree and token by token. A model that reads the two
-    differently is served without drafts. Raises `CorruptWeights` for a file that llama.cpp cannot load, `UnfitDrafter`,
-    `BrokenTarget`, and `ImportError` without the extra.
+    differently is served without drafts. Raises `UnknownModel` and `CorruptWeights` for a file that llama.cpp cannot
+    load, `UnfitDrafter`, `BrokenTarget`, and `ImportError` without the extra.
     """
 
     def __init__(
@@ -89,8 +92,11 @@ class LlamaEngine(Engine):
         lib.llama_backend_init()
         self._model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
         if not self._model:
-            raise CorruptWeights(f"{path} cannot be loaded by llama.cpp{last_words()}. Fetch or convert it again.")
-        self._bytes = path.stat().st_size
+            said = f"llama.cpp cannot load {path}{last_words()}."
+            if "unknown" in last_words():
+                raise UnknownModel(f"{said} A newer one may: pip install --upgrade llama-cpp-python.")
+            raise CorruptWeights(f"{said} Fetch or convert it again.")
+        self._bytes = sum(file.stat().st_size for file in gguf_files(path))
         self._vocabulary = lib.llama_model_get_vocab(self._model)
         self.vocabulary = int(lib.llama_vocab_n_tokens(self._vocabulary))
         layers, heads, kv_heads = (
@@ -152,6 +158,20 @@ class LlamaEngine(Engine):
         tokens = (self._lib.llama_token * (len(text) + 8))()
         count = self._lib.llama_tokenize(self._vocabulary, text, len(text), tokens, len(tokens), False, True)
         return list(tokens[: max(0, count)])
+
+    def text_side(self, name: str, template: str | None = None) -> TextSide | None:
+        """The text side as llama.cpp has it, under a name; None: the file has no tokenizer.
+
+        `template`: in the place of its own chat template.
+        """
+        lib = self._lib
+        if lib.llama_vocab_type(self._vocabulary) == lib.LLAMA_VOCAB_TYPE_NONE:
+            return None
+        own: bytes | None = lib.llama_model_chat_template(self._model, None)
+        chosen = (own or b"").decode(errors="replace") if template is None else template
+        text = LlamaText(lib, self._vocabulary, chosen)
+        stops = tuple(sorted(text.stop_tokens))
+        return TextSide(name, text.digest, chosen, stops, text, int(lib.llama_model_n_ctx_train(self._model)))
 
     def free_bytes(self) -> int:
         return free_bytes()

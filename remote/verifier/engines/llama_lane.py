@@ -17,6 +17,7 @@ single node is tried on a copy of the state.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
@@ -460,6 +461,7 @@ def leaves(tree: DraftTree) -> list[int]:
 
 _words: list[str] = []
 """The last errors of llama.cpp."""
+_PLACE = re.compile(r"\w+: (?:error loading model(?: \w+)*: )*")
 _callbacks: list[Any] = []
 """llama.cpp holds bare pointers to them."""
 
@@ -472,10 +474,12 @@ def be_silent(lib: Any) -> None:
         if level == 4 and not said.endswith("failed to load model"):  # It has said why just before.
             _words[:] = [*_words[-4:], said]
 
+    _words.clear()
     if not _callbacks:
         _callbacks.append(lib.llama_log_callback(hear))
     lib.llama_log_set(_callbacks[0], None)
 
 
 def last_words() -> str:
-    return f" ({_words[-1]})" if _words else ""
+    """Its last error in brackets, without the names of its functions; empty: there was none."""
+    return f" ({_PLACE.sub('', _words[-1], 1)})" if _words else ""

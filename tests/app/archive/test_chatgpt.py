@@ -120,6 +120,32 @@ def test_the_archive_as_it_was_downloaded(store: Store, tmp_path: Path, names: l
     assert [result.outcome for result in import_file(store, path).results] == ["new", "new"]
 
 
+@pytest.mark.parametrize("names", [["conversations.json"], ["conversations-000.json", "conversations-001.json"]])
+@pytest.mark.parametrize("inside", [".", "export"])
+def test_the_archive_as_a_browser_has_unpacked_it(store: Store, tmp_path: Path, names: list[str], inside: str) -> None:
+    listed = json.loads(SAMPLE.read_text(encoding="utf-8"))[:2]
+    path = tmp_path / "unpacked"
+    (path / inside).mkdir(parents=True)
+    (path / inside / "user.json").write_text('{"id": "me"}')
+    for at, name in enumerate(names):
+        (path / inside / name).write_text(json.dumps(listed[at :: len(names)]))
+    report = import_file(store, path)
+    assert [result.outcome for result in report.results] == ["new", "new"] and report.kind == "ChatGPT export"
+
+
+def test_what_is_said_of_a_folder_or_an_archive_is_so(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Unreadable, match=r"empty holds no conversations\.json"):
+        import_file(store, tmp_path / "empty")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "conversations.json").write_text('[{"what": 1}]')
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("conversations.json", '[{"what": 1}]')
+    for name in ("other", "other.zip"):
+        with pytest.raises(Unreadable, match=rf"conversations\.json in .*{name} holds no conversations that"):
+            import_file(store, tmp_path / name)
+
+
 def test_an_archive_of_something_else_is_named(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "photos.zip"
     with zipfile.ZipFile(path, "w") as archive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from app.gateway.call import read_call
 from app.gateway.refusals import GatewayRefused
 from tests.app.gateway.conftest import own_text
+from tests.support.chat_server import ChatServer, Script
 from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import late, silence
 from tests.support.gateways import CHAT, GatewayProcess, Streamed, stream, stream_to_end, text_of
@@ -102,6 +104,23 @@ async def test_a_client_that_hangs_up_stops_its_answer(
             assert len(report["text"]) < len(await own_text(verifier, [QUESTION], 60))
 
 
+async def test_a_client_that_hangs_up_stops_an_answer_whose_words_come_quickly(tiny_pair: Path, tmp_path: Path) -> None:
+    server = ChatServer([Script(itertools.repeat("on and "), pause=0.01), Script(["Hello."])])
+    options = ["--max-answers", "1", "--max-waiting", "1"]
+    async with server.listening() as port:
+        url = f"http://127.0.0.1:{port}/v1"
+        process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", url, options)
+        async with process, process.client() as client:
+            hanging = asyncio.create_task(client.post(CHAT, json=BODY))
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await server.said.wait()
+                hanging.cancel()
+                await server.hung_up.wait()
+            answered = await client.post(CHAT, json=BODY)
+    assert answered.status_code == 200, "the only seat is free again"
+    assert answered.json()["choices"][0]["message"]["content"] == "Hello."
+
+
 async def test_sigterm_lets_answers_end_and_takes_no_more(
     tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
@@ -126,16 +145,19 @@ async def test_sigterm_lets_answers_end_and_takes_no_more(
     assert process.said == ""
 
 
-def test_a_taken_port_and_a_wrong_token_file_are_told_in_a_sentence(tiny_pair: Path, tmp_path: Path) -> None:
+def test_a_taken_port_and_wrong_options_are_told_in_a_sentence(tiny_pair: Path, tmp_path: Path) -> None:
     with GatewayProcess(tmp_path / "one", tiny_pair / "drafter", None) as process:
         second = GatewayProcess(tmp_path / "two", tiny_pair / "drafter", None, ["--port", str(process.port)])
         with pytest.raises(AssertionError, match="Choose another --port"):
             second.__enter__()
         second.__exit__(None, None, None)
-    third = GatewayProcess(tmp_path / "three", tiny_pair / "drafter", None, ["--token-file", "/nowhere"])
-    with pytest.raises(AssertionError, match="token file /nowhere"):
-        third.__enter__()
-    third.__exit__(None, None, None)
+    for number, (option, value, said) in enumerate(
+        [("--token-file", "/nowhere", "token file /nowhere"), ("--allow-origin", "*", "Add --token-file")]
+    ):
+        third = GatewayProcess(tmp_path / f"three-{number}", tiny_pair / "drafter", None, [option, value])
+        with pytest.raises(AssertionError, match=said):
+            third.__enter__()
+        third.__exit__(None, None, None)
 
 
 # ---- hostile bodies --------------------------------------------------------------------------------------------------

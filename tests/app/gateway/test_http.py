@@ -95,6 +95,33 @@ async def test_roles_and_parts_reach_the_model_as_one_conversation(
     assert content(await ask(client, messages=messages)) == await own_text(verifier, plain, 40)
 
 
+SYSTEM, ANSWER = {"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Use ls."}
+ENDS: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [
+    ([QUESTION, SYSTEM], [SYSTEM, QUESTION]),
+    ([SYSTEM], [{"role": "user", "content": "Be brief."}]),
+    ([QUESTION, ANSWER, SYSTEM], [QUESTION, ANSWER, {"role": "user", "content": "Be brief."}]),
+    ([QUESTION, ANSWER], [QUESTION, ANSWER, {"role": "user", "content": "Continue."}]),
+    ([QUESTION, {"role": "assistant", "content": ""}], [QUESTION]),
+    ([QUESTION, {"role": "assistant", "content": None}, SYSTEM], [SYSTEM, QUESTION]),
+]
+
+
+@pytest.mark.parametrize(("messages", "asked"), ENDS)
+async def test_a_conversation_that_does_not_end_with_a_question_is_answered(
+    client: httpx.AsyncClient, verifier: VerifierProcess, messages: list[dict[str, Any]], asked: list[dict[str, Any]]
+) -> None:
+    assert content(await ask(client, messages=messages)) == await own_text(verifier, asked, 40)
+
+
+async def test_an_earlier_answer_is_read_as_other_servers_gave_it(
+    client: httpx.AsyncClient, verifier: VerifierProcess
+) -> None:
+    parts = [{"type": "thinking", "thinking": "Hm."}, {"type": "output_text", "text": "Use"}]
+    earlier = {"role": "assistant", "content": [*parts, {"type": "refusal", "refusal": "ls."}], "tool_calls": None}
+    plain = [QUESTION, {"role": "assistant", "content": "Use\nls."}, QUESTION]
+    assert content(await ask(client, messages=[QUESTION, earlier, QUESTION])) == await own_text(verifier, plain, 40)
+
+
 async def test_the_next_question_goes_on_in_the_same_conversation(
     client: httpx.AsyncClient, verifier: VerifierProcess
 ) -> None:
@@ -162,7 +189,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stop": ["a"] * 17}, "stop"),
     ({"messages": []}, "messages"),
     ({"messages": [{"role": "tool", "content": "4"}]}, "messages"),
-    ({"messages": [QUESTION, {"role": "assistant", "content": "Use"}]}, "messages"),
+    ({"messages": [{"role": "assistant", "content": ""}]}, "messages"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]}, "messages"),
     ({"messages": [QUESTION, {"role": "assistant", "tool_calls": [{}]}, QUESTION]}, "messages"),
 ]
@@ -276,6 +303,26 @@ async def test_who_has_a_token_may_ask_from_anywhere(tiny_pair: Path, tmp_path: 
             assert (await client.get("/v1/models", headers=header)).status_code == 401
             header["Authorization"] = f"Bearer {TOKEN}"
             assert (await client.get("/v1/models", headers=header)).status_code == 200
+
+
+async def test_web_pages_that_may_ask_read_answers_streams_and_errors(tiny_pair: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKEN)
+    page, shown = "app://obsidian.md", {"Authorization": f"Bearer {TOKEN}"}
+    for options in (["--allow-origin", page], ["--token-file", str(tokens)]):
+        process = GatewayProcess(tmp_path / options[0], tiny_pair / "drafter", None, options)
+        async with process, process.client() as client:
+            client.headers["Origin"] = page
+            asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+            for answered, status in (
+                (await client.options(CHAT, headers=asks), 200),
+                (await client.post(CHAT, json=BODY, headers=shown), 200),
+                (await client.post(CHAT, json={**BODY, "stream": True}, headers=shown), 200),
+                (await client.post(CHAT, json={**BODY, "n": 2}, headers=shown), 400),
+                (await client.get("/nowhere", headers=shown), 404),
+            ):
+                assert answered.status_code == status, answered.text
+                assert answered.headers["access-control-allow-origin"] in (page, "*")
 
 
 async def test_a_missing_token_of_the_gateways_own_is_told_as_what_it_is(tiny_pair: Path, tmp_path: Path) -> None:

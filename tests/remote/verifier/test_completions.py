@@ -182,6 +182,38 @@ async def test_the_templates_roles_and_parts_of_text_are_read(client: httpx.Asyn
     assert plain["choices"] == same["choices"] and plain["usage"] == same["usage"]
 
 
+EARLIER: dict[str, dict[str, Any]] = {
+    "as OpenAI's Responses have it": {"content": [{"type": "output_text", "text": "Use tar.", "annotations": []}]},
+    "a refusal as a part": {"content": [{"type": "refusal", "refusal": "Use tar."}]},
+    "a refusal beside it": {"content": None, "refusal": "Use tar."},
+    "thoughts before it": {"content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Use tar."}]},
+    "thoughts in parts": {
+        "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True},
+            {"type": "redacted_thinking", "data": "x"},
+            {"type": "reasoning", "summary": [], "content": None},
+            {"type": "text", "text": "Use tar."},
+        ]
+    },
+    "empty parts": {"content": [{"type": "text", "text": ""}, {"type": "text", "text": None}, "Use tar."]},
+    "one part": {"content": {"type": "text", "text": "Use tar."}},
+    "all fields of OpenAI's client": {
+        "content": "Use tar.", "refusal": None, "annotations": [], "audio": None, "function_call": None,
+        "tool_calls": None, "reasoning": "Hm.", "reasoning_content": "Hm.", "reasoning_details": [{"text": "Hm."}],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EARLIER)
+async def test_an_earlier_answer_is_read_as_other_servers_gave_it(client: httpx.AsyncClient, name: str) -> None:
+    def after(answer: dict[str, Any]) -> list[dict[str, Any]]:
+        return [QUESTION, {"role": "assistant", **answer}, {"role": "user", "content": "and a zip?"}]
+
+    found = await whole(client, messages=after(EARLIER[name]), max_tokens=8)
+    plain = await whole(client, messages=after({"content": "Use tar."}), max_tokens=8)
+    assert (found["choices"], found["usage"]) == (plain["choices"], plain["usage"])
+
+
 async def test_a_stop_token_ends_it_with_nothing_of_its_text(target: Target, engine: Engine) -> None:
     stops = tuple(range(card(target, engine).vocabulary))  # Whatever comes is the end.
     made = create_app(engine, msgspec.structs.replace(card(target, engine), stop_tokens=stops), text=target.text)
@@ -230,7 +262,16 @@ ERRORS: dict[str, tuple[bytes | dict[str, Any], int, str, str | None, str]] = {
     "another model": (body(model="gpt-5"), 404, "model_not_found", "model", "'gpt-5'"),
     "no answers": (body(n=0), 400, "bad_request", "n", "$.n"),
     "too many answers": (body(n=17), 400, "bad_request", "n", "$.n"),
-    "an unknown role": (body(messages=[{"role": "tool", "content": "x"}]), 400, "bad_request", "messages", "'tool'"),
+    "an unknown role": (body(messages=[{"role": "bot", "content": "x"}]), 400, "bad_request", "messages", "'bot'"),
+    "what a tool gave": (
+        body(messages=[{"role": "tool", "content": "x"}]), 400, "unsupported_parameter", "messages", "new conversation",
+    ),
+    "a part that is no text": (
+        body(messages=[{"role": "user", "content": [{"type": "input_audio"}]}]),
+        400, "bad_request", "messages", "'input_audio'",
+    ),
+    "a part of no type": (body(messages=[{"role": "user", "content": [5]}]), 400, "bad_request", "messages", "'int'"),
+    "a message of nobody": (body(messages=[{"content": "x"}]), 400, "bad_request", "messages", "role"),
     "a picture": (body(messages=[PICTURE]), 400, "bad_request", "messages", "'image_url'"),
     "a temperature below 0": (body(temperature=-1), 400, "bad_request", "temperature", "temperature"),
     "too many likeliest": (body(logprobs=True, top_logprobs=21), 400, "bad_request", "top_logprobs", "20"),
@@ -389,13 +430,15 @@ async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Tar
     def broken(*_: object) -> None:
         raise MemoryError("no memory left")
 
-    async with connected(app(target, engine)) as client:
+    page = "https://chat.example"
+    async with connected(app(target, engine, origins={page}), Origin=page) as client:
         hook = target.model.register_forward_pre_hook(broken)
         try:
             failed = await client.post(CHAT, json=body(stream=True))
         finally:
             hook.remove()
         assert (failed.status_code, failed.json()["error"]["type"]) == (500, "server_error")
+        assert failed.headers["access-control-allow-origin"] == "https://chat.example", "a page could not read why"
         assert await counter(client, "sessions") == 0
         assert (await whole(client))["usage"]["completion_tokens"] == 40
 

@@ -1,7 +1,8 @@
-"""GGUF files whose layers have windows or states: they are served, and drafters that do not fit are told so."""
+"""GGUF files of many kinds: whatever llama.cpp loads is served, and it is said what a model lacks, or why it fails."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -9,9 +10,14 @@ import httpx
 import pytest
 
 from benchmarks.gguf_file import write_gguf
-from remote.verifier.engine import UnfitDrafter
+from drafter.tree import DraftTree
+from remote.verifier.engine import Engine, UnfitDrafter
+from remote.verifier.engines.choice import llama_engine
 from remote.verifier.loader import opened
+from remote.verifier.maker import Making
+from remote.verifier.start_errors import UnknownModel
 from tests.remote.verifier.tiny import save_speaking
+from tests.support.gguf_files import rewritten, texts
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -28,6 +34,28 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         found[kind] = folder / f"tiny-{kind}.gguf"
         write_gguf(save_speaking(kind, folder / kind), found[kind])
     return found
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a model that transformers reads too, and a tokenizer that is known here."""
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    folder = tmp_path_factory.mktemp("llama")
+    write_gguf(save_speaking("llama", folder / "model"), folder / "tiny.gguf")
+    return folder / "tiny.gguf"
+
+
+@pytest.fixture(scope="module")
+def parts(llama: Path) -> list[Path]:
+    """This model in several files."""
+    rewritten(llama, llama.parent / "parted.gguf", most_tensors=12)
+    return sorted(llama.parent.glob("parted-*.gguf"))
+
+
+@pytest.fixture(scope="module")
+def foreign(llama: Path) -> Path:
+    """A model of an architecture that transformers cannot unpack, with a tokenizer that only llama.cpp reads."""
+    return rewritten(llama, llama.parent / "foreign.gguf", architecture="smollm3", pre="superbpe")
 
 
 @pytest.mark.parametrize(
@@ -50,6 +78,92 @@ def test_it_starts_answers_says_what_it_lacks_and_stops(
     texts = [answer["choices"][0]["message"]["content"] for answer in answers]
     assert texts[0] == texts[1] and answers[0]["usage"]["completion_tokens"] == 12
     assert told in said.read_text()
+
+
+def test_a_model_in_several_files_is_served_by_any_of_their_names(
+    llama: Path, parts: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(parts) > 1
+    whole = opened(str(llama), None, None, "auto", None, 1)
+    for part in (parts[0], parts[-1]):
+        found = opened(str(part), None, Making(tmp_path, 1000, ("hello",)), "auto", None, 1)
+        assert found.side.name == "parted" and found.side.tokenizer == whole.side.tokenizer and not found.due
+        assert _likeliest(found.engine) == _likeliest(whole.engine)
+    said = capsys.readouterr().err
+    assert f"PyTorch reads a model from one GGUF file, and parted is in {len(parts)}" in said
+    assert f"llama-gguf-split --merge {parts[0].name} parted.gguf. Devices get plain text." in said
+
+
+def _likeliest(engine: Engine) -> int:
+    context = engine.context()
+    context.assign(0, [5, 9, 30])
+    return int(engine.verify(context, DraftTree.empty())[0].argmax())
+
+
+def test_a_file_that_is_missing_among_several_is_named(parts: list[Path], tmp_path: Path) -> None:
+    shutil.copy(parts[0], tmp_path)
+    with pytest.raises(UnknownModel, match=f"in {len(parts)} files, and {parts[1].name} is not beside {parts[0].name}"):
+        opened(str(tmp_path / parts[0].name), None, None, "auto", None, 1)
+    with pytest.raises(UnknownModel, match="--merge"):
+        opened(str(parts[0]), None, None, "torch", None, 1)
+
+
+def test_what_only_llama_cpp_reads_is_served_with_its_tokenizer(
+    llama: Path, foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = opened(str(llama), None, None, "auto", None, 1)
+    found = opened(str(foreign), None, Making(tmp_path, 1000, ("hello",)), "auto", None, 1)
+    assert found.side.chat_template == known.side.chat_template and found.side.stop_tokens == known.side.stop_tokens
+    assert (found.side.name, found.side.positions, found.due) == ("foreign", known.side.positions, False)
+    said = capsys.readouterr().err
+    assert "no drafter: Only llama.cpp reads the tokenizer of foreign, and devices could not." in said
+
+
+def test_its_tokenizer_reads_and_writes_as_the_same_one_elsewhere(llama: Path) -> None:
+    side, engine = llama_engine(str(llama), None, 1, None)
+    own = engine.text_side("tiny")
+    assert own is not None and own.text is not None and side.text is not None
+    special = side.text.spelling(side.stop_tokens[0])[0]
+    for text in (*texts(), f"Never {special} in the midst", special):
+        conversation = [("user", text), ("assistant", "Use tar."), ("user", text)]
+        assert own.text.render(conversation) == side.text.render(conversation)
+        assert own.text.render_begun(conversation[:2]) == side.text.render_begun(conversation[:2])
+        tokens = side.text.encode(text)
+        assert own.text.encode(text) == tokens and own.text.decode(tokens) == side.text.decode(tokens)
+        assert own.text.encode_whole(text) == side.text.encode_whole(text)
+        assert [own.text.spelling(token) for token in tokens] == [side.text.spelling(token) for token in tokens]
+        first = own.text.render_after(None, conversation[:1])
+        assert own.text.render_after(first, conversation).tokens == side.text.render(conversation)
+    assert own.stop_tokens == side.stop_tokens and own.text.knows([5, 9]) and not own.text.knows([engine.vocabulary])
+    engine.close()
+
+
+def test_a_program_asks_it_for_text_and_json(foreign: Path, tiny_pair: Path, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    format = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["ab"]}}}
+    asked = {"messages": [{"role": "user", "content": "list all files"}], "max_tokens": 12, "temperature": 0}
+    with VerifierProcess(tiny_pair, model=foreign, home=tmp_path / "home", said=said) as serving:
+        url = f"{serving.url}/v1/chat/completions"
+        plain, json = (
+            httpx.post(url, json=asked | more, timeout=PATIENCE_SECONDS, trust_env=False).json()
+            for more in ({"logprobs": True}, {"response_format": format})
+        )
+        assert serving.interrupt() == 0
+    assert plain["usage"]["completion_tokens"] == 12 == len(plain["choices"][0]["logprobs"]["content"])
+    assert json["choices"][0]["message"]["content"] == '"ab"', said.read_text()
+    assert "no drafter: Only llama.cpp reads" in said.read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"architecture": "qwen99"}, "unknown model architecture: 'qwen99'.*pip install --upgrade llama-cpp-python"),
+        ({"pre": "nobody-knows"}, "unknown pre-tokenizer type: 'nobody-knows'.*--upgrade"),
+    ],
+)
+def test_why_llama_cpp_loads_no_file_is_told(llama: Path, tmp_path: Path, changes: dict[str, str], why: str) -> None:
+    with pytest.raises(UnknownModel, match=why):
+        opened(str(rewritten(llama, tmp_path / "odd.gguf", **changes)), None, None, "auto", None, 1)
 
 
 def test_a_drafter_of_another_model_is_refused(files: dict[str, Path], tiny_pair: Path) -> None:

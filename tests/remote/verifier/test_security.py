@@ -10,7 +10,15 @@ from starlette.routing import Route
 
 from remote.protocol import Error, decode
 from remote.verifier.holders import EVERYONE, BadToken, Tokens, holder_of, read_tokens
-from remote.verifier.security import BearerAuth, Unprotected, check_binding, is_loopback
+from remote.verifier.security import (
+    BadOrigin,
+    BearerAuth,
+    Unprotected,
+    check_binding,
+    is_loopback,
+    open_to_pages,
+    web_origins,
+)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "[::1]", "localhost"])
@@ -168,3 +176,98 @@ async def test_without_a_token_other_names_are_not(host: str) -> None:
     code, body = await status(None, Host=host)
     assert code == 421 and "localhost" in decode(body, Error).message
     assert (await status(TOKEN, Host=host, Authorization=f"Bearer {TOKEN}"))[0] == 200
+
+
+# ---- web pages -------------------------------------------------------------------------------------------------------
+
+PAGE = "https://chat.example"
+
+
+@pytest.mark.parametrize(
+    ("named", "sent"),
+    [
+        ("https://chat.example", PAGE),
+        ("HTTPS://Chat.Example:443/", PAGE),
+        ("http://localhost:80", "http://localhost"),
+        ("http://localhost:3000/", "http://localhost:3000"),
+        ("http://[::1]:5173", "http://[::1]:5173"),
+        ("app://obsidian.md", "app://obsidian.md"),
+        ("capacitor://localhost", "capacitor://localhost"),
+        ("chrome-extension://abcdefghijklmnop", "chrome-extension://abcdefghijklmnop"),
+        ("file://", "file://"),
+    ],
+)
+def test_an_origin_is_known_however_it_is_written(named: str, sent: str) -> None:
+    assert web_origins([named], None) == {sent}
+
+
+@pytest.mark.parametrize(
+    "named", ["", "chat.example", "localhost:3000", "https://", "https://a.example/chat", "https://*.example",
+              "https://anna@a.example", "https://a.example, https://b.example", "https://a.example:port"],
+)  # fmt: skip
+def test_what_is_no_origin_is_refused(named: str) -> None:
+    with pytest.raises(BadOrigin, match="app://obsidian.md"):
+        web_origins([named], Tokens.one(TOKEN))
+
+
+@pytest.mark.parametrize("named", ["*", "null"])
+def test_a_name_for_every_page_needs_a_token(named: str) -> None:
+    with pytest.raises(BadOrigin, match="--token-file"):
+        web_origins([PAGE, named], None)
+    assert web_origins([named], Tokens.one(TOKEN)) == {named}
+
+
+def test_unless_pages_are_named_a_token_opens_to_all_and_none_to_none() -> None:
+    assert web_origins([], Tokens.one(TOKEN)) == {"*"} and web_origins([], None) == set()
+
+
+async def asked_by_a_page(
+    method: str, origin: str, token: str | None, named: list[str], **headers: str
+) -> httpx.Response:
+    tokens = token and Tokens.one(token)
+    origins = web_origins(named, tokens)
+    inner = Starlette(routes=[Route("/v1/chat/completions", lambda _: PlainTextResponse("answer"), methods=["POST"])])
+    app = open_to_pages(BearerAuth(inner, tokens, origins=origins), origins)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        return await client.request(method, "/v1/chat/completions", headers={"Origin": origin, **headers})
+
+
+@pytest.mark.parametrize(
+    ("origin", "token", "named"),
+    [
+        (PAGE, TOKEN, []),
+        ("null", TOKEN, []),
+        ("null", TOKEN, ["null"]),
+        (PAGE, TOKEN, [PAGE]),
+        (PAGE, None, ["http://localhost:3000", PAGE]),
+        ("app://obsidian.md", None, ["app://obsidian.md"]),
+    ],
+)
+async def test_a_page_that_may_ask_reads_what_is_answered(origin: str, token: str | None, named: list[str]) -> None:
+    preflight = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type,x-stainless-os",
+        "Access-Control-Request-Private-Network": "true",
+    }
+    told = await asked_by_a_page("OPTIONS", origin, token, named, **preflight)
+    assert told.status_code == 200 and told.headers["access-control-allow-origin"] in ("*", origin)
+    assert told.headers["access-control-allow-headers"] == preflight["Access-Control-Request-Headers"]
+    assert "POST" in told.headers["access-control-allow-methods"]
+    assert told.headers["access-control-allow-private-network"] == "true"
+    shown = {"Authorization": f"Bearer {token}"}
+    answered = await asked_by_a_page("POST", origin, token, named, **shown)
+    assert (answered.status_code, answered.text) == (200, "answer")
+    wrong = await asked_by_a_page("POST", origin, token, named, **(shown if token is None else {}), Host="evil.example")
+    assert wrong.status_code == (421 if token is None else 401)
+    for one in (answered, wrong):
+        assert one.headers["access-control-allow-origin"] in ("*", origin), "a page could not even read the error"
+        assert one.headers["access-control-expose-headers"] == "*"
+
+
+@pytest.mark.parametrize(("token", "named"), [(None, []), (None, ["http://localhost:3000"]), (TOKEN, [PAGE])])
+async def test_another_page_is_not_let_in(token: str | None, named: list[str]) -> None:
+    other = "https://evil.example"
+    told = await asked_by_a_page("OPTIONS", other, token, named, **{"Access-Control-Request-Method": "POST"})
+    assert told.status_code in (400, 401) and "access-control-allow-origin" not in told.headers
+    answered = await asked_by_a_page("POST", other, token, named)
+    assert answered.status_code == 401 and "access-control-allow-origin" not in answered.headers
