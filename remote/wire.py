@@ -21,6 +21,7 @@ import httpx
 import msgspec
 
 from remote.clock import CLOCK, Clock
+from remote.compression import PACKINGS, Unpacker
 from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
 from remote.handshake import Handshake, RequestTrace, ahead_seconds
 from remote.openai.error_bodies import read_error
@@ -29,7 +30,6 @@ from remote.protocol import CONTENT_TYPE, SESSION_HEADER, VERSION, Error, Protoc
 from remote.tasks import end
 from remote.transport import DEFAULT, TransportOptions, system_trust
 from remote.transport_errors import translate_errors
-from remote.unpacking import PACKINGS, Unpacker
 
 MAX_BODY_BYTES = 1 << 20
 """Longest answer that is read whole. A card with its chat template is a few KiB."""
