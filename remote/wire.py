@@ -20,6 +20,7 @@ import httpx
 import msgspec
 
 from remote.clock import CLOCK, Clock
+from remote.compression import PACKINGS, Unpacker
 from remote.credentials import bearer_token, without_credentials
 from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
 from remote.handshake import Handshake, RequestTrace, ahead_seconds
@@ -30,7 +31,6 @@ from remote.proxies import environment_proxy, is_loopback, proxy_address
 from remote.tasks import end
 from remote.transport import DEFAULT, TransportOptions, system_trust
 from remote.transport_errors import translate_errors
-from remote.unpacking import PACKINGS, Unpacker
 
 MAX_BODY_BYTES = 1 << 20
 """Longest answer that is read whole. A card with its chat template is a few KiB."""
