@@ -60,7 +60,7 @@ def test_another_command_is_about_the_same_things() -> None:
     assert same_words("sudo apt install foo", "sudo apt install -y foo")
     assert not same_words("sudo apt install foo", "sudo apt remove foo"), "it does something else"
     assert not same_words("sudo apt install foo", "sudo apt install htop"), "it is about something else"
-    assert same_words("git stauts -s", "git status -s") and not same_words("ls", "tar y")
+    assert same_words("cat fooo.txt", "cat foo.txt") and not same_words("ls", "tar y")
 
 
 ANSWERS = {
