@@ -19,7 +19,7 @@ PACKAGES = {"app": {"drafter", "remote", "storage"}, "remote": {"drafter"}, "dra
 """The packages, and the others that each may import."""
 GROUND = "ground"
 GROUND_FILES = {"config", "events", "prompts", "sanitise", "titles", "invisible_text", "version", "files"}
-GROUND_FILES |= {"concurrency", "editor", "system_prompts", "model_names", "own_process"}
+GROUND_FILES |= {"concurrency", "editor", "system_prompts", "model_names", "own_process", "complete_markdown"}
 LAYERS = (
     {GROUND},
     {"log"},

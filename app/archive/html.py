@@ -46,6 +46,7 @@ code { font: .9em/1.45 ui-monospace, monospace; }
 :not(pre) > code { background: var(--box); border-radius: .25rem; padding: .1em .25em; }
 table { border-collapse: collapse; display: block; max-width: 100%; overflow-x: auto; }
 th, td { border: 1px solid var(--line); padding: .25rem .6rem; }
+.formula { white-space: pre-wrap; }
 blockquote { border-left: 3px solid var(--line); margin-left: 0; padding-left: 1rem; color: var(--quiet); }
 .drafted { background: var(--drafted); border-bottom: 1px dotted var(--edge); }
 .remark { color: var(--quiet); font-size: .85rem; margin: .4rem 0 0; }

@@ -15,11 +15,11 @@ from html import escape
 from itertools import groupby
 from urllib.parse import quote
 
-from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
+from app.complete_markdown import complete_markdown
 from app.sanitise import sanitise
 
 DRAFTED, VERIFIED = "\u2e40", "\u2e41"
@@ -144,15 +144,21 @@ class _Shaded(RendererHTML):
         return f"<pre><code>{_spans(tokens[idx].content, env)}</code></pre>\n"
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        language = escape(" ".join(_unmarked(tokens[idx].info, env).split()[:1]))
-        label = f' data-language="{language}"' if language else ""
+        info = escape(" ".join(_unmarked(tokens[idx].info, env).split()))
+        label = f' data-language="{info}"' if info else ""
         return f"<pre{label}><code>{_spans(tokens[idx].content, env)}</code></pre>\n"
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
         about = _unmarked(token.content, env)
-        address = _unmarked(str(token.attrs.get("src", "")), env)
-        return f'<em class="picture">Picture: {escape(about)} {escape(address)}</em>'
+        address = " ".join(_unmarked(str(token.attrs.get(name, "")), env) for name in ("src", "title"))
+        return f'<em class="picture">Picture: {escape(about)} {escape(address.strip())}</em>'
+
+    def definition(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f"<p>{_spans(tokens[idx].content, env)}</p>\n"
+
+    def formula(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f'<p class="formula">{_spans(tokens[idx].content, env)}</p>\n'
 
 
 def _lowered(level: int, env: EnvType) -> str:
@@ -183,5 +189,5 @@ def _unmarked(text: str, env: EnvType) -> str:
     return _MARKS.sub("", text)
 
 
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Shaded).enable(["table", "strikethrough"])
+_MARKDOWN = complete_markdown("commonmark", {"html": False}, renderer_cls=_Shaded).enable(["table", "strikethrough"])
 _MARKDOWN.validateLink = lambda url: bool(_ADDRESS.match(url))  # type: ignore[method-assign]

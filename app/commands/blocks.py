@@ -60,9 +60,9 @@ def shell_blocks(answer: str) -> tuple[ShellBlock, ...]:
 @cache
 def _markdown() -> MarkdownIt:
     """A parser of blocks alone: what stands in a line costs time, and is not looked at."""
-    from markdown_it import MarkdownIt
+    from app.complete_markdown import complete_markdown
 
-    return MarkdownIt("zero").enable(["fence", "list", "blockquote", "code"])
+    return complete_markdown("zero").enable(["fence", "list", "blockquote", "code"])
 
 
 def _blocks(answer: str) -> Iterator[ShellBlock]:

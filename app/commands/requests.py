@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from app.commands.blocks import shell_blocks
 from app.commands.risk import Kind, Risk, Severity
+from app.commands.risks import risks as effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Wording:
     def pattern(self) -> re.Pattern[str]:
         forms = [form for verb in self.verbs.split() for form in verb_forms(verb)]
         plain = [re.escape(word) for word in (*forms, *self.words.split())]
-        return re.compile(rf"(?<![\w/.-])(?:{'|'.join((*plain, *self.phrases))})(?!\w)", re.IGNORECASE)
+        return re.compile(rf"(?<![\w/.-])(?:--?)?(?:{'|'.join((*plain, *self.phrases))})(?!\w)", re.IGNORECASE)
 
 
 def verb_forms(verb: str) -> Iterable[str]:
@@ -187,6 +189,8 @@ _NAMING = (Kind.OVERWRITES, Kind.LEAKS)
 
 LONGEST = 20_000
 """Characters of a question that are read. What is longer is a file behind the question."""
+MOST_LINES = 50
+"""Lines of a question of which each may be a command."""
 REACH = 80
 """Characters before a word in which its contrary may stand."""
 
@@ -197,7 +201,18 @@ def unasked(question: str, risks: Sequence[Risk]) -> tuple[Risk, ...]:
     A danger that is done to something is asked for only where the question names that, too. Text that cannot be read is
     never asked for.
     """
-    return tuple(risk for risk in risks if not _asked(question[:LONGEST], risk))
+    question = question[:LONGEST]
+    left = [risk for risk in risks if not _asked(question, risk)]
+    named = _of_its_own(question) if left else frozenset()
+    return tuple(risk for risk in left if risk.kind is Kind.UNREADABLE or (risk.kind, risk.sentence) not in named)
+
+
+def _of_its_own(question: str) -> frozenset[tuple[Kind, str]]:
+    """What the commands do that stand in the question itself: in backquotes, in a fence, behind a colon or alone."""
+    lines = question.splitlines()[:MOST_LINES]
+    texts = {block.command for block in shell_blocks(question)} | set(re.findall(r"`([^`\n]+)`", question))
+    texts |= {text.strip() for line in lines for text in (line, line.partition(": ")[2])}
+    return frozenset((risk.kind, risk.sentence) for text in texts if text for risk in effects(text))
 
 
 def _asked(question: str, risk: Risk) -> bool:

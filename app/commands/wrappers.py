@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from app.commands.script import SimpleCommand, Word
 
@@ -37,6 +38,13 @@ class Inner:
     words: tuple[Word, ...] = ()
     script: Word | None = None
     far: bool = False
+
+
+class HasValue(Protocol):
+    """A word of a command line."""
+
+    @property
+    def value(self) -> str: ...
 
 
 def _options(text: str) -> frozenset[str]:
@@ -153,14 +161,14 @@ def own_words(command: SimpleCommand) -> tuple[Word, ...]:
 def _wrapped(wrapper: Wrapper, words: Sequence[Word]) -> Iterator[Inner]:
     if any(word.value in wrapper.not_with for word in _leading_options(words)):
         return
-    at = _after_options(words, 1, wrapper.valued)
+    at = after_options(words, 1, wrapper.valued)
     if wrapper.assignments:
         if words[0].value.endswith("env") and (split := _value(words, "-S", "--split-string")) is not None:
             yield Inner(script=split)
         while at < len(words) and "=" in words[at].value and not words[at].value.startswith("="):
             at += 1
     if wrapper.operands:  # Options may stand after the host, or the file, too.
-        at = _after_options(words, at + wrapper.operands, wrapper.valued)
+        at = after_options(words, at + wrapper.operands, wrapper.valued)
     rest = tuple(words[at:])
     if not rest:
         return
@@ -177,7 +185,7 @@ def _leading_options(words: Sequence[Word]) -> Iterator[Word]:
         yield word
 
 
-def _after_options(words: Sequence[Word], at: int, valued: Collection[str]) -> int:
+def after_options(words: Sequence[HasValue], at: int, valued: Collection[str]) -> int:
     """The index of the first word from `at` that is neither an option nor an option's value."""
     while at < len(words):
         word = words[at].value
@@ -242,6 +250,6 @@ def _in_container(program: str, words: Sequence[Word]) -> Iterator[Inner]:
     if program in ("kubectl", "oc", "lxc", "incus"):
         after = next((number + 1 for number, word in enumerate(words) if word.value == "--"), None)
     else:
-        after = _after_options(words, at + 1, _DOCKER_VALUED) + 1
+        after = after_options(words, at + 1, _DOCKER_VALUED) + 1
     if after is not None and words[after:]:
         yield Inner(tuple(words[after:]), far=True)

@@ -25,8 +25,8 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.registry import Remotes
 from app.reply.assistant import Assistant
 from app.sanitise import sanitise
-from app.shell.command_text import command_of, question_for, question_of_failure, same_program, whole_command
-from app.shell.explanation import Explainer, ManualPages, RiskSentences, TldrPages, explanation
+from app.shell.command_text import command_of, question_for, question_of_failure, same_words, whole_command
+from app.shell.explanation import Explainer, FlagMeanings, ManualPages, RiskSentences, TldrPages, explanation
 from app.shell.ghost import GhostText, reads_as_words
 from app.shell.mends import Failure, mend
 from app.shell.requests import Answer, Request
@@ -53,7 +53,12 @@ class Answers:
         self._folders = folders
         self._home = home
         self._scratch = scratch
-        self._explainers = explainers or (TldrPages(BUNDLED_DRAFTER / FILE), ManualPages(), RiskSentences())
+        self._explainers = explainers or (
+            TldrPages(BUNDLED_DRAFTER / FILE),
+            FlagMeanings(),
+            ManualPages(),
+            RiskSentences(),
+        )
         self._turn = asyncio.Lock()
         self._drafter: Drafter | None = None
         self._drafter_of: tuple[str, str] | None = None
@@ -135,8 +140,8 @@ class Answers:
             text, alone = await _ask(assistant, question, whole_command)
             pair = self._is_pair(assistant, request)
         command = command_of(text)
-        # Shell Guide was not made to mend: its answer counts only if it is about the same program.
-        if command is None or command == failure.command or (pair and not same_program(command, failure.command)):
+        # Shell Guide was not made to mend: its answer counts only if it is about the same things.
+        if command is None or command == failure.command or (pair and not same_words(failure.command, command)):
             raise NoCommand(NO_MEND if request.error else f"{NO_MEND} {MORE}")
         told = await asyncio.to_thread(self._noted, command, request, assistant)
         return Answer(command, "; ".join([*told, "the model's proposal", *([ALONE] if alone else [])]))

@@ -9,7 +9,8 @@ import platform
 import re
 
 from app.commands.blocks import shell_blocks
-from app.shell.words import programs
+from app.shell.near_names import nearest
+from app.shell.words import BEFORE, commands, programs
 
 WHOLE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?\n {0,3}\1[ \t]*$", re.M | re.S)
 INLINE = re.compile(r"^`([^`\n]+)`$")
@@ -48,9 +49,12 @@ def whole_command(answer: str) -> bool:
     return WHOLE.search(answer) is not None
 
 
-def same_program(command: str, other: str) -> bool:
-    """Whether two commands run the same program first."""
-    return programs(command)[:1] == programs(other)[:1]
+def same_words(command: str, other: str) -> bool:
+    """Whether another command runs the same program first, and has each word of this one, or one near to it."""
+    theirs = [word.value for words in commands(other) for word in words]
+    ours = [word.value for words in commands(command) for word in words if not word.value.startswith("-")]
+    same = programs(command)[:1] == programs(other)[:1]
+    return same and all(one in theirs or one in BEFORE or nearest(one, theirs) is not None for one in ours)
 
 
 def _wanted(shell: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -18,9 +19,11 @@ from typing import Protocol
 from app.commands.risks import risks
 from app.sanitise import sanitise
 from app.shell.words import commands, program, programs
+from drafter.guide.flags import flags_of
 from drafter.guide.pages import Example, Pages
 from drafter.guide.search import platforms_of
 
+FLAGS = "Flags"
 MANUAL = "The manual"
 TLDR = "tldr pages (CC-BY 4.0)"
 CARE = "Care"
@@ -78,6 +81,18 @@ class TldrPages:
                     parts.append((TLDR, f"{called}: {page.description}".removesuffix(": ")))
                     parts += [(TLDR, f"  {one.task}: {one.command}") for one in nearest_examples(page.examples, given)]
                     break
+        return list(dict.fromkeys(parts))
+
+
+class FlagMeanings:
+    """Says what the flags of a command mean, each for itself: `-xzvf` is four. Knows programs that are used much."""
+
+    async def explain(self, command: str, path: str) -> Sequence[Part]:
+        parts: list[Part] = []
+        for words in commands(command):
+            if (name := program(words)) is not None:
+                own = shlex.join(word.value for word in words[words.index(name) :])
+                parts += [(FLAGS, f"{one.program} {one.flag}: {one.meaning}") for one in flags_of(own)]
         return list(dict.fromkeys(parts))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.shell.near_names import nearest
+from app.shell.near_names import COMMON, nearest
 from app.shell.words import Word, commands, program, quoted, replaced
 
 BUILTINS = {
@@ -32,6 +32,8 @@ ALSO_READERS = {
     "bash", "diff", "grep", "gunzip", "jq", "node", "perl", "python", "python3", "ruby", "sed", "sh", "tar", "unzip",
 }  # fmt: skip
 """Programs that take other words too. Of theirs, only a word with a dot or a slash is taken for a file."""
+MANAGERS = {"apk", "apt", "apt-get", "brew", "dnf", "flatpak", "nix", "pacman", "pkg", "port", "snap", "yum", "zypper"}
+"""Programs that install others; each system has some of them, and no other program in their place."""
 NOT_FOUND = re.compile(r"command not found|: not found|unknown command", re.I)
 NO_FILE = re.compile("no such file or directory", re.I)
 DENIED = re.compile(r"[Pp]ermission denied|[Oo]peration not permitted|are you root|must be (?:run as )?root|superuser")
@@ -98,6 +100,14 @@ def missing_space(failure: Failure) -> Mend | None:
     return Mend(f"cd {found[1]}", "with the space") if found else None
 
 
+def missing_sudo(failure: Failure) -> Mend | None:
+    """Leave out a `sudo` that is not there, where root needs none."""
+    found = re.match(r"\s*(sudo|doas)\s+(?![-\s])", failure.command)
+    if found is None or failure.runs(found[1]) or os.geteuid() != 0:
+        return None
+    return Mend(failure.command[found.end() :], f"there is no {found[1]} here, and you are root")
+
+
 def misspelt_program(failure: Failure) -> Mend | None:
     """Correct the name of a program that is not there."""
     if failure.status not in (None, NO_PROGRAM) and not NOT_FOUND.search(failure.error):
@@ -106,6 +116,8 @@ def misspelt_program(failure: Failure) -> Mend | None:
         name = program(words)
         if name is None or "/" in name.value or "$" in name.value or failure.runs(name.value):
             continue
+        if name.value in COMMON or name.value in MANAGERS:  # It is not misspelt: it is not installed.
+            return None
         if (meant := nearest(name.value, _programs(failure.path))) is not None:
             return Mend(replaced(failure.command, name, meant), f"there is no {name.value}; did you mean {meant}?")
         return None
@@ -223,6 +235,7 @@ Rule = Callable[[Failure], Mend | None]
 RULES: tuple[Rule, ...] = (
     copied_prompt,
     missing_space,
+    missing_sudo,
     misspelt_program,
     upstream,
     misspelt_git_command,

@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from app.commands.wrappers import WRAPPERS, after_options
+
 OPERATOR = re.compile(r"\|\||&&|\|&|;;|[;&|\n()]")
 REDIRECTION = re.compile(r"\d*(?:>>|>&|<<<|<<|<&|&>|>\||>|<)")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
@@ -43,9 +45,17 @@ def commands(line: str) -> list[list[Word]]:
 
 def program(words: list[Word]) -> Word | None:
     """The word that names the program of a simple command; None: it only sets variables."""
-    for word in words:
-        if not ASSIGNMENT.match(word.value) and word.value not in BEFORE:
-            return word
+    at, before = 0, ""
+    while at < len(words):
+        value = words[at].value
+        if before and value.startswith("-"):  # `sudo -u bob tar`.
+            at = max(at + 1, after_options(words, at, WRAPPERS[before].valued if before in WRAPPERS else ()))
+        elif value in BEFORE:
+            at, before = at + 1, value
+        elif ASSIGNMENT.match(value):
+            at += 1
+        else:
+            return words[at]
     return None
 
 

@@ -174,17 +174,10 @@ class OutriderApp(PlainCrashes):
             said = f"The text could not be copied or saved to a file: {error}. Select a smaller part."
             self.notify(said, severity="error", markup=False)
             return
-        if copied.file is not None:
-            self.notify(
-                f"The text is too long to copy ({len(text):,} characters). It was saved to {copied.file}.",
-                title="Saved",
-                timeout=15,
-                markup=False,
-            )
-            return
         if copied.sequence:
             write_to_terminal(self, copied.sequence)
-        self.notify(excerpt(text), title="Copied", markup=False)
+        said = copied.note if copied.file is not None else f"{excerpt(text)}\n{copied.note}".rstrip()
+        self.notify(said, title=copied.title, timeout=15 if copied.file is not None else None, markup=False)
 
     # ---- commands ----------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ FILE = Path(__file__).with_name("flags.toml")
 
 _BETWEEN = re.compile(r"\|\|?|&&|;|\n|\$\(|`")
 _BEFORE = frozenset({"sudo", "doas", "time", "nohup", "env", "command", "exec", "do", "then"})
+BARE = frozenset({"ar", "ps", "tar"})
+"""Programs whose options may stand without a dash, in their first word."""
 _CLUSTER = re.compile(r"-[A-Za-z0-9]{2,}")
 
 
@@ -56,7 +58,9 @@ def _of_program(part: str) -> Iterator[Flag]:
     if known is None:
         return
     for at, word in enumerate(words[1:], 1):
-        for flag in _known_flags(word, words[at + 1] if at + 1 < len(words) else "", known, program):
+        after = words[at + 1] if at + 1 < len(words) else ""
+        bare = at == 1 and program in BARE and word.isalpha()
+        for flag in _bare_letters(word, known) if bare else _known_flags(word, after, known, program):
             yield Flag(program, flag, known[flag])
 
 
@@ -69,8 +73,8 @@ def _known_flags(word: str, after: str, known: Mapping[str, str], program: str) 
     elif word.startswith("--"):
         if word.partition("=")[0] in known:
             yield word.partition("=")[0]
-    elif _CLUSTER.fullmatch(word) or (program == "tar" and word.isalpha() and set(word) <= set("xctzjJvf")):
-        letters = [f"-{letter}" for letter in word.lstrip("-")]
+    elif _CLUSTER.fullmatch(word):
+        letters = [f"-{letter}" for letter in word[1:]]
         if letters[0] in known and any(letter not in known for letter in letters[1:]):
             yield letters[0]  # The rest is its argument, as in -n5 and -F,
         else:
@@ -79,6 +83,15 @@ def _known_flags(word: str, after: str, known: Mapping[str, str], program: str) 
         yield word[:2]
     elif program == "dd" and f"{word.partition('=')[0]}=" in known:
         yield f"{word.partition('=')[0]}="
+
+
+def _bare_letters(word: str, known: Mapping[str, str]) -> Iterator[str]:
+    """The known letters of options without a dash, of which some have a meaning of their own: `ps aux`, `tar xzf`."""
+    if word in known:
+        yield word
+    else:
+        flags = (letter if letter in known else f"-{letter}" for letter in word)
+        yield from (flag for flag in flags if flag in known)
 
 
 def _words(part: str) -> list[str]:

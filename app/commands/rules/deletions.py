@@ -15,8 +15,11 @@ from app.commands.targets import disk, empty_variable, system_folder, whole_syst
 NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
 _FIND_TESTS = re.compile(
     r"-(?:i?name|i?path|i?wholename|i?regex|size|empty|[acm]time|[acm]min|newer\w*|user|group|perm|uid|gid|inum|samefile|links"
-    r"|nouser|nogroup)"
+    r"|nouser|nogroup|executable|readable|writable|used|fstype|i?lname|xtype|context)"
 )
+_FOUND = {"f": "files", "d": "folders", "l": "symbolic links", "s": "sockets", "p": "named pipes"}
+"""What `find -type` looks for."""
+_SHALLOW = {("-maxdepth", "0"), ("-maxdepth", "1")}
 _INLINE = re.compile(
     r"\b(?:rmtree|os\.(?:remove|unlink|rmdir)|unlink|rm_rf|FileUtils\.rm\w*|rmSync|rmdirSync|unlinkSync)\b"
 )
@@ -81,16 +84,41 @@ def search(command: SimpleCommand) -> Iterator[Finding]:
                 break
             continue
         starts.append(word)
-    limited = any(_FIND_TESTS.fullmatch(word.value) for word in words)
     wide = not starts or any(whole_system(word) or system_folder(word) for word in starts)
-    where = named(starts) if starts else "this folder"
-    first = next((number for number, word in enumerate(words) if word.value == "-delete"), 0)
+    first = next(number for number, word in enumerate(words) if word.value == "-delete")
     tested = any(_FIND_TESTS.fullmatch(word.value) for word in words[:first])
-    if not tested:
-        advice = "; the tests after `-delete` come too late" if limited else ""
-        yield Finding(DANGER if wide and starts else WARNING, f"deletes everything in {where}{advice}", tuple(starts))
-    else:
-        yield Finding(WARNING, f"deletes every file that it finds in {where}", tuple(starts))
+    late = any(_FIND_TESTS.fullmatch(word.value) for word in words[first:]) and not tested
+    advice = "; the tests after `-delete` come too late" if late else ""
+    severity = DANGER if wide and starts and not tested else WARNING
+    yield Finding(severity, f"deletes {_found(words[:first], starts)}{advice}", tuple(starts))
+
+
+def _found(words: Sequence[Word], starts: Sequence[Word]) -> str:
+    """What `find` finds with these words before its action."""
+    values = [word.value for word in words]
+    pairs = set(zip(values, values[1:]))
+    where = (named(starts) if starts else "this folder") + ("" if pairs & _SHALLOW else " and below")
+    tests = [word for word in words[_end_of(words, starts) :] if word.value not in ("-depth", "-print", "-print0")]
+    if any(word.value in ("!", "-not", "-o", "-or", "(", ",") for word in tests):
+        return f"what fits `{' '.join(word.value for word in tests)[:60]}` in {where}"
+    types = [after for option, after in zip(values, values[1:]) if option == "-type"]
+    what = _FOUND.get(types[0], "files and folders") if types else "files and folders"
+    what = f"empty {what}" if "-empty" in values else what
+    rest: list[str] = []
+    skip = False
+    for word in tests:
+        if skip or word.value in ("-empty", "-type", "-maxdepth", "-mindepth"):
+            skip = not skip and word.value != "-empty"
+            continue
+        rest.append(word.value)
+    if rest:
+        return f"the {what} in {where} that fit `{' '.join(rest)[:60]}`"
+    return f"all {what} in {where}" if types or "-empty" in values else f"everything in {where}"
+
+
+def _end_of(words: Sequence[Word], starts: Sequence[Word]) -> int:
+    """The number of words up to the last folder that `find` begins in."""
+    return words.index(starts[-1]) + 1 if starts else 0
 
 
 def inline_code(command: SimpleCommand) -> Iterator[Finding]:
@@ -176,7 +204,7 @@ DELETIONS: tuple[Rule, ...] = (
     Rule(_D, ("mv", "tar", "bsdtar", "rsync"), into_nothing),
     *rules(
         # Files.
-        Row(_D, NOTICE, "rmdir", "deletes the empty folder {what}", operands=True),
+        Row(_D, NOTICE, "rmdir", "deletes {what}, if it is empty", operands=True),
         Row(
             _D, WARNING, "shred|wipe", "overwrites {what} so that nobody can restore it", operands=True, valued="-n -s"
         ),

@@ -110,7 +110,7 @@ def named(words: Sequence[Word], command: SimpleCommand | None = None) -> str:
             "everything that comes through the pipe" if command.runs_under("xargs", "parallel") else "what `fd` finds"
         )
     if command is not None and words and all(word.value == "{}" for word in words):
-        return "every file that `find` finds"
+        return "what `find` finds"
     names = [_name(word) for word in words[:MOST_NAMES]]
     if len(words) > MOST_NAMES:
         return f"{', '.join(names)} and {len(words) - MOST_NAMES} more"

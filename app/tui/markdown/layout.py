@@ -6,7 +6,7 @@ All functions are pure, so that a thread can wrap a long text: 100,000 character
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, takewhile
 
@@ -20,6 +20,8 @@ from app.tui.textual_private import wrap_offsets
 
 GHOST = ".ghost"
 CODE_PADDING = 2
+COPY_LABEL = 8
+"""Cells at the end of a code block's head that are for the label that copies it."""
 TAB = 8
 NO_PLACE = -1
 """Stands for the place of a piece that does not belong to the text."""
@@ -44,8 +46,8 @@ class Row:
     """The component class of the whole row."""
     copy: int = 0
     """The number of the code block whose head this row is: a click at its end copies the block. 0 for other rows."""
-    language: str = ""
-    """The language that the head of a code block names; "" if the answer names none."""
+    info: str = ""
+    """What the head of a code block says: the language, and what else the fence has."""
 
     @property
     def place(self) -> int | None:
@@ -102,7 +104,8 @@ def wrap(
         if old is None or old.leaf is not leaf or _state(old) != (ghost, marked, noted, footer):
             rows, lines = _rows(leaf, ghost, marked, noted.marks, width, y, old)
             gap = [Row(Content(""))] if footer and not noted.lines else []
-            rows += [Row(left) for line in noted.lines for left in wrap_note(line, leaf.rest, width)]
+            _, rest = margins(leaf, width)
+            rows += [Row(left) for line in noted.lines for left in wrap_note(line, rest, width)]
             rows += gap + [Row(left) for line in footer for left in wrap_note(line, Content(""), width)]
             old = WrappedLeaf(leaf, ghost, marked, noted, footer, tuple(rows), y, lines)
         drawn.append(old)
@@ -113,6 +116,15 @@ def wrap(
 def _state(drawn: WrappedLeaf) -> tuple[object, ...]:
     """What the look of a leaf depends on, beside the leaf and the width."""
     return drawn.ghost, drawn.shaded, drawn.notes, drawn.footer
+
+
+def margins(leaf: Leaf, width: int) -> tuple[Content, Content]:
+    """The marks left of the leaf's first line and of the others; of deep ones the inner half, so that words fit in."""
+    room = max(1, width // 2)
+    if leaf.first.cell_length <= room:
+        return leaf.first, leaf.rest
+    inner = [marks[len(marks) - room + 1 :] for marks in (leaf.first, leaf.rest)]
+    return Content.assemble(("…", ".quote"), inner[0]), Content.assemble(" ", inner[1])
 
 
 def ranges_in(leaf: Leaf, ranges: Ranges) -> Iterator[tuple[int, int]]:
@@ -151,9 +163,11 @@ def _rows(
         content = content.stylize(".unverified", start, end)
     if ghost < len(content.plain):
         content = content.stylize(GHOST, ghost)
-    first = leaf.first.stylize(GHOST) if not ghost and content.plain else leaf.first
+    first, rest = margins(leaf, width)
+    leaf = replace(leaf, first=first.stylize(GHOST) if not ghost and content.plain else first, rest=rest)
+    first = leaf.first
     room = max(1, width - first.cell_length)
-    rows = [Row(leaf.rest if leaf.rest.plain.strip() else Content(""))] if leaf.gap else []
+    rows = [Row(rest if rest.plain.strip() else Content(""))] if leaf.gap else []
     if leaf.kind == "rule":
         return [*rows, Row(first, y=y, kind="rule")], 1
     if leaf.kind in ("row", "head"):
@@ -180,7 +194,10 @@ def _code_rows(
     old: WrappedLeaf | None,
 ) -> tuple[list[Row], int]:
     """The rows of a code block; of a block that has grown, only the new lines are wrapped."""
-    rows.append(Row(first, kind="code_head", copy=leaf.number, language=leaf.language))
+    fits = cell_len(leaf.info) <= room - CODE_PADDING - COPY_LABEL
+    rows.append(Row(first, kind="code_head", copy=leaf.number, info=leaf.info if fits else ""))
+    for _, piece in () if fits else wrap_line(Content(leaf.info), max(1, room - 2 * CODE_PADDING)):
+        rows.append(Row(leaf.rest, ((CODE_PADDING, piece, NO_PLACE),), y, "code_head"))
     known = 0
     if old is not None and (same := _unchanged_characters(old, leaf, ghost)):
         known = content.plain.count("\n", 0, same)
@@ -243,9 +260,11 @@ def _table_rows(leaf: Leaf, content: Content, width: int, y: int) -> Iterator[Ro
     for line in range(max((len(column) for column in columns), default=0)):
         pieces: list[tuple[int, Content, int]] = []
         left = 0
-        for number, (column, cell_width) in enumerate(zip(columns, widths)):
+        for number, (column, cell_width, align) in enumerate(zip(columns, widths, leaf.aligns)):
             if line < len(column):
-                pieces.append((left, column[line][1], column[line][0]))
+                x, piece = column[line]
+                spare = max(0, cell_width - piece.cell_length)
+                pieces.append((left + {"right": spare, "center": spare // 2}.get(align, 0), piece, x))
             left += cell_width
             if number < len(widths) - 1:
                 pieces.append((left, bar, column[0][0] + len(cells[number].plain)))

@@ -42,10 +42,14 @@ class Leaf:
     """The place of a code block among those of the answer, from 1; 0 for other leaves."""
     language: str = ""
     """The language that the fence of a code block names; "" if it names none."""
+    info: str = ""
+    """All that stands behind the marks of the fence: the language, and what else there is."""
     cells: tuple[int, ...] = ()
     """The number of characters in each cell of a table's row."""
     widths: tuple[int, ...] = ()
     """The widths of the table's columns, in cells of the screen."""
+    aligns: tuple[str, ...] = ()
+    """For each of the table's columns `left`, `right`, `center` or ""."""
 
     @cached_property
     def offsets(self) -> list[int]:

@@ -14,6 +14,7 @@ from textual.content import Content, Span
 from textual.highlight import highlight
 from textual.style import Style
 
+from app.complete_markdown import complete_markdown
 from app.tui.markdown.blocks import split
 from app.tui.markdown.leaf import SEPARATOR, Kind, Leaf
 
@@ -81,7 +82,10 @@ def _leaves_as_written(text: str, start: int, code_blocks: int) -> Iterator[Leaf
         if block.fenced:
             code_blocks += 1
             code = Content(text[start + block.body[0] : start + block.body[1]].removesuffix("\n"))
-            leaf = replace(leaf, kind="code", content=code, number=code_blocks, language=block.language or "")
+            info = text[begin : start + block.body[0]].strip().lstrip("`~").strip()
+            leaf = replace(
+                leaf, kind="code", content=code, number=code_blocks, language=block.language or "", info=info
+            )
         yield leaf
 
 
@@ -134,7 +138,7 @@ def close_marks(text: str) -> str:
 def _parser() -> MarkdownIt:
     """The parser of this thread: it keeps state while it parses."""
     if not hasattr(_parsers, "markdown"):
-        _parsers.markdown = MarkdownIt("gfm-like")
+        _parsers.markdown = complete_markdown("gfm-like")
     markdown: MarkdownIt = _parsers.markdown
     return markdown
 
@@ -172,7 +176,7 @@ class _LeafBuilder:
                 case "bullet_list_close" | "ordered_list_close":
                     self._lists.pop()
                 case "list_item_open":
-                    self._containers.append(self._item())
+                    self._containers.append(self._item(token))
                 case "blockquote_open":
                     bar = Content.styled("▌ ", ".quote")
                     self._containers.append(_Container(bar, bar))
@@ -193,10 +197,11 @@ class _LeafBuilder:
                     self._code_blocks += 1
                     code = Content(token.content.removesuffix("\n"))
                     leaf = self._leaf("code", code, token.map, number=self._code_blocks)
-                    yield replace(leaf, language=next(iter(token.info.split()), ""))
+                    info = " ".join(token.info.split())
+                    yield replace(leaf, language=info.partition(" ")[0], info=info)
                 case "hr":
                     yield self._leaf("rule", Content(""), token.map)
-                case "html_block":
+                case "html_block" | "definition" | "formula":
                     yield self._leaf("prose", Content(token.content.rstrip("\n")), token.map)
                 case "table_open":
                     end = next(end for end in range(at, len(self._tokens)) if self._tokens[end].type == "table_close")
@@ -204,14 +209,15 @@ class _LeafBuilder:
                     at = end
             at += 1
 
-    def _item(self) -> _Container:
+    def _item(self, token: Token) -> _Container:
         number = self._lists[-1]
         if number is None:
             depth = sum(one is None for one in self._lists)
             mark = f" {BULLETS[(depth - 1) % len(BULLETS)]} "
         else:
+            number = int(token.attrs.get("value", number))
             self._lists[-1] = number + 1
-            mark = f"{number:>2}. "
+            mark = f"{number:>2}{token.markup} "
         return _Container(Content.styled(mark, ".bullet"), Content(" " * len(mark)))
 
     def _leaf(
@@ -229,12 +235,15 @@ class _LeafBuilder:
 
     def _table(self, tokens: Sequence[Token]) -> Iterator[Leaf]:
         rows: list[tuple[Kind, list[Content], Sequence[int] | None]] = []
+        aligns: list[str] = []
         kind: Kind = "head"
         for token in tokens:
             if token.type == "tbody_open":
                 kind = "row"
             elif token.type == "tr_open":
                 rows.append((kind, [], token.map))
+            elif token.type == "th_open":
+                aligns.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
             elif token.type == "inline":
                 rows[-1][1].append(inline(token))
         widths = tuple(
@@ -242,14 +251,14 @@ class _LeafBuilder:
         )
         for number, (kind, cells, lines) in enumerate(rows):
             leaf = self._leaf(kind, Content(SEPARATOR).join(cells), lines, tight=number > 0)
-            yield replace(leaf, cells=tuple(len(cell) for cell in cells), widths=widths)
+            yield replace(leaf, cells=tuple(len(cell) for cell in cells), widths=widths, aligns=tuple(aligns))
 
 
 def inline(token: Token) -> Content:
-    """The text of a paragraph with its emphasis, code and links."""
+    """The text of a paragraph with its emphasis, code and links. Behind a link or picture stands its address."""
     pieces: list[str] = []
     spans: list[Span] = []
-    opened: list[tuple[int, str | Style]] = []
+    opened: list[tuple[int, str | Style, str]] = []
     length = 0
 
     def add(text: str, style: str | Style = "") -> None:
@@ -268,17 +277,27 @@ def inline(token: Token) -> Content:
             case "code_inline":
                 add(child.content, ".code_inline")
             case "em_open" | "strong_open" | "s_open":
-                opened.append((length, f".{child.type.removesuffix('_open')}"))
+                opened.append((length, f".{child.type.removesuffix('_open')}", ""))
             case "link_open":
-                opened.append((length, link(str(child.attrs.get("href", "")))))
+                written = child.info == "auto"  # The address itself.
+                opened.append((length, link(str(child.attrs.get("href", ""))), "" if written else _address(child)))
             case "em_close" | "strong_close" | "s_close" | "link_close":
-                start, style = opened.pop()
+                start, style, address = opened.pop()
                 spans.append(Span(start, length, style))
+                if address and address != "".join(pieces)[start:]:
+                    add(f" ({address})" if length > start else address, ".notice")
             case "image":
-                add(child.content or str(child.attrs.get("src", "")), link(str(child.attrs.get("src", ""))))
+                add(child.content, link(str(child.attrs.get("src", ""))))
+                add(f" ({_address(child)})" if child.content else _address(child), ".notice")
             case _:
                 add(child.content)
     return Content("".join(pieces), spans)
+
+
+def _address(token: Token) -> str:
+    """The address of a link or picture, with its title."""
+    target, title = token.attrs.get("href", token.attrs.get("src", "")), token.attrs.get("title", "")
+    return f'{target} "{title}"' if title else str(target)
 
 
 def link(target: str) -> Style:

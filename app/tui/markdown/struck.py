@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from textual.content import Content
 
-from app.tui.markdown.layout import CODE_PADDING, NO_PLACE, Row, WrappedLeaf, lines_of, wrap, wrap_line
+from app.tui.markdown.layout import CODE_PADDING, NO_PLACE, Row, WrappedLeaf, lines_of, margins, wrap, wrap_line
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.parser import leaves
 
@@ -59,13 +59,13 @@ def _within_prose(drawn: WrappedLeaf, before: int, dropped: Content, width: int)
     lead = list(takewhile(lambda row: not row.pieces, drawn.rows))
     tail = list(takewhile(lambda row: not row.pieces, reversed(drawn.rows)))[::-1]
     yield from lead
-    first = leaf.first
+    first, rest = margins(leaf, width)
     for number, line in enumerate(lines_of(leaf.content)):
         room = max(1, width - first.cell_length)
         plain: Iterator[Pieces] = (((0, piece, x),) for x, piece in wrap_line(line, room))
         for row in plain if number != line_number else _mixed(line, inside, words, room):
             yield Row(first, row, drawn.y + number)
-            first = leaf.rest
+            first = rest
     yield from tail
 
 
@@ -94,16 +94,17 @@ def _within_code(drawn: WrappedLeaf, before: int, dropped: str, width: int) -> I
     code = leaf.content.plain
     begin = code.rfind("\n", 0, before) + 1
     line = drawn.y + code.count("\n", 0, before)
-    room = max(1, width - leaf.rest.cell_length - 2 * CODE_PADDING)
+    _, rest = margins(leaf, width)
+    room = max(1, width - rest.cell_length - 2 * CODE_PADDING)
     lines = f"{code[begin:before]}{dropped}".rstrip("\n").split("\n")
     struck = [
-        Row(leaf.rest, ((CODE_PADDING, piece, NO_PLACE),), line, "code")
+        Row(rest, ((CODE_PADDING, piece, NO_PLACE),), line, "code")
         for one in lines
         for _, piece in wrap_line(Content(one).expand_tabs(8).stylize(STYLE), room)
     ]
     told = False
     for row in drawn.rows:
-        if row.pieces and row.y == line and not told:
+        if row.kind == "code" and row.y == line and not told:
             told = True
             yield from struck
         yield row

@@ -51,16 +51,16 @@ def paint(widget: Widget, row: Row, width: int, *, chosen: bool, labels: bool) -
 
 
 def _head(widget: Widget, row: Row, room: int, indent: int, *, chosen: bool, label: bool) -> list[Segment]:
-    """The head of a code block, `room` cells wide: its language at the left, what copies it at the right."""
+    """The head of a code block, `room` cells wide: what its fence says at the left, what copies it at the right."""
     classes = [row.kind, *["chosen"] * chosen]
     style, click = widget.get_visual_style(*classes), widget.get_visual_style(*classes, "copy")
     click += Style.from_meta({"@click": f"copy_block({row.copy})"})
     copy = f"{COPY} {row.copy}" if row.copy < 10 else COPY
     if not label or room <= len(copy) + 2:
         copy = ""
-    language = set_cell_size(row.language, max(0, min(cell_len(row.language), room - indent - len(copy) - 2)))
-    gap = room - indent - cell_len(language) - len(copy) - 1
-    words = Segment(f"{' ' * indent}{language}{' ' * gap}", style.rich_style)
+    info = set_cell_size(row.info, max(0, min(cell_len(row.info), room - indent - len(copy) - 2)))
+    gap = room - indent - cell_len(info) - len(copy) - 1
+    words = Segment(f"{' ' * indent}{info}{' ' * gap}", style.rich_style)
     return [words, Segment(copy, click.rich_style), Segment(" ", style.rich_style)]
 
 

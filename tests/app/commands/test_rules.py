@@ -31,3 +31,24 @@ def test_a_program_without_words_never_breaks_a_rule(rule: Rule) -> None:
     for program in rule.programs:
         for words in ("", " -", " --", " -x", " a", " --force --delete", " '' ''"):
             risks(program + words)
+
+
+FOUND = {
+    "find . -type d -empty -delete": "deletes all empty folders in this folder and below",
+    "find a -empty -delete": "deletes all empty files and folders in `a` and below",
+    "find . -maxdepth 1 -name '*.tmp' -delete": "deletes the files and folders in this folder that fit `-name *.tmp`",
+    "find . -type f -name '*.log' -mtime +30 -delete": (
+        "deletes the files in this folder and below that fit `-name *.log -mtime +30`"
+    ),
+    "find a b -xtype l -delete": "deletes the files and folders in `a` and `b` and below that fit `-xtype l`",
+    "find . -type l -delete": "deletes all symbolic links in this folder and below",
+    "find . -type f -executable -print -delete": "deletes the files in this folder and below that fit `-executable`",
+    "find . ! -name '*.txt' -delete": "deletes what fits `! -name *.txt` in this folder and below",
+    "find . -delete -name x": ("deletes everything in this folder and below; the tests after `-delete` come too late"),
+    "find . -type d -empty -exec rmdir {} +": "deletes what `find` finds, if it is empty",
+}
+
+
+@pytest.mark.parametrize(("command", "sentence"), FOUND.items())
+def test_what_find_deletes_is_what_it_finds(command: str, sentence: str) -> None:
+    assert [risk.sentence for risk in risks(command)] == [sentence]

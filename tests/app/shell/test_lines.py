@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.commands.risks import risks
 from app.config import BUNDLED_DRAFTER
 from app.shell.answers import made_up, risk_notes
-from app.shell.command_text import command_of, question_for, same_program, whole_command
-from app.shell.explanation import RiskSentences, TldrPages, explanation
+from app.shell.command_text import command_of, question_for, same_words, whole_command
+from app.shell.explanation import FlagMeanings, RiskSentences, TldrPages, explanation
 from app.shell.ghost import reads_as_words
 from app.shell.integration import keys_for
 from app.shell.words import commands, programs, replaced
@@ -52,7 +52,15 @@ def test_any_line_can_be_read_and_changed(line: str) -> None:
 
 def test_programs_behind_others() -> None:
     assert programs("sudo tar x | FOO=1 env grep y") == ["tar", "grep"]
-    assert same_program("sudo tar x", "tar y") and not same_program("ls", "tar y")
+    assert programs("sudo -u bob -E tar x; nice -n 5 make; env -i A=1 ls") == ["tar", "nice", "ls"]
+
+
+def test_another_command_is_about_the_same_things() -> None:
+    assert same_words("sudo apt install foo", "apt-get install foo") is False
+    assert same_words("sudo apt install foo", "sudo apt install -y foo")
+    assert not same_words("sudo apt install foo", "sudo apt remove foo"), "it does something else"
+    assert not same_words("sudo apt install foo", "sudo apt install htop"), "it is about something else"
+    assert same_words("cat fooo.txt", "cat foo.txt") and not same_words("ls", "tar y")
 
 
 ANSWERS = {
@@ -113,6 +121,21 @@ async def test_an_explanation_has_the_page_and_the_examples_that_are_like_the_co
     assert lines[0].startswith("tar: ") and "frobnicate" not in " ".join(lines)
     assert 1 < len(lines) <= 4 and "tar x" in lines[1]
     assert await source.explain("frobnicate --now", "") == []
+
+
+@pytest.mark.parametrize(
+    "command, flags",
+    [
+        ("tar -xzvf a.tgz", ["tar -x: extracts", "tar -z: through gzip", "tar -v: names each file", "tar -f:"]),
+        ("sudo -u bob tar xzf a.tgz", ["tar -x:", "tar -z:", "tar -f:"]),
+        ("ls -lah | grep -rin x", ["ls -l:", "ls -a:", "ls -h:", "grep -r:", "grep -i:", "grep -n:"]),
+        ("ps aux", ["ps aux: all processes of all users"]),
+        ("frobnicate -x", []),
+    ],
+)
+async def test_an_explanation_has_each_flag(command: str, flags: list[str]) -> None:
+    told = [text for _, text in await FlagMeanings().explain(command, "")]
+    assert len(told) == len(flags) and all(one.startswith(flag) for one, flag in zip(told, flags))
 
 
 async def test_an_explanation_names_what_cannot_be_undone() -> None:

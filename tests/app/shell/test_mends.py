@@ -44,6 +44,15 @@ def test_mends(folder: Path, case: dict[str, Any]) -> None:
     assert mended(folder, case["command"], case["status"], case["error"]) == case["mend"]
 
 
+def test_a_sudo_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "bin" / "sudo").unlink()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert mended(folder, "sudo apt install foo", 127) == "apt install foo"
+    assert mended(folder, "sudo apt install foo", None) == "apt install foo"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert mended(folder, "sudo apt install foo", 127) is None
+
+
 def test_a_script_that_is_not_executable(folder: Path) -> None:
     script = folder / "here" / "run.sh"
     script.write_text("#!/bin/sh\n")

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import base64
+import os
 import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +15,7 @@ from app.tui.clipboard import LONGEST_OSC, TIMEOUT_SECONDS, copy, osc52, program
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.app.tui.window import Window
+from tests.support.patience import PATIENCE_SECONDS
 
 TEXT = "naïve `ls`\n\tend"
 
@@ -56,10 +62,108 @@ async def test_where_it_fails_the_terminal_is_asked(
     assert found is not None and base64.b64decode(found[1]).decode() == TEXT
 
 
-def test_tmux_hands_the_sequence_on() -> None:
-    plain = osc52(TEXT, {})
-    assert plain is not None
-    assert osc52(TEXT, {"TMUX": "/tmp/tmux"}) == "\x1bPtmux;\x1b" + plain + "\x1b\\"
+def test_screen_hands_short_pieces_on() -> None:
+    plain = osc52("long " * 100, {})
+    wrapped = osc52("long " * 100, {"STY": "1.pts-0.host"})
+    pieces = re.findall("\x1bP(.*?)\x1b\\\\", wrapped)
+    assert "".join(pieces) == plain and max(map(len, pieces)) < 256
+
+
+NO_COPY = [
+    {"TERM": "linux"},
+    {"TERM": "dumb"},
+    {"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"},
+    {"TERM": "xterm-256color", "VTE_VERSION": "7600"},
+    {"TERM": "xterm-256color", "KONSOLE_VERSION": "230804"},
+]
+
+
+@pytest.mark.parametrize("environment", NO_COPY)
+async def test_where_the_terminal_cannot_copy_it_is_saved_and_said(environment: dict[str, str]) -> None:
+    copied = await copy(TEXT, environment | {"DISPLAY": ":0", "PATH": ""})
+    assert copied.file is not None and not copied.sequence
+    try:
+        assert copied.file.read_text(encoding="utf-8") == TEXT
+        said = f"This terminal does not let programs copy. Install xclip. It was saved to {copied.file}."
+        assert (copied.title, copied.note) == ("Saved", said)
+    finally:
+        copied.file.unlink()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"TERM": "xterm-kitty", "VTE_VERSION": "7600"}, {"TERM": "xterm-256color", "KONSOLE_VERSION": "241201"}],
+)
+async def test_what_a_terminal_was_only_sent_is_not_called_copied(environment: dict[str, str]) -> None:
+    copied = await copy(TEXT, environment)
+    assert (copied.title, copied.sequence) == ("Sent to the terminal", osc52(TEXT, {}))
+    assert "if your terminal lets" in copied.note
+
+
+class Server:
+    """A tmux server with its own settings: the defaults. `inner`: another one, which its session shows."""
+
+    def __init__(self, socket: Path, inner: Path | None = None) -> None:
+        self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
+        command = "sleep 600" if inner is None else f"env -u TMUX tmux -S {inner} attach"
+        self.run("new-session", "-d", "-x", "80", "-y", "24", command)
+        self.environment = os.environ | {"TMUX": self.run("display-message", "-p", "#{socket_path},#{pid},0").strip()}
+        for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "SSH_CONNECTION", "SSH_TTY", "STY"):
+            self.environment.pop(name, None)
+
+    def run(self, *arguments: str) -> str:
+        return subprocess.run([*self._tmux, *arguments], check=True, capture_output=True, text=True).stdout
+
+    def buffer(self) -> str:
+        return subprocess.run([*self._tmux, "show-buffer"], check=False, capture_output=True, text=True).stdout
+
+    def end(self) -> None:
+        subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True)
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[list[Server]]:
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux")
+    begun: list[Server] = []
+    yield begun
+    for one in begun:
+        one.end()
+
+
+async def test_in_tmux_it_arrives_in_the_terminal_around_it(servers: list[Server], tmp_path: Path) -> None:
+    inner = Server(tmp_path / "inner")
+    servers.append(inner)
+    assert (
+        inner.run("show", "-gwv", "allow-passthrough") + inner.run("show", "-sv", "set-clipboard") == "off\nexternal\n"
+    )
+    alone = await copy("alone", inner.environment)
+    assert (alone.way, alone.title, inner.buffer()) == ("tmux", "Copied to tmux", "alone")
+    assert "no way to your terminal" in alone.note
+    outer = Server(tmp_path / "outer", tmp_path / "inner")
+    servers.append(outer)
+    outer.run("set", "-s", "set-clipboard", "on")
+    await until(lambda: bool(inner.run("list-clients")))
+    copied = await copy(TEXT, inner.environment)
+    assert copied.title == "Copied to tmux, and sent to the terminal"
+    assert copied.sequence == osc52(TEXT, {}), "tmux swallows what is wrapped for it"
+    await until(lambda: outer.buffer() == TEXT)
+    assert inner.buffer() == TEXT
+    long = await copy("x" * (LONGEST_OSC + 1), inner.environment)
+    assert (long.title, len(inner.buffer()), long.sequence) == ("Copied to tmux", LONGEST_OSC + 1, "")
+    inner.run("set", "-s", "set-clipboard", "off")
+    assert "`set-clipboard` is off" in (await copy(TEXT, inner.environment)).note
+
+
+async def test_where_tmux_is_gone_the_terminal_is_asked() -> None:
+    environment = {"TMUX": "/nowhere/tmux,1,0", "PATH": os.environ["PATH"]}
+    assert (await copy(TEXT, environment)).sequence == osc52(TEXT, {})
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not true():
+            await asyncio.sleep(0.05)
 
 
 async def test_what_no_terminal_takes_is_saved() -> None:

@@ -65,7 +65,7 @@ async def test_a_click_chooses_and_letters_act_on_it(store: Store) -> None:
         await pilot.click(app.screen.query(QuestionView).first())
         await wait_until(pilot, lambda: cursor(app) == ["? one"])
         await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "one" and "Copied one" in toasts(app))
+        await wait_until(pilot, lambda: app.clipboard == "one" and "Sent to the terminal one" in toasts(app))
         await pilot.click(app.screen.query(AnswerView).first())
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
         await pilot.press("c")

@@ -47,6 +47,17 @@ def test_a_table_that_is_too_wide_loses_no_column(width: int) -> None:
         assert word in shown or width < 20
 
 
+def test_columns_are_aligned_as_the_table_says() -> None:
+    table = rows("| n | size | mid |\n|:--|--:|:-:|\n| a | 9 | x |\n| b | 1,024 | yyyyy |\n| c | 漢 | z |\n", 40)
+    lines = []
+    for row in table:
+        line = ""
+        for start, piece, _ in row.pieces:
+            line += " " * (start - Content(line).cell_length) + piece.plain
+        lines.append(line)
+    assert lines == ["n │  size │  mid", "a │     9 │   x", "b │ 1,024 │ yyyyy", "c │    漢 │   z"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

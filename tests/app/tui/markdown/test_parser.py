@@ -53,7 +53,7 @@ def plain(text: str) -> list[str]:
 def test_every_kind_of_block() -> None:
     assert plain(TEXT) == [
         "Unpack",
-        "Use tar to unpack it here, see the manual:",
+        "Use tar to unpack it here, see the manual (https://gnu.org/tar):",
         "tar xf a.tar\n\nls",
         " • -x extracts into a folder",
         " • -f names it",
