@@ -49,6 +49,8 @@ async def test_a_conversation_of_many_thousand_messages_is_passed_on(tiny_pair: 
                 assert answered.json()["choices"][0]["message"]["content"] == "Hello."
                 assert server.asked[number]["messages"] == asked
                 said = [*asked, {"role": "assistant", "content": "Hello."}]
+
+
 async def test_late_system_messages_come_first_and_no_temperature_is_sent_unasked(
     tiny_pair: Path, tmp_path: Path
 ) -> None:
