@@ -113,7 +113,8 @@ def long_conversations_table(documents: Documents) -> str:
         for when, key in (("before", "before"), ("now", "seconds")):
             values = [found[door, length][key] for length in lengths]
             lines.append([words, when, *("–" if value is None else f"{value:.2f}" for value in values)])
-    said = f"Now: medians of {document['repeats']}. Before: once; 10,000 messages were not waited for."
+    times = "once" if document["repeats"] == 1 else f"{document['repeats']} times, medians"
+    said = f"Now: measured {times}. Before: once; 10,000 messages were not waited for."
     return page([table(head, lines), said], document)
 
 
