@@ -137,7 +137,7 @@ class OpenConversation:
         return tip is not None and (shown is None or tip not in (shown.message, shown.asked))
 
     def changed_elsewhere(self) -> bool:
-        """Whether another program has written to the store since the last call. Any thread may ask.
+        """Whether another program may have written to the store since the last call. Any thread may ask.
 
         An answer that another program was writing is ended first if that program is gone.
         """
@@ -147,7 +147,7 @@ class OpenConversation:
             self._changes = store.database.changes()
         except StorageError:
             return False  # The person's next action reports it.
-        return ended or before not in (None, self._changes)
+        return ended or before != self._changes
 
     @property
     def ends_as_stored(self) -> bool:

@@ -320,3 +320,14 @@ async def test_the_context_is_counted_and_a_full_one_told_once(store: Store) -> 
     conversation.start(reply)
     reply.stats = STATS
     assert conversation.context is not None and conversation.context.used == 20 + 21, "with the reply that runs"
+
+
+def test_what_others_write_is_noticed_from_the_start_on(store: Store) -> None:
+    conversation = OpenConversation(ScriptedCore(store))
+    with Store.open(store.path) as other:
+        other.conversations.create("before the first look")
+        assert conversation.changed_elsewhere() and not conversation.changed_elsewhere()
+        store.conversations.create("by this window")
+        assert not conversation.changed_elsewhere()
+        other.conversations.create("later")
+        assert conversation.changed_elsewhere() and not conversation.changed_elsewhere()
