@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -64,6 +65,8 @@ SMALLEST, LARGEST = 1024, 16_384
 """Rows of a lane that several conversations share."""
 TOLERANCE = 0.02
 """Difference of logits up to which a tree is read as its paths are, as a share of the largest logit."""
+NEWER = re.compile("unknown (?:model architecture|pre-tokenizer|tokenizer)")
+"""What llama.cpp says of a file that another version of it may know."""
 ALIKE = 4
 """Most rows that are tried for the same bits as one row, if any number does not give them."""
 
@@ -93,7 +96,7 @@ class LlamaEngine(Engine):
         self._model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
         if not self._model:
             said = f"llama.cpp cannot load {path}{last_words()}."
-            if "unknown" in last_words():
+            if NEWER.search(last_words()):
                 raise UnknownModel(f"{said} A newer one may: pip install --upgrade llama-cpp-python.")
             raise CorruptWeights(f"{said} Fetch or convert it again.")
         self._bytes = sum(file.stat().st_size for file in gguf_files(path))

@@ -471,7 +471,7 @@ def be_silent(lib: Any) -> None:
 
     def hear(level: int, text: bytes, _: Any) -> None:
         said = text.decode(errors="replace").strip()
-        if level == 4 and not said.endswith("failed to load model"):  # It has said why just before.
+        if level == 4 and "failed to load model" not in said:  # It has said why just before.
             _words[:] = [*_words[-4:], said]
 
     _words.clear()
