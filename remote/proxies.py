@@ -39,6 +39,13 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
+def to_check(host: str) -> str:
+    """What a person can check where a server falls silent or hangs up. `host`: its name, maybe with its port."""
+    if is_loopback(host) or is_loopback(host.rpartition(":")[0]):
+        return "check whether it still runs"
+    return "check the network"
+
+
 def environment_proxy(address: httpx.URL | str) -> httpx.URL | None:
     """The proxy that the environment names for a server; None: the server is reached directly, as loopback always is.
 

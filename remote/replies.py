@@ -13,6 +13,7 @@ from drafter.tree import DraftTree
 from remote.errors import UPDATE, Broken, Incompatible, quoted
 from remote.link import Signs
 from remote.protocol import Alive, CutOff, Frame, Likeliest, Memory, Progress, ProtocolError, Verdict
+from remote.proxies import to_check
 from remote.reply_limits import LikeliestBudget, MemoryBudget
 from remote.shared_tokens import SharedTokens
 from remote.wire import Metered, Response, Traffic, Wire
@@ -152,7 +153,8 @@ class HostedStream(Metered):
             frame = await self._frame()
             if frame is None:
                 if self._left:
-                    raise Broken(f"the answer of {self._wire.host} ended early; check the network")
+                    host = self._wire.host
+                    raise Broken(f"the answer of {host} ended early; {to_check(host)}")
                 raise StopAsyncIteration
             if isinstance(frame, Memory):
                 self._memory.take(frame, len(self._tokens))
@@ -208,6 +210,6 @@ async def next_frame(frames: AsyncIterator[Frame], host: str) -> Frame | None:
     try:
         return await anext(frames, None)
     except CutOff:
-        raise Broken(f"the reply of {host} broke off; check the network") from None
+        raise Broken(f"the reply of {host} broke off; {to_check(host)}") from None
     except ProtocolError as error:
         raise Incompatible(f"{host} sent {quoted(str(error))}; {UPDATE}") from None

@@ -28,6 +28,7 @@ from remote.protocol import (
     encode,
     read_frames,
 )
+from remote.proxies import to_check
 from remote.replies import MEMORY_SILENCE_SECONDS, HostedStream, MemoryStream, RoundReply, believable, next_frame
 from remote.reply_limits import LikeliestBudget, MemoryBudget, ReplyLimits
 from remote.shared_tokens import SharedTokens
@@ -204,7 +205,7 @@ class RemoteSession:
             verdict = await next_frame(frames, host)
             seconds = time.perf_counter() - response.sent
             if verdict is None:
-                raise Broken(f"the reply of {host} is empty; check the network")
+                raise Broken(f"the reply of {host} is empty; {to_check(host)}")
             if not isinstance(verdict, Verdict):
                 raise Incompatible(f"{host} sent something else before its verdict; {UPDATE}")
             self._tokens.take_verdict(verdict, tree, self._number)

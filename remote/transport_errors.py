@@ -12,11 +12,14 @@ from socksio.exceptions import SOCKSError
 
 from remote.errors import Broken, LinkDown, quoted
 from remote.handshake import RequestTrace
+from remote.proxies import to_check
 from remote.transport import TransportOptions
 
 EXPIRED, NOT_YET, OTHER_NAME, OTHER_ADDRESS = 10, 9, 62, 64
 UNKNOWN = (2, 18, 19, 20, 21)
 """OpenSSL's codes for a certificate whose signer is not trusted (`X509_V_ERR_*`)."""
+HUNG_UP = ("peer closed connection", "Server disconnected")
+"""What the libraries below say of a connection that just ended: no more than that."""
 CLOCK = "check the clock of this device"
 PORTAL = "a Wi-Fi login page may be in the way"
 
@@ -36,13 +39,14 @@ def _link_down(host: str, options: TransportOptions, error: Exception, hung_up: 
     causes = list(_causes(error))
     proxy = None if options.proxy is None else httpx.URL(options.proxy).netloc.decode("ascii")
     through = "" if proxy is None else f" through the proxy {proxy}"
+    check = to_check(host) if proxy is None else "check the network"
     # Who this device looks up and connects to: the proxy, if there is one.
     nearest = host if proxy is None else f"the proxy {proxy}"
     if isinstance(error, httpx.ConnectTimeout):
-        advice = "check the network" if options.connect_seconds is None else "check the network, or give it more time"
-        return LinkDown(f"{host} did not answer in time{through}; {advice}")
+        more = "" if options.connect_seconds is None else ", or give it more time"
+        return LinkDown(f"{host} did not answer in time{through}; {check}{more}")
     if isinstance(error, httpx.TimeoutException):
-        return LinkDown(f"{host} was silent for too long; check the network")
+        return LinkDown(f"{host} was silent for too long; {check}")
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return LinkDown(f"the name of {nearest} was not found; check that this device is online, then the address")
     for cause in causes:
@@ -60,11 +64,12 @@ def _link_down(host: str, options: TransportOptions, error: Exception, hung_up: 
         return LinkDown(f"the proxy{'' if proxy is None else f' {proxy}'} does not let this device reach {host} "
                         f"({quoted(str(error))}); ask whoever runs it, or choose another")  # fmt: skip
     if isinstance(error, (httpx.ConnectError, httpx.UnsupportedProtocol)):
-        return LinkDown(f"no connection to {host}{through} ({quoted(str(error))}); check the network")
+        return LinkDown(f"no connection to {host}{through} ({quoted(str(error))}); {check}")
     # Servers that want a certificate should say so by an alert. Some just hang up, asyncio's among them.
     advice = ", or whether it wants a client certificate (--cert)" if hung_up else ""
-    reason = quoted(str(error)) or type(error).__name__
-    return Broken(f"the connection to {host} broke ({reason}); check the network{advice}")
+    said = quoted(str(error)) or type(error).__name__
+    reason = "" if any(words in said for words in HUNG_UP) else f" ({said})"
+    return Broken(f"the connection to {host} broke{reason}; {check}{advice}")
 
 
 def _untrusted(host: str, options: TransportOptions, error: ssl.SSLCertVerificationError) -> str:

@@ -27,7 +27,7 @@ from remote.handshake import Handshake, RequestTrace, ahead_seconds
 from remote.openai.error_bodies import read_error
 from remote.pages import NOBODY_BEHIND, PLAIN_TO_TLS, PORTAL, meaning, said_on
 from remote.protocol import CONTENT_TYPE, SESSION_HEADER, VERSION, Error, ProtocolError, decode
-from remote.proxies import environment_proxy, is_loopback, proxy_address
+from remote.proxies import environment_proxy, is_loopback, proxy_address, to_check
 from remote.tasks import end
 from remote.transport import DEFAULT, TransportOptions, system_trust
 from remote.transport_errors import translate_errors
@@ -261,7 +261,7 @@ class Wire:
             async with self.clock.within(max(0.0, seconds)):
                 yield
         except TimeoutError:
-            told = f"{self.host} did not answer within {waited + seconds:.3g} s; check the network"
+            told = f"{self.host} did not answer within {waited + seconds:.3g} s; {to_check(self.host)}"
             raise LinkDown(told) from None
 
     async def send(

@@ -19,6 +19,7 @@ from remote.openai.reasoning_tags import ThinkTags
 from remote.openai.schema import DONE, EVENTS, JSON, PredictionTokens, Usage
 from remote.openai.server_errors import refused
 from remote.openai.sse import EventReader, EventTooLong, begins
+from remote.proxies import to_check
 from remote.wire import Metered, Response, Traffic, Wire
 
 MAX_TEXT = 1 << 20
@@ -256,7 +257,7 @@ class ChatStream(Metered):
             raise self._no_piece(self._unreadable)
         if not (self._done or self.reason or self.overlong):
             said = f" after {self._wire.hiding(self._unreadable)!r}" if self._unreadable else ""
-            raise Broken(f"the answer of {host} ended early{said}; check the network")
+            raise Broken(f"the answer of {host} ended early{said}; {to_check(host)}")
         if not self.spoken:
             what = "reasoned, but said nothing" if self.reasoning else "ended its answer without a word"
             self._check_silence(what)
@@ -286,7 +287,8 @@ class ChatStream(Metered):
                 async with self._wire.clock.within(limit):
                     chunk = await anext(chunks, None)
             except TimeoutError:
-                raise LinkDown(f"{self._wire.host} was silent for {limit:.3g} s; check the network") from None
+                host = self._wire.host
+                raise LinkDown(f"{host} was silent for {limit:.3g} s; {to_check(host)}") from None
             if chunk is None:
                 return
             yield chunk

@@ -10,7 +10,7 @@ import pytest
 
 from remote import CompletionsClient, LinkDown, Misconfigured, RemoteError, TransportOptions, VerifierClient
 from remote.protocol import encode
-from remote.proxies import environment_problems, environment_proxy, is_loopback
+from remote.proxies import environment_problems, environment_proxy, is_loopback, to_check
 from remote.wire import Wire
 from tests.remote.test_transport import HttpProxy, socks_proxy
 from tests.remote.toy_verifier import CARD, ToyVerifier, http, listening, raw_peer, serving
@@ -104,6 +104,7 @@ def test_what_no_proxy_means(monkeypatch: pytest.MonkeyPatch, entries: str, addr
 def test_loopback_is_never_reached_through_a_proxy(monkeypatch: pytest.MonkeyPatch, host: str, here: bool) -> None:
     monkeypatch.setenv("ALL_PROXY", "http://proxy.example:3128")
     assert is_loopback(host) == here
+    assert to_check(f"{host}:80") == to_check(host) == ("check whether it still runs" if here else "check the network")
     assert (environment_proxy(f"http://[{host}]:1" if ":" in host else f"http://{host}:1") is None) == here
 
 
