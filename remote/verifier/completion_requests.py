@@ -276,10 +276,13 @@ def _begun(request: AskedChat, messages: list[tuple[str, str]]) -> str:
 
 
 def _sampling(request: CompletionRequest, seed: int) -> Sampling:
-    """OpenAI's defaults: temperature 1, and another answer each time if no seed is given."""
+    """OpenAI's defaults, and those of llama.cpp's server where nobody gives a temperature: at OpenAI's 1, a small model
+    writes nonsense. Another answer each time if no seed is given."""
+    free = request.temperature is None
+    temperature, top_k, top_p = (0.8, 40, 0.95) if free else (request.temperature, 0, 1.0)
     return Sampling(
-        temperature=1.0 if request.temperature is None else request.temperature,
-        top_k=max(0, request.top_k or 0),
-        top_p=1.0 if request.top_p is None else request.top_p,
+        temperature=temperature or 0.0,
+        top_k=max(0, top_k if request.top_k is None else request.top_k),
+        top_p=top_p if request.top_p is None else request.top_p,
         seed=(seed + (1 << 63)) % (1 << 64) - (1 << 63),
     )

@@ -154,6 +154,16 @@ async def test_a_seed_gives_the_tokens_that_a_device_gets(client: httpx.AsyncCli
     assert said(await streamed(client, **{**fields, "seed": 8})) != expected
 
 
+async def test_without_a_temperature_the_defaults_are_those_of_llama_cpps_server(client: httpx.AsyncClient) -> None:
+    free = await whole(client, temperature=None, seed=7)
+    given = [
+        await whole(client, seed=7, **fields)
+        for fields in ({"temperature": 0.8, "top_p": 0.95, "top_k": 40}, {"temperature": 1})
+    ]
+    said = [answer["choices"][0]["message"]["content"] for answer in (free, *given)]
+    assert said[0] == said[1] != said[2]
+
+
 async def test_stop_strings_end_it_and_are_not_shown(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
     expected = await own_text(verifier, 40)
     stop = expected[9:14]
