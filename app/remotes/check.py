@@ -244,8 +244,10 @@ async def _verifier(
         yield Finding("broken", "drafter", str(error))
         return
     own = settings.drafter == str(BUNDLED_DRAFTER)  # Else it drafts for every server.
-    yield _fits(card, config, f"to fetch its own: outrider drafter fetch {name}" if own and card.drafter else "")
-    if _foreign(card, config):
+    foreign = _foreign(card, config)
+    if not (foreign and own) or card.drafter is not None:  # Else there is nothing that a person could do about it.
+        yield _fits(card, config, f"to fetch its own: outrider drafter fetch {name}" if own and card.drafter else "")
+    if foreign:
         yield Finding("ok", "mode", "hosted: the server answers in plain text, without drafts of this device")
         return
     yield Finding("ok", "mode", _auto_mode(card, config) if settings.mode == "auto" else f"{settings.mode}, by choice")

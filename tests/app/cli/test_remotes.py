@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from app.cli import remotes as remote_commands
+from app.config import BUNDLED_DRAFTER
 from app.remotes import tokens as secrets
 from drafter.config import read_config, write_config
 from remote import VerifierClient
@@ -364,6 +365,15 @@ def test_a_drafter_that_does_not_fit(
         tested = outrider("remote", "test", verifier.url)
         assert tested.code == code and says in tested.out
         assert ("✓ mode        hosted: the server answers in plain text" in tested.out) == ("memory" not in changes)
+
+
+def test_the_bundled_drafter_is_no_trouble_of_another_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    outrider = runner(monkeypatch, capsys, home, BUNDLED_DRAFTER)
+    with serving(ToyVerifier().app()) as port:
+        told = parts(outrider("remote", "test", f"http://127.0.0.1:{port}").out)
+    assert told["mode"] == "✓" and "fits" not in told
 
 
 def test_a_chat_server(outrider: Outrider, chat_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
