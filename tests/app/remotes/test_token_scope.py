@@ -204,10 +204,10 @@ def test_only_a_token_that_is_there_is_ticked(
     assert "token" not in outrider("remote", "test", "open").out
     found = outrider("doctor", "--remote", "team").out
     assert "! servers     team: TEAM_TOKEN, which holds its token, is not set" in found
-    assert f"✓ servers     open: {other.url}, no token" in found
+    assert f"servers     open: {other.url}, no token; " in found, "and what is wrong there"
     monkeypatch.setenv("TEAM_TOKEN", TOKEN)
     assert "✓ token       from TEAM_TOKEN" in outrider("remote", "test", "team").out
-    assert f"✓ servers     team: {other.url}, token from TEAM_TOKEN (set)" in outrider("doctor").out
+    assert f"servers     team: {other.url}, token from TEAM_TOKEN (set)" in outrider("doctor").out
 
 
 def test_a_redirect_takes_the_token_nowhere(outrider: Outrider, other: Recorder, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def unmarked(text: str) -> str:
 async def test_it_answers_in_plain_text_until_its_drafter_is_fetched(
     drafter: Drafter, other_pair: Path, tmp_path: Path
 ) -> None:
-    settings, seen = Settings(max_tokens=24), LastSeen(tmp_path / "servers.json")
+    settings, seen = Settings(max_tokens=24, temperature=0), LastSeen(tmp_path / "servers.json")
     shelf = tmp_path / "shelf"
 
     def opened_on(store: Store, url: str | None) -> Assistant:
