@@ -256,7 +256,7 @@ def replayed_tokens(store: Store, text: ChatText, prompt: Prompt | None, replay:
     """
     *thread, answer = store.branches.path(replay.message_id)
     chosen = store.conversations.get(replay.conversation_id).choices.system
-    for recipe in dict.fromkeys((prompt, None)):
+    for recipe in (None,) if prompt is None else (prompt, None):
         tokens = conversation_tokens(text, thread, recipe, system=None if recipe else chosen)
         if len(tokens) == replay.prompt:
             return [*tokens, *answer.tokens]

@@ -13,15 +13,17 @@ import pytest
 from app.archive.exporter import export_pieces
 from app.archive.importer import import_file
 from app.config import Settings
+from app.drafting.learning import Learner
 from app.drafting.prompt import FULL, conversation_length, conversation_tokens, shared_prefix
 from app.events import PageSource
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.config import read_config, write_config
 from drafter.runtime import Drafter
 from storage import Store
 from tests.app.reply.test_assistant import generated
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, assistant
+from tests.support.conversing import Heard, ask, assistant, until_connected
 from tests.support.guide_pages import guided_drafter
 from tests.support.serving import VerifierProcess
 
@@ -70,6 +72,18 @@ async def test_the_own_target_reads_the_pages(
     assert longer[: len(prompt) + 16] == [*prompt, *first.done.token_ids], "what was read before stays as it was"
     assert list(second.done.token_ids) == generated(tiny_pair, longer, 16)
     assert "tar tf" in guided.text.decode(longer[len(prompt) + 16 :])
+
+
+async def test_what_was_asked_with_pages_is_learnt_from(
+    folder: Path, verifier: VerifierProcess, tmp_path: Path
+) -> None:
+    drafter, source = Drafter.load(folder), AddressSource(verifier.url)
+    settings, learnt = Settings(mode="edge", max_tokens=16), tmp_path / "learnt"
+    with Store.open(tmp_path / "outrider.db") as store:
+        async with Assistant(drafter, store, source, settings, modes=("edge",), learnt=learnt) as opened:
+            await until_connected(opened)
+            await ask(opened, QUESTIONS[0])
+        assert len(Learner(store, folder, learnt).lessons()) == 1
 
 
 async def test_the_drafter_alone_reads_them_too(guided: Drafter, database: Path) -> None:
