@@ -96,7 +96,7 @@ async def test_what_the_device_sees(verifier: VerifierProcess, prompts):
         with pytest.raises(LinkDown, match=r"did not answer within 0\.2 s"):
             await ask(client.session(), tokens, deadline=0.2)
         proxy.at(0, page("418 Teapot", "text/plain", b"short and stout"))
-        with pytest.raises(LinkDown, match="status 418"):
+        with pytest.raises(LinkDown, match=r"refused \(418\)"):
             await ask(client.session(), tokens)
         proxy.plan = dict.fromkeys((proxy.asked, proxy.asked + 1), after(40, page("200 OK", "text/html", b"")))
         with pytest.raises(Broken):
