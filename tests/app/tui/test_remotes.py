@@ -342,7 +342,7 @@ async def test_a_test_shows_what_it_finds(folders: Folders, remotes: Remotes, to
     async with app.run_test(size=(60, 40)) as pilot:
         await highlight(pilot, app, "toy")
         await pilot.press("t")
-        await wait_until(pilot, lambda: app.findings[-2:] == ["! fits", "✓ mode"])
+        await wait_until(pilot, lambda: app.findings[-2:] == ["! chat", "✓ mode"])
         assert app.findings[:3] == ["✓ connection", "✓ round trips", "✓ model"]
         await highlight(pilot, app, "nobody")
         await pilot.press("t")
