@@ -215,17 +215,16 @@ def _written(state: StateBlock, kind: str, start: int) -> bool:
 
 
 def _formula(state: StateInline, silent: bool) -> bool:
-    if state.src[state.pos] not in "\\$" or not (found := _FORMULA.match(state.src, state.pos, state.posMax)):
-        return False
-    if not silent:
-        state.append_pending(found[0])
-    state.pos = found.end()
-    return True
+    return state.src[state.pos] in "\\$" and _as_written(_FORMULA, state, silent)
 
 
 def _name(state: StateInline, silent: bool) -> bool:
     """A product such as `2*3*4` and a name such as `__init__` keep their marks."""
-    found = _NAME.match(state.src, state.pos, state.posMax)
+    return _as_written(_NAME, state, silent)
+
+
+def _as_written(pattern: re.Pattern[str], state: StateInline, silent: bool) -> bool:
+    found = pattern.match(state.src, state.pos, state.posMax)
     if found is None:
         return False
     if not silent:
