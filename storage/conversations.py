@@ -82,12 +82,22 @@ class Conversations:
             sql.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
 
     def set_origin(self, conversation_id: str, origin: str | None) -> None:
-        """Notes where the conversation was begun; all else that was chosen for it stays. Raises `NotFound`."""
+        """Notes where the conversation was begun; all else that was chosen for it stays. Raises `NotFound`.
+
+        `origin` None: it goes on as a person's own, so a search finds what was put into it elsewhere too.
+        """
         with self._database.write() as sql:
             choices = find_conversation(sql, conversation_id).choices
-            if choices.origin != origin:
-                packed = pack_choices(msgspec.structs.replace(choices, origin=origin))
-                sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))
+            if choices.origin == origin:
+                return
+            packed = pack_choices(msgspec.structs.replace(choices, origin=origin))
+            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))
+            if origin is None:
+                unindexed = sql.execute(
+                    "SELECT key, text FROM messages WHERE conversation_id = ? AND words = ''", (conversation_id,)
+                ).fetchall()
+                indexed = [(words(text), key) for key, text in unindexed]
+                sql.executemany("UPDATE messages SET words = ? WHERE key = ?", indexed)
 
     def choose(self, conversation_id: str, choices: Choices) -> None:
         """Replaces what was chosen for the conversation. Where it was begun stays. Raises `NotFound`."""

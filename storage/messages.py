@@ -117,8 +117,8 @@ class Messages:
     def put(self, conversation_id: str, turns: Iterable[tuple[Role, str]]) -> str:
         """Stores what was said elsewhere as the first messages of a conversation; the last one becomes the tip.
 
-        Returns its id; empty if nothing was said. No search finds these messages: to index them takes most of the time.
-        Raises `NotFound`.
+        Returns its id; empty if nothing was said. To index them takes most of the time, so no search finds them until
+        the conversation becomes a person's own (`Conversations.set_origin`). Raises `NotFound`.
         """
         messages: list[Message] = []
         with self._database.write() as sql:

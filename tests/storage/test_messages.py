@@ -59,6 +59,15 @@ def test_what_was_said_elsewhere_is_put_into_a_conversation_at_once(store: Store
         store.messages.put("none", said)  # type: ignore[arg-type]
 
 
+def test_a_search_finds_what_was_said_elsewhere_once_a_person_goes_on_with_it(store: Store) -> None:
+    conversation = store.conversations.create().id
+    store.conversations.set_origin(conversation, "gateway")
+    store.messages.put(conversation, [("user", "unpack it"), ("assistant", "tar -xf"), ("user", "解凍")])
+    assert not store.search.messages("unpack")
+    store.conversations.set_origin(conversation, None)
+    assert [len(store.search.messages(word)) for word in ("unpack", "tar", "解凍")] == [1, 1, 1]
+
+
 def test_recent_answers_are_the_newest_finished_ones(store: Store, question: Message, answer: Message) -> None:
     assert store.messages.recent_answers(100) == []
     store.messages.checkpoint(answer.id, [9], [True], "not yet")
