@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,8 +114,10 @@ async def _load_into_tmux(text: str, sequence: str, environment: Mapping[str, st
         return None
     question = ["tmux", "display-message", "-p", "#{set-clipboard} #{client_termfeatures}"]
     known = await _run(question, "", environment, answers=True)
-    setting, _, features = (known or "").strip().partition(" ")
     note = "tmux's prefix and ] paste it."
+    if known is None:
+        return Copied("tmux", "Copied to tmux", note, sequence)
+    setting, _, features = known.strip().partition(" ")
     if passed and sequence and setting != "off" and "clipboard" in features.split(","):
         return Copied("tmux", "Copied to tmux, and sent to the terminal", note, sequence)
     if not sequence:
@@ -145,9 +148,10 @@ async def _run(
     try:
         # Not `communicate`: these programs leave a process that holds the clipboard, and it would be waited for.
         assert process.stdin is not None
-        process.stdin.write(data)
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            await process.stdin.drain()
+            with suppress(ConnectionError):  # A program that read nothing may have done its work, and ended.
+                process.stdin.write(data)
+                await process.stdin.drain()
             process.stdin.close()
             printed = await process.stdout.read() if process.stdout is not None else b""
             return printed.decode("utf-8", "replace") if await process.wait() == 0 else None
