@@ -98,7 +98,7 @@ def code_of(error: Exception) -> int | None:
     from app.archive.errors import ArchiveError
     from app.config import ConfigError
     from app.prompts import PromptsError
-    from drafter.config import DrafterError
+    from models.config import DrafterError
     from remote import Misconfigured
     from storage import StorageError
 

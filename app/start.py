@@ -36,8 +36,8 @@ def main() -> None:
 
 def _prepare() -> None:
     """Set what libraries read when they are imported."""
-    from drafter.cores import keep_cores_free
-    from drafter.telemetry import switch_off
+    from models.cores import keep_cores_free
+    from models.telemetry import switch_off
 
     switch_off()
     keep_cores_free()

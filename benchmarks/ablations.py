@@ -35,7 +35,6 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from benchmarks.pair import machine_and_pair
 from benchmarks.results import ablations_table
-from drafter.config import DrafterConfig
 from drafter.model import weights_digest
 from drafter.training.answers import read_answers
 from drafter.training.batches import split
@@ -44,6 +43,7 @@ from drafter.training.loop import trained_parameters
 from drafter.training.recipe import Recipe
 from drafter.training.target import UnsupportedTarget, drafter_config
 from drafter.training.teacher import ForeignRecord, Recording
+from models.config import DrafterConfig
 
 ABOUT, LOG, RESULT = "about.json", "log.jsonl", "result.json"
 BASELINE = "baseline"

@@ -38,16 +38,17 @@ from benchmarks.baseline_drafters.block_context import BlockContext, BlockDrafte
 from benchmarks.baseline_drafters.shapes import moa_parameters, own_parameters
 from benchmarks.pair import machine_and_pair
 from drafter.calibration import Calibration
-from drafter.config import DrafterError
 from drafter.context import DraftContext
-from drafter.memory import memory_bytes
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.tree import DraftTree
+from models.config import DrafterError
+from models.engines.engine import Engine, TargetContext
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
+from models.memory import memory_bytes
+from models.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.engine import Engine, TargetContext
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import (
     CHAIN,
     MOST_TOKENS,
@@ -62,7 +63,6 @@ from remote.verifier.measure import (
 )
 from remote.verifier.measure import agreement_by_staleness as agreement_of
 from remote.verifier.measure import measure as measure_moa
-from remote.verifier.target import load_target
 
 REPOSITORY = Path(__file__).parents[1]
 PROMPTS = REPOSITORY / "tests/data/heldout_pages.jsonl"

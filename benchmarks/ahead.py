@@ -37,17 +37,17 @@ from drafter.adoption import Adoption
 from drafter.calibration import Calibration
 from drafter.context import DraftContext
 from drafter.cost import CostMeter
-from drafter.memory import unpack_memory
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.tree import ROOT, DraftTree
+from models.engines.engine import Engine, TargetContext
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
+from models.memory import unpack_memory
+from models.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Engine, TargetContext
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import TREE
-from remote.verifier.target import load_target
 
 BOUNDS = Pace(depth=16, breadth=8, nodes=60)
 """The bounds within which a tree is as large as pays."""

@@ -25,12 +25,12 @@ import msgspec
 from app.cli.machine import machine
 from app.config import BUNDLED_DRAFTER
 from benchmarks.pair import machine_and_pair
-from drafter.config import read_config, write_config
-from drafter.guide.names import NoMarks
-from drafter.guide.pages import FILE, FORMAT, SCHEMA, Pages
-from drafter.guide.prompt import Prompt
-from drafter.guide.recipe import has_marks, recipe_for
-from drafter.guide.search import platforms_of
+from models.config import read_config, write_config
+from models.guide.names import NoMarks
+from models.guide.pages import FILE, FORMAT, SCHEMA, Pages
+from models.guide.prompt import Prompt
+from models.guide.recipe import has_marks, recipe_for
+from models.guide.search import platforms_of
 
 FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 """A code fence; the end of the text closes one that is open."""

@@ -25,7 +25,7 @@ from app.archive.formats import Format
 from app.archive.importer import import_file
 from app.cli.machine import machine
 from app.config import BUNDLED_DRAFTER, Settings
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from storage import Conversation, Message, Store, WholeConversation
 
 TURNS = 20

@@ -30,10 +30,10 @@ from drafter.questions import usual_questions
 from drafter.runtime import Drafter
 from drafter.training.birth import Shape, graph_bytes, shapes_within
 from drafter.training.target import drafter_config
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.engines.target import Target, load_target
+from models.engines.torch_engine import TorchEngine
 from remote.verifier.maker_worker import made_at_once
 from remote.verifier.measure import agreement_by_staleness, evenly, measure
-from remote.verifier.target import Target, load_target
 
 SIZES = 5
 ANSWER_TOKENS = 64

@@ -48,12 +48,12 @@ from benchmarks.overload import QUESTIONS
 from benchmarks.pair import machine_and_pair
 from benchmarks.service_ways import drafts_of
 from drafter.runtime import Drafter
-from drafter.text import ChatText
-from drafter.tree import DraftTree
+from models.engines.graphs import GRAPHS
+from models.engines.memory_encoder import ArrayEncoder
+from models.engines.onnx_engine import OnnxEngine
+from models.text.chat_text import ChatText
+from models.tree import DraftTree
 from remote.verifier import freed_memory
-from remote.verifier.engines.graphs import GRAPHS
-from remote.verifier.engines.memory_encoder import ArrayEncoder
-from remote.verifier.engines.onnx_engine import OnnxEngine
 from tests.support.gateways import GatewayProcess
 from tests.support.serving import VerifierProcess
 

@@ -31,8 +31,8 @@ from benchmarks.churn_requests import (
 )
 from benchmarks.hostile import Attack
 from benchmarks.service_ways import PATIENCE, hosted, in_rounds
-from drafter.text import ChatText
-from drafter.tree import DraftTree
+from models.text.chat_text import ChatText
+from models.tree import DraftTree
 from remote import RemoteSession, VerifierClient
 from remote.openai.schema import DONE
 

@@ -21,11 +21,11 @@ from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from benchmarks.everyday import read_questions
 from benchmarks.pair import machine_and_pair
 from benchmarks.retrieval import DATA
-from drafter.cores import usable_cores
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from remote.verifier.engine import Engine
-from remote.verifier.engines.choice import graph_of, onnx_engine
+from models.cores import usable_cores
+from models.engines.choice import graph_of, onnx_engine
+from models.engines.engine import Engine
 from remote.verifier.measure import evenly, measure
 
 TEMPERATURES = (0.7, 1.0)

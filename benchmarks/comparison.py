@@ -53,11 +53,6 @@ from benchmarks.drafting import Drafting, drafted, interval
 from benchmarks.entrants import ENTRANTS, SKIP, Entrant, Setting, Start, recorded
 from benchmarks.pair import machine_and_pair
 from benchmarks.patience import Patience, divergences
-from drafter.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER
-from drafter.guide.pages import FILE, Pages
-from drafter.guide.prompt import Prompt
-from drafter.guide.recipe import has_marks
-from drafter.guide.search import platforms_of
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.training.answers import generate_answers, read_answers
@@ -67,9 +62,14 @@ from drafter.training.pipeline import write_folder
 from drafter.training.recipe import Recipe
 from drafter.training.teacher import Recording
 from drafter.training.text_side import read_text_side
+from models.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER
+from models.engines.torch_engine import TorchEngine
+from models.guide.pages import FILE, Pages
+from models.guide.prompt import Prompt
+from models.guide.recipe import has_marks
+from models.guide.search import platforms_of
 from recipes.shell_guide.drafter import SEED, STRANGE, draw_questions
 from recipes.shell_guide.mixture import Mixture
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.measure import CHAIN, MOST_TOKENS, TREE, evenly
 
 RESULT, COSTS = "result.json", "costs.json"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from benchmarks.openapi import document
-from drafter.config import read_config
+from models.config import read_config
 from tests.support.gateways import GatewayProcess
 from tests.support.serving import VerifierProcess
 

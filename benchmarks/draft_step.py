@@ -33,12 +33,12 @@ import onnx
 import torch
 
 from benchmarks.pair import machine_and_pair
-from drafter.config import FLOAT, DrafterConfig, Scheme
 from drafter.model import DraftModel, StepModule, load_draft_model
-from drafter.ort import onnxruntime
 from drafter.step import Correction, StepGraph, cache_shapes, graph_names
 from drafter.training.export import export_graph
-from drafter.training.quantise import quantise_graph
+from models.config import FLOAT, DrafterConfig, Scheme
+from models.engines.quantise import quantise_graph
+from models.ort import onnxruntime
 
 DRAFTER = Path(__file__).parents[1] / "drafter/pretrained/shell-guide"
 CACHED, ROWS, REPEATS, LARGE_REPEATS = 256, (1, 8), 60, 15

@@ -21,8 +21,8 @@ from benchmarks.baseline_drafters.block_context import BlockDrafter
 from drafter.context import DraftContext
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.tree import DraftTree
-from remote.verifier.engine import Engine
+from models.engines.engine import Engine
+from models.tree import DraftTree
 from remote.verifier.measure import MOST_TOKENS, Tally, rounds
 
 AnyDrafter = Drafter | Baseline | BlockDrafter

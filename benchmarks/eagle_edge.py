@@ -25,16 +25,16 @@ from transformers import PreTrainedModel
 from benchmarks.baseline_drafters import Baseline, FeatureTap
 from drafter.ahead import Halted
 from drafter.coin import Coins
-from drafter.guide.prompt import Prompt
-from drafter.memory import MemoryRow, dequantise, pack_memory, quantise_row
 from drafter.multicandidate import DraftSampling
 from drafter.search import Acceptance, Pace
 from drafter.second_stage import SecondStage
-from drafter.text import ChatText
-from drafter.tree import DraftTree
-from remote.protocol import DIGEST_BYTES
-from remote.verifier.engine import Floats, Forward, TargetContext
-from remote.verifier.engines.torch_engine import TorchContext, TorchEngine
+from models.config import DIGEST_BYTES
+from models.engines.engine import Floats, Forward, TargetContext
+from models.engines.torch_engine import TorchContext, TorchEngine
+from models.guide.prompt import Prompt
+from models.memory import MemoryRow, dequantise, pack_memory, quantise_row
+from models.text.chat_text import ChatText
+from models.tree import DraftTree
 
 ROUND = 40
 """Most rows that a round makes before its draft, for the tokens that the last round gained. More are a prompt."""

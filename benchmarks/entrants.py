@@ -26,8 +26,6 @@ from benchmarks.baseline_drafters.config import Method
 from benchmarks.baseline_drafters.shapes import features_of, moa_parameters, moa_step_parameters, step_parameters
 from benchmarks.drafting import AnyDrafter
 from benchmarks.patience import Patience, train_until_flat
-from drafter.config import Bits, DrafterConfig
-from drafter.memory import memory_bytes
 from drafter.model import memory_digest
 from drafter.model.torch_step import TorchStep
 from drafter.runtime import Drafter
@@ -36,7 +34,9 @@ from drafter.training.distil import Distiller, train
 from drafter.training.loop import trained_parameters
 from drafter.training.target import drafter_config
 from drafter.training.teacher import Recording
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.config import Bits, DrafterConfig
+from models.engines.torch_engine import TorchEngine
+from models.memory import memory_bytes
 
 Start = Literal["copied", "random"]
 """Layers of the target, or random ones of the same shape."""

@@ -20,8 +20,8 @@ import numpy as np
 from app.config import BUNDLED_DRAFTER
 from app.prompts import PromptEntry, read_prompts
 from benchmarks.pair import machine_and_pair
-from drafter.config import read_config
-from drafter.guide.recipe import open_prompt
+from models.config import read_config
+from models.guide.recipe import open_prompt
 
 ROOT = Path(__file__).parents[1]
 PROMPTS = ROOT / "tests/data/heldout_pages.jsonl"

@@ -18,9 +18,9 @@ from typing import Any
 import gguf
 import numpy as np
 
-from remote.verifier.engine import Floats
-from remote.verifier.engines.tensors import read_tensors
-from remote.verifier.text_side import licence_in
+from models.engines.engine import Floats
+from models.engines.tensors import read_tensors
+from models.text.text_side import licence_in
 
 TYPES = {
     "f32": gguf.GGMLQuantizationType.F32,

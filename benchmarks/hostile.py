@@ -32,7 +32,7 @@ import httpx
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from benchmarks.openapi import CHAT, TEXT, document
 from benchmarks.pair import machine_and_pair
-from drafter.config import read_config
+from models.config import read_config
 from tests.support.gateways import GatewayProcess
 from tests.support.serving import VerifierProcess
 

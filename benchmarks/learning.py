@@ -45,7 +45,6 @@ from app.config import BUNDLED_TARGET
 from app.drafting.learning import Learner, Lesson
 from benchmarks.pair import machine_and_pair
 from benchmarks.requests import BUDGET, Rows, answer_all, born, on_lines, requests
-from drafter.config import GRAPH
 from drafter.learning.comparison import Hits, compare, tau
 from drafter.learning.correction import Rates, learn
 from drafter.learning.distributions import TEXT
@@ -53,6 +52,7 @@ from drafter.learning.samples import Round, Samples
 from drafter.step import Correction
 from drafter.training.adaptation import adapt
 from drafter.training.soft_labels import DEFAULT, Labels
+from models.config import GRAPH
 from remote.protocol import Likeliest, encode_frame
 from storage import Store
 

@@ -45,9 +45,9 @@ from benchmarks.pair import machine_and_pair
 from benchmarks.requests import answer_all, born, requests
 from benchmarks.served import OWN, Served
 from benchmarks.startup import Program, measure
-from drafter.config import GRAPH
 from drafter.runtime import Drafter
 from drafter.step import Correction
+from models.config import GRAPH
 from storage import Store
 
 ROOT = Path(__file__).parents[1]

@@ -61,12 +61,12 @@ from benchmarks.network_row import row
 from benchmarks.pair import machine_and_pair
 from benchmarks.served import REFERENCE, NotServed, Served
 from benchmarks.standings import GOALS, forward, standings
-from drafter.config import DrafterError
-from drafter.cores import draft_threads
 from drafter.runtime import Drafter
+from models.config import DrafterError
+from models.cores import draft_threads
+from models.engines.target import load_target
 from remote import VerifierClient
 from remote.verifier.measure import evenly
-from remote.verifier.target import load_target
 
 SEED = 0
 """Seed of every line."""

@@ -38,16 +38,16 @@ from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, opened, r
 from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext
 from benchmarks.everyday import QUESTIONS, EverydayQuestion, read_questions
 from benchmarks.pair import machine_and_pair
-from drafter.config import DrafterError
 from drafter.context import DraftContext
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.training.answers import AnsweredConversation
-from drafter.tree import DraftTree
-from remote.verifier.engine import Engine
-from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.target import load_target
+from models.config import DrafterError
+from models.engines.engine import Engine
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
+from models.tree import DraftTree
 from storage import Message
 
 NAMES = ("moa", *METHODS)

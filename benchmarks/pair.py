@@ -8,7 +8,7 @@ from typing import Any
 
 from app.cli.machine import machine
 from app.config import BUNDLED_DRAFTER
-from drafter.config import read_config
+from models.config import read_config
 
 ABOUT_IT = (
     *("acceptance", "acceptance-equal-time", "acceptance-deep", "acceptance-shipped"),

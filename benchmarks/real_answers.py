@@ -24,7 +24,7 @@ from benchmarks.real_run import POEM, Count, Figures, Run, usable
 from benchmarks.reference import Reference
 from benchmarks.service import Running, Server
 from drafter.runtime import Drafter
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from storage import Store
 
 CUT = "\ufffd"

@@ -53,10 +53,10 @@ from benchmarks.reference import Reference
 from benchmarks.servers import Person
 from benchmarks.service import answered
 from benchmarks.service_ways import Asked
-from drafter.config import GRAPH, Measured, read_config
 from drafter.floors import why_no_drafts, why_not_alone
-from drafter.template import TemplateFailed
-from remote.verifier.engines.graphs import is_gguf
+from models.config import GRAPH, Measured, read_config
+from models.engines.graphs import is_gguf
+from models.text.template import TemplateFailed
 
 VARIABLE = "OUTRIDER_REAL_MODELS"
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"

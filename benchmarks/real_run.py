@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from app.config import REPOSITORY, Folders
-from drafter.config import GRAPH, Measured, read_config, write_config
 from drafter.floors import LEAST_TAU, why_no_drafts
-from drafter.text import ChatText
+from models.config import GRAPH, Measured, read_config, write_config
+from models.engines.graphs import is_gguf
+from models.gguf.file import text_source
+from models.text.chat_text import ChatText
+from models.text.text_side import read_text_side
 from remote.verifier.birth import BUDGET
-from remote.verifier.engines.graphs import is_gguf
-from remote.verifier.gguf_file import text_source
 from remote.verifier.maker import kept_drafter
-from remote.verifier.text_side import read_text_side
 
 KEPT = REPOSITORY / "runs" / "real-models"
 """Folder of the drafters that the benchmark has made, each in one that is named after its model."""

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from app.config import REPOSITORY
-from drafter.cores import usable_cores
-from remote.verifier.engines.graphs import is_gguf
+from models.cores import usable_cores
+from models.engines.graphs import is_gguf
 
 BATCH, PART = 2048, 512
 Reply = dict[str, Any]
@@ -95,7 +95,7 @@ class LlamaReference:
 def by_transformers(folder: str) -> Callable[[list[int], int], Reply]:
     """`generate`, greedy, with the weights as the server loads them."""
     from benchmarks import single_device  # PyTorch takes seconds, and a GGUF file needs none.
-    from remote.verifier.target import load_target
+    from models.engines.target import load_target
 
     model = load_target(folder).model
 

@@ -17,8 +17,8 @@ from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.emulator import Emulator, read_profiles
 from benchmarks.served import OWN, Served
-from drafter.guide.pages import FILE, Pages
 from drafter.runtime import Drafter
+from models.guide.pages import FILE, Pages
 from storage import Store
 
 Rows = dict[str, Any]

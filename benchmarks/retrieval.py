@@ -29,10 +29,10 @@ from typing import Any
 from app.cli.machine import machine
 from benchmarks.everyday import read_questions
 from benchmarks.shell_words import simple_commands
-from drafter.guide.outline import unfilled
-from drafter.guide.pages import FILE, Pages
-from drafter.guide.prompt import find
-from drafter.guide.search import Hit, platforms_of, search
+from models.guide.outline import unfilled
+from models.guide.pages import FILE, Pages
+from models.guide.prompt import find
+from models.guide.search import Hit, platforms_of, search
 
 DATA = Path(__file__).parents[1] / "tests/data"
 BUNDLED = Path(__file__).parents[1] / "drafter/pretrained/shell-guide" / FILE

@@ -32,13 +32,13 @@ from benchmarks.baseline_drafters import load_baseline
 from benchmarks.eagle_edge import FeatureEngine
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
-from remote.verifier.engine import Engine, Floats, Forward
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.engines.engine import Engine, Floats, Forward
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.serve import card
 from remote.verifier.start_errors import START_ERRORS
-from remote.verifier.target import load_target
 
 OWN, EAGLE, REFERENCE = "/own", "/eagle", "/reference"
 

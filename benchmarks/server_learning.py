@@ -34,7 +34,7 @@ from app.config import BUNDLED_TARGET
 from benchmarks.pair import machine_and_pair
 from benchmarks.requests import born, requests
 from drafter.runtime import Drafter
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote import VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from remote.verifier.learning.artefacts import ABOUT

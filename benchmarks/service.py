@@ -51,12 +51,12 @@ from benchmarks.processes import cpu_seconds, resident_mb
 from benchmarks.retrieval import DATA
 from benchmarks.service_ways import PATIENCE, TRIES, WAYS, Asked, Drafts, by_tokens, drafts_of
 from drafter.runtime import Drafter
-from drafter.text import ChatText
+from models.engines.graphs import GRAPHS
+from models.engines.memory_encoder import ArrayEncoder
+from models.engines.onnx_engine import OnnxEngine
+from models.text.chat_text import ChatText
 from remote.openai.schema import DONE
 from remote.openai.sse import EventReader
-from remote.verifier.engines.graphs import GRAPHS
-from remote.verifier.engines.memory_encoder import ArrayEncoder
-from remote.verifier.engines.onnx_engine import OnnxEngine
 
 ROOT = Path(__file__).parents[1]
 MOST_TOKENS = 64

@@ -14,11 +14,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, field
 
 from drafter.runtime import Drafter
-from drafter.text import ChatText
-from drafter.tree import DraftTree
+from models.engines.engine import Engine
+from models.text.chat_text import ChatText
+from models.tree import DraftTree
 from remote import Refused, RemoteSession, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
-from remote.verifier.engine import Engine
 from remote.verifier.measure import TREE, memory_telling, rounds
 
 WAYS = ("openai", "hosted", "edge")

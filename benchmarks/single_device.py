@@ -50,8 +50,6 @@ from benchmarks.baseline_drafters.independent import Independent
 from benchmarks.exactness import DifferentTokens
 from benchmarks.pair import machine_and_pair
 from drafter.calibration import Calibration
-from drafter.config import DrafterError
-from drafter.cores import usable_cores
 from drafter.cost import CostMeter
 from drafter.model import MemoryEncoder
 from drafter.ngram import NGramIndex
@@ -59,15 +57,17 @@ from drafter.payoff import Payoff
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
-from drafter.tree import DraftTree
+from models.config import DrafterError
+from models.cores import usable_cores
+from models.engines.choice import graph_of, llama_engine, onnx_engine
+from models.engines.engine import Engine
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
+from models.tree import DraftTree
 from remote.protocol import Limits, Progress, Stream, digest_of, pack_tokens, unpack_tokens
-from remote.verifier.engine import Engine
-from remote.verifier.engines.choice import graph_of, llama_engine, onnx_engine
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.own_drafter import BOUNDS as SERVED
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.sessions import Sessions
-from remote.verifier.target import load_target
 from remote.verifier.turns import alone
 
 CHAINS = ((1, 4), (2, 4), (2, 8), (3, 8), (4, 8), (5, 8), (7, 7), (10, 10))

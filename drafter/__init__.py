@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from drafter.calibration import Calibration
-    from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError, DrafterMissing
     from drafter.context import DraftContext
-    from drafter.memory import MalformedMemory
     from drafter.multicandidate import DraftSampling
     from drafter.runtime import Drafter
     from drafter.search import Pace
-    from drafter.template import TemplateFailed
-    from drafter.text import ChatText
-    from drafter.tree import ROOT, DraftTree, MalformedTree
+    from models.config import DrafterConfig, DrafterCorrupt, DrafterError, DrafterMissing
+    from models.memory import MalformedMemory
+    from models.text.chat_text import ChatText
+    from models.text.template import TemplateFailed
+    from models.tree import ROOT, DraftTree, MalformedTree
 
 _HOMES = {
     "ROOT": "tree",

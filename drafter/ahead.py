@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from drafter.search import Acceptance, Proposals
 from drafter.second_stage import Chain
 from drafter.step import Rows
-from drafter.tree import ROOT, DraftTree
+from models.tree import ROOT, DraftTree
 
 MOST_OUTCOMES = 16
 """Most outcomes that are looked at in one round."""

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.ahead import NOTHING, DraftedNodes, Halted
-from drafter.memory import MalformedMemory, MemoryRow, dequantise
 from drafter.search import Proposals
-from drafter.step import NEVER, DraftStep, Rows, Step
+from drafter.step import DraftStep, Rows, Step
+from models.memory import MalformedMemory, MemoryRow, dequantise
+from models.tree import NEVER
 
 CHUNK = 256
 """Tokens of a prompt that run in one step. It bounds the size of the mask and the activations."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.multicandidate import confidence
-from drafter.tree import ROOT, DraftTree
+from models.tree import ROOT, DraftTree
 
 Floats = NDArray[np.float64]
 

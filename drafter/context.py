@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from drafter.ahead import DraftedNodes, Flight, Halted, Outcome, Prepared, fresh_leaves, outcomes
 from drafter.cache import DraftCache
 from drafter.coin import LEAST_TEMPERATURE, Coins, race
-from drafter.memory import MemoryRow
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import NO_CHAIN, SecondStage
 from drafter.step import DraftStep
-from drafter.tree import ROOT, DraftTree
+from models.memory import MemoryRow
+from models.tree import ROOT, DraftTree
 
 ROUND = 4
 """Most tokens without rows that a round leaves: the bonus token, and some that the drafter did not run."""

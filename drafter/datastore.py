@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from drafter.config import DrafterCorrupt
 from drafter.ngram import BREAK, NGramIndex
+from models.config import DrafterCorrupt
 
 
 def save_datastore(path: Path, texts: Iterable[Sequence[int]]) -> None:

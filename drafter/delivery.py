@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from drafter.config import (
+from models.config import (
     GRAPH,
     GRAPH_WEIGHTS,
     SPECIAL_TOKENS,

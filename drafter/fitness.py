@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from drafter.config import WRITTEN, Measured
 from drafter.runtime import Drafter
+from models.config import WRITTEN, Measured
 
 LEAST_TOKENS = 48
 """Tokens of answers that are enough to judge a drafter by."""

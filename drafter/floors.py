@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from drafter.config import DrafterConfig, Measured
+from models.config import DrafterConfig, Measured
 
 LEAST_TAU = 1.5
 """Tokens per round, bonus included, that a drafter must gain."""

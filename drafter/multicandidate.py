@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from drafter.coin import LEAST_TEMPERATURE
 from drafter.search import Acceptance, Children, Expand, Pace, Proposals, best_first
-from drafter.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
+from models.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
 
 _MASK = (1 << 64) - 1
 

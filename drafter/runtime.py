@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from drafter.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_config
 from drafter.context import DraftContext
 from drafter.datastore import load_datastore
-from drafter.extras import how_to_install
-from drafter.guide.names import Marks, NoMarks
-from drafter.guide.prompt import Prompt
-from drafter.guide.recipe import open_prompt
 from drafter.ngram import NGramIndex
 from drafter.second_stage import SecondStage
 from drafter.step import Correction, DraftStep, StepGraph
-from drafter.text import ChatText
+from models.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_config
+from models.extras import how_to_install
+from models.guide.names import Marks, NoMarks
+from models.guide.prompt import Prompt
+from models.guide.recipe import open_prompt
+from models.text.chat_text import ChatText
 
 Runtime = Literal["onnx", "torch"]
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.cost import Cost
-from drafter.tree import ROOT, DraftTree
+from models.tree import ROOT, DraftTree
 
 Proposals = tuple[NDArray[np.float32], NDArray[np.int64]]
 """The likeliest next tokens of M nodes, best first: log-probabilities (M, K) and token ids (M, K)."""

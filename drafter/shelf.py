@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from drafter.config import DrafterConfig, DrafterError, Measured, read_config
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
+from models.config import DrafterConfig, DrafterError, Measured, read_config
 
 UNDER_WAY = ".part"
 """Ending of the folder of a drafter that is not complete."""

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from drafter.config import GRAPH, DrafterConfig, DrafterCorrupt
-from drafter.cores import draft_threads
+from models.config import GRAPH, DrafterConfig, DrafterCorrupt
+from models.cores import draft_threads
+from models.tree import NEVER
 
 Floats = NDArray[np.float32]
 
@@ -26,9 +27,6 @@ KeysValues = tuple[Floats, Floats]
 Rows = tuple[Any, Any]
 """Keys and values in a runtime's own arrays: numpy arrays, or tensors that stay on the GPU. Every step and slab also
 takes numpy arrays."""
-
-NEVER = np.float32(-1e9)
-"""Additive mask of a row that a token must not see."""
 
 
 class Step(NamedTuple):
@@ -123,7 +121,7 @@ class StepGraph:
         Raises `DrafterCorrupt` for a file that is not the step graph of this config, `ValueError` for `states` of a
         graph that gives none.
         """
-        from drafter.ort import graph_session  # Imports ONNX Runtime.
+        from models.ort import graph_session  # Imports ONNX Runtime.
 
         try:
             session = graph_session(path, draft_threads())

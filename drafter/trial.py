@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.telemetry import switch_off
+from models.config import DrafterError
+from models.telemetry import switch_off
 
 try:
     import resource

@@ -1,5 +1,5 @@
 """Every recipe starts here. Usage reports are switched off before any library is imported that would send them."""
 
-from drafter.telemetry import switch_off
+from models.telemetry import switch_off
 
 switch_off()

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from drafter.config import CONFIG, DrafterConfig, sha256
 from drafter.delivery import ALLOWED, NEEDED
 from drafter.floors import why_no_drafts
 from drafter.shelf import UNDER_WAY
+from models.config import CONFIG, DrafterConfig, sha256
 from remote.client import VerifierClient
 from remote.errors import NotDelivered, quoted
 from remote.protocol import Card, DrafterOffer

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from drafter.learning.distributions import Distributions
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote.errors import UPDATE, Broken, Incompatible, quoted
 from remote.link import Signs
 from remote.protocol import Alive, CutOff, Frame, Likeliest, Memory, Progress, ProtocolError, Verdict

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drafter.learning.distributions import TEXT, Distributions
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote.errors import UPDATE, Incompatible, quoted
 from remote.protocol import MAX_FRAME_BYTES, Card, Likeliest, Memory, ProtocolError
 

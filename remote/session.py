@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote.errors import UPDATE, Broken, Incompatible, Refused, quoted
 from remote.link import Signs
 from remote.protocol import (

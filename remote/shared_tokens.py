@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from drafter.tree import ROOT, DraftTree
+from models.tree import ROOT, DraftTree
 from remote.errors import UPDATE, Incompatible, quoted
 from remote.protocol import Conflict, Progress, ProtocolError, RunningDigest, Verdict, pack_tokens, unpack_tokens
 from remote.reply_limits import ReplyLimits

@@ -1,5 +1,5 @@
 """Every test starts here, before any library that would report its use is imported."""
 
-from drafter.telemetry import switch_off
+from models.telemetry import switch_off
 
 switch_off()

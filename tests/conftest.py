@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
 from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
+
+if TYPE_CHECKING:
+    from tests.support.gguf_files import LlamaVocabulary
 
 # Tiny models gain nothing from threads, and the tests run side by side. Torch reads it once, when it is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -59,6 +64,20 @@ def guessing_nothing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.support.tiny import build_pair
 
     return made_once(tmp_path_factory, "guessing-nothing", partial(build_pair, guesses=False))
+
+
+@pytest.fixture
+def llama_cpp() -> Iterator[Callable[[Path], LlamaVocabulary]]:
+    """Opens llama.cpp's own tokenizer of a file. Skipped without the `gguf` extra."""
+    from tests.support.gguf_files import LlamaVocabulary
+
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    with ExitStack() as opened:
+
+        def vocabulary(path: Path) -> LlamaVocabulary:
+            return opened.enter_context(closing(LlamaVocabulary(path)))
+
+        yield vocabulary
 
 
 @pytest.fixture(scope="session")

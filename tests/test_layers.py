@@ -15,7 +15,13 @@ import pytest
 from tests.support.import_graph import Import, circles, imported_names, imports, modules
 from tests.support.serving import REPOSITORY
 
-PACKAGES = {"app": {"drafter", "remote", "storage"}, "remote": {"drafter"}, "drafter": set(), "storage": set()}
+PACKAGES = {
+    "app": {"drafter", "models", "remote", "storage"},
+    "remote": {"drafter", "models"},
+    "drafter": {"models"},
+    "models": set(),
+    "storage": set(),
+}
 """The packages, and the others that each may import."""
 GROUND = "ground"
 GROUND_FILES = {"config", "events", "prompts", "sanitise", "titles", "invisible_text", "version", "files"}
@@ -36,12 +42,11 @@ TRAINING = "drafter.training"
 TRAINING_ROOMS = (
     *("drafter/training/", "app/cli/drafter_tools.py", "app/drafting/learning.py"),
     "remote/verifier/birth.py",
-    "remote/verifier/engines/onnx_graph.py",
     "remote/verifier/learning/worker.py",
 )
 LIBRARIES = {
     "textual": ("app/tui/",),
-    "torch": ("drafter/model/", "drafter/training/", "remote/verifier/"),
+    "torch": ("drafter/model/", "drafter/training/", "models/engines/", "models/gguf/", "remote/verifier/"),
 }
 LIBRARIES["tree_sitter"] = LIBRARIES["tree_sitter_bash"] = ("app/commands/",)
 LIBRARIES["transformers"] = LIBRARIES["optimum"] = LIBRARIES["torch"]

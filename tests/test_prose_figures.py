@@ -16,7 +16,7 @@ from benchmarks.answer_tables import share
 from benchmarks.network_table import FEW
 from benchmarks.results import read
 from benchmarks.standings import GOALS, standings
-from drafter.config import read_config
+from models.config import read_config
 from tests.support.serving import REPOSITORY
 
 TARGET = REPOSITORY / "remote/verifier/pretrained/shell-guide"

@@ -11,10 +11,10 @@ from tests.support.serving import REPOSITORY
 SOURCE_ONLY = ("benchmarks", "recipes", "tests", "docs", "tools")
 
 
-def test_the_wheel_holds_the_four_packages_alone() -> None:
+def test_the_wheel_holds_the_packages_alone() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     target = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert target["packages"] == ["app", "drafter", "remote", "storage"]
+    assert target["packages"] == ["app", "drafter", "models", "remote", "storage"]
     assert not {"include", "force-include", "only-include"} & target.keys()
     found = modules(REPOSITORY, *target["packages"])
     assert len(found) > 100
@@ -26,7 +26,7 @@ def test_the_pages_that_shell_guide_reads_are_in_the_wheel(tmp_path: Path) -> No
     from hatchling.builders.wheel import WheelBuilder
 
     chosen = {one.distribution_path for one in WheelBuilder(str(REPOSITORY)).recurse_included_files()}
-    assert "drafter/pretrained/shell-guide/pages.db" in chosen and "drafter/guide/search.py" in chosen
+    assert "drafter/pretrained/shell-guide/pages.db" in chosen and "models/guide/search.py" in chosen
     assert not [path for path in chosen if path.startswith(SOURCE_ONLY)]
 
 

@@ -23,7 +23,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("app", "drafter", "remote", "storage")
+PACKAGES = ("app", "drafter", "models", "remote", "storage")
 WEIGHTS = (
     "drafter/pretrained/shell-guide/drafter.onnx",
     "drafter/pretrained/shell-guide/model.safetensors",

@@ -122,8 +122,8 @@ def new_file(folder: Path, title: str, format: Format) -> Iterator[Path]:
 
 def decoder(drafter: Path) -> Decode | None:
     """A drafter's function from tokens to text; None if there is no such drafter."""
-    from drafter.config import DrafterError
-    from drafter.text import ChatText
+    from models.config import DrafterError
+    from models.text.chat_text import ChatText
 
     try:
         return ChatText.load(drafter).decode

@@ -15,7 +15,7 @@ from app.attachments.images import is_image
 from app.attachments.reader import one_line
 from app.attachments.renderer import data_url, described
 from app.sanitise import sanitise
-from drafter.guide.names import Marks, names_said
+from models.guide.names import Marks, names_said
 from storage import Attachment, Conversation, Message, WholeConversation
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -29,10 +29,10 @@ from app.cli.settings import settings_with
 from app.cli.shell import shell
 from app.cli.system import meant, system_commands
 from app.exits import FAILED, USAGE, fail, guarded, run
-from drafter.cores import keep_cores_free
-from drafter.extras import how_to_install
 from drafter.questions import usual_questions
-from drafter.telemetry import switch_off
+from models.cores import keep_cores_free
+from models.extras import how_to_install
+from models.telemetry import switch_off
 
 cli = typer.Typer(
     help="A chat in the terminal: a small model on this device drafts the answer, a larger one on a server checks it.",

@@ -20,14 +20,14 @@ from app.remotes.choice import source_of
 from app.remotes.models import list_models, servers
 from app.remotes.registry import BUNDLED
 from app.sanitise import sanitise
-from drafter.config import DrafterError, read_config
-from drafter.extras import how_to_install
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
 from drafter.shelf import kept
+from models.config import DrafterError, read_config
+from models.engines.graphs import graph_in
+from models.extras import how_to_install
 from remote import RemoteError
-from remote.verifier.engines.graphs import graph_in
 
 
 async def examine(options: Mapping[str, object], *, as_json: bool = False) -> int:

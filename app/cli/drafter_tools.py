@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import structs
 
 from app.cli.machine import machine
-from drafter.config import CONFIG, Bits, DrafterError, Measured, Scheme, read_config, write_config
-from drafter.extras import Extra, how_to_install
 from drafter.floors import why_no_drafts, why_not_alone
-from drafter.memory import memory_bytes
+from models.config import CONFIG, Bits, DrafterError, Measured, Scheme, read_config, write_config
+from models.extras import Extra, how_to_install
+from models.memory import memory_bytes
 from storage import Store
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from drafter.runtime import Drafter
     from drafter.training.card import Evaluation
     from drafter.training.pipeline import Built, Plan
-    from remote.verifier.engine import Engine
-    from remote.verifier.engines.torch_engine import TorchEngine
+    from models.engines.engine import Engine
+    from models.engines.torch_engine import TorchEngine
 
 MEGABYTE = 1 << 20
 
@@ -48,11 +48,11 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
         from drafter.progress import stage
         from drafter.questions import usual_questions
         from drafter.training.target import UnsupportedTarget
-        from remote.verifier.engine import EngineError
+        from models.engines.engine import EngineError
+        from models.errors import ModelError
         from remote.verifier.maker import MakingProgress, MakingTask
         from remote.verifier.maker_worker import ANSWERS, newborn
         from remote.verifier.measure import NothingMeasured
-        from remote.verifier.start_errors import ServeError
     except ImportError as error:
         raise _lacking(error, "server") from error
     if out.exists() and not (out / CONFIG).is_file() and (not out.is_dir() or any(out.iterdir())):
@@ -72,7 +72,7 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
 
         try:
             made = newborn(task, told)
-        except (ServeError, EngineError, UnsupportedTarget, NothingMeasured) as error:
+        except (ModelError, EngineError, UnsupportedTarget, NothingMeasured) as error:
             raise DrafterError(str(error)) from error
     print(f"{made}; made in {made.seconds:.0f} s", file=sys.stderr)
     print(out)
@@ -107,10 +107,10 @@ def train(
         from drafter.training.processes import NoDevice, choose_device, processes
         from drafter.training.recipe import Recipe
         from drafter.training.target import UnsupportedTarget
-        from remote.verifier.engine import EngineError
-        from remote.verifier.engines.torch_engine import TorchEngine
-        from remote.verifier.start_errors import ServeError
-        from remote.verifier.target import load_target
+        from models.engines.engine import EngineError
+        from models.engines.target import load_target
+        from models.engines.torch_engine import TorchEngine
+        from models.errors import ModelError
     except ImportError as error:
         raise _lacking(error, "train") from error
     try:
@@ -138,7 +138,7 @@ def train(
             said = evaluation if isinstance(evaluation, str) else f"tau: {interval(evaluation.tau, evaluation.ci95)}"
             print(said, file=sys.stderr)
             print(out)
-    except (ServeError, EngineError, NoDevice, TooFewPrompts, UnsupportedTarget) as error:
+    except (ModelError, EngineError, NoDevice, TooFewPrompts, UnsupportedTarget) as error:
         raise DrafterError(str(error)) from error
     together.wait_for_everyone()
     together.destroy_process_group()
@@ -211,7 +211,8 @@ def evaluate(
     try:
         from drafter.progress import track
         from drafter.runtime import Drafter
-        from remote.verifier.engine import EngineError
+        from models.engines.engine import EngineError
+        from models.errors import ModelError
         from remote.verifier.measure import (
             MOST_TOKENS,
             TREE,
@@ -222,7 +223,6 @@ def evaluate(
             measure,
             measured,
         )
-        from remote.verifier.start_errors import ServeError
     except ImportError as error:
         raise _lacking(error, "server") from error
     drafter = Drafter.load(folder)
@@ -237,7 +237,7 @@ def evaluate(
             stops = frozenset(drafter.config.stop_tokens)
             said = [answered(engine, prompt, stops, most) for prompt in track("answers", prompts)]
             figures = measured(engine, drafter, said)
-    except (ServeError, EngineError, NothingMeasured) as error:
+    except (ModelError, EngineError, NothingMeasured) as error:
         raise DrafterError(str(error)) from error
     table = [
         ("drafter", str(folder)),
@@ -279,11 +279,11 @@ def evaluate(
 
 def _engine(target: str, drafter: Drafter, folder: Path) -> tuple[Engine, int | None]:
     """The engine that serves a target, and the target's positions. Raises what the engines raise."""
-    from remote.verifier.engines.choice import llama_engine
-    from remote.verifier.engines.graphs import is_gguf
-    from remote.verifier.engines.torch_engine import TorchEngine
+    from models.engines.choice import llama_engine
+    from models.engines.graphs import is_gguf
+    from models.engines.target import load_target
+    from models.engines.torch_engine import TorchEngine
     from remote.verifier.measure import check_fit
-    from remote.verifier.target import load_target
 
     if is_gguf(target):
         side, llama = llama_engine(target, folder, None, None)

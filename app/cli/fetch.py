@@ -15,10 +15,10 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.origins import note_origin
 from app.remotes.source import Source, SourceFailed
 from app.sanitise import sanitise
-from drafter.config import DrafterError, read_config
 from drafter.delivery import delivery
 from drafter.floors import why_no_drafts
 from drafter.shelf import kept
+from models.config import DrafterError, read_config
 from remote import LinkDown, RemoteError, VerifierClient
 from remote.delivery import fetch_drafter
 from remote.protocol import Card

@@ -9,12 +9,12 @@ from pathlib import Path
 from app.config import Folders, Settings
 from app.drafting.fitness import SHORT
 from app.sanitise import sanitise
-from drafter.config import CONFIG, DrafterConfig, DrafterError, read_config
 from drafter.delivery import delivered_bytes
 from drafter.floors import UNMEASURED, why_no_drafts, why_not_alone
 from drafter.progress import stage
 from drafter.shelf import kept
 from drafter.shelf import remove as delete
+from models.config import CONFIG, DrafterConfig, DrafterError, read_config
 
 PATIENCE_SECONDS = 15.0
 """Longest wait for a server to say who it is."""

@@ -119,7 +119,7 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
     from app.cli.fetched import places
     from app.cli.newer import look_for_newer
     from app.drafting.learning import Learner, NothingLearnt
-    from drafter.config import DrafterError
+    from models.config import DrafterError
 
     fine = True
     for place in places(settings, folders):

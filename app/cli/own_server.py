@@ -12,9 +12,9 @@ from pathlib import Path
 
 from app.cli.settings import settings_with
 from app.exits import FAILED, fail, guarded
-from drafter.cores import keep_cores_free
-from drafter.extras import how_to_install
-from drafter.telemetry import switch_off
+from models.cores import keep_cores_free
+from models.extras import how_to_install
+from models.telemetry import switch_off
 
 
 def main() -> None:

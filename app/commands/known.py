@@ -15,8 +15,8 @@ from app.commands.rules.registry import BY_PROGRAM
 from app.commands.script import Script, SimpleCommand
 from app.commands.syntax import PLACEHOLDER
 from app.config import BUNDLED_DRAFTER
-from drafter.config import DrafterError
-from drafter.guide.pages import FILE, Pages
+from models.config import DrafterError
+from models.guide.pages import FILE, Pages
 
 
 def _names(text: str) -> frozenset[str]:

@@ -20,16 +20,16 @@ from app.drafting.prompt import shared_prefix
 from app.drafting.retrieval import Retrieval
 from drafter.calibration import Calibration
 from drafter.coin import Coins
-from drafter.config import DrafterConfig
 from drafter.learning.distributions import Distributions
-from drafter.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
 from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import SecondStage
-from drafter.tree import DraftTree
+from models.config import DIGEST_BYTES, DrafterConfig
+from models.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
+from models.tree import DraftTree
 from remote import HostedStream, MemoryStream, RemoteError
-from remote.protocol import DIGEST_BYTES, Memory, MemoryFormat, RunningDigest
+from remote.protocol import Memory, MemoryFormat, RunningDigest
 from storage import StorageError, Store
 
 T = TypeVar("T")

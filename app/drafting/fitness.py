@@ -15,11 +15,11 @@ import msgspec
 from app.drafting.prompt import replayed_tokens
 from app.remotes.origins import origins
 from app.remotes.substitute import name_of
-from drafter.config import DrafterConfig, DrafterError
 from drafter.fitness import measure_alone
 from drafter.floors import UNMEASURED, why_no_drafts
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters, keep_figures
+from models.config import DrafterConfig, DrafterError
 from storage import NotFound, StorageError, Store
 
 MOST_ANSWERS = 16

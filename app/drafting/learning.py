@@ -22,19 +22,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from app.drafting.prompt import replayed_tokens
-from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError, read_config
-from drafter.extras import how_to_install
-from drafter.guide.recipe import open_prompt
 from drafter.learning.comparison import Hits, compare, is_better, surely_less
 from drafter.learning.correction import learn
 from drafter.learning.distributions import NOTHING, Distributions, MalformedDistributions
 from drafter.learning.parts import FEWEST, split
 from drafter.learning.samples import Chunk, Replayer, Round, Samples
 from drafter.learning.versions import Version, Versions
-from drafter.memory import MalformedMemory, unpack_memory
 from drafter.step import Correction, StepGraph
-from drafter.text import ChatText
-from remote.protocol import DIGEST_BYTES, RunningDigest
+from models.config import DIGEST_BYTES, GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError, read_config
+from models.extras import how_to_install
+from models.guide.recipe import open_prompt
+from models.memory import MalformedMemory, unpack_memory
+from models.text.chat_text import ChatText
+from remote.protocol import RunningDigest
 from storage import NotFound, Store
 from storage.replays import Replay
 

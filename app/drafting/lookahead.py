@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from app.drafting.drafting import Drafting
 from drafter.adoption import Adoption
 from drafter.search import Pace
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 
 
 class Lookahead:

@@ -16,11 +16,11 @@ from pathlib import Path
 import msgspec
 
 from app.drafting.learning import Learner, NothingLearnt
-from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, read_config
 from drafter.delivery import delivery
 from drafter.learning.comparison import Judged, compare, is_better
 from drafter.learning.parts import FEWEST, split
 from drafter.learning.versions import Version
+from models.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, read_config
 from remote import VerifierClient
 from remote.delivery import fetch_drafter
 from remote.errors import NotDelivered

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from app.attachments.content import question_content
 from app.attachments.renderer import as_read
 from app.sanitise import sanitise
-from drafter.config import DrafterError
-from drafter.guide.names import Marks, NoMarks, names_said
-from drafter.guide.prompt import Prompt
-from drafter.text import ChatText, Rendered
+from models.config import DrafterError
+from models.guide.names import Marks, NoMarks, names_said
+from models.guide.prompt import Prompt
+from models.text.chat_text import ChatText, Rendered
 from remote.openai.message_order import OPENING
 from remote.openai.schema import Content
 from storage import Message, Store

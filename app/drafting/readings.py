@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.drafting.prompt import FULL, ConversationTokens, leaves_examples_out, questions_of
-from drafter.guide.names import Marks, NoMarks
-from drafter.guide.prompt import Prompt
-from drafter.guide.search import Hit
-from drafter.text import ChatText
+from models.guide.names import Marks, NoMarks
+from models.guide.prompt import Prompt
+from models.guide.search import Hit
+from models.text.chat_text import ChatText
 from storage import Message
 
 

@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 
 from app.drafting.prompt import is_spelt
-from drafter.config import DrafterError
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter
 from drafter.second_stage import Experience
+from models.config import DrafterError
 from storage import StorageError, Store
 
 STORED_TOKENS = 32_768

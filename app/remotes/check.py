@@ -24,9 +24,9 @@ from app.config import BUNDLED_DRAFTER, Settings
 from app.remotes.peer import choose_model
 from app.remotes.source import RemoteSource, Source, SourceFailed
 from app.sanitise import sanitise
-from drafter.config import DrafterConfig, DrafterError, read_config
 from drafter.shelf import kept
-from drafter.tree import DraftTree
+from models.config import DrafterConfig, DrafterError, read_config
+from models.tree import DraftTree
 from remote import (
     CompletionsClient,
     LinkDown,

@@ -13,7 +13,7 @@ import msgspec
 
 from app.files import one_at_a_time, write_private
 from app.remotes.mode_meter import Learnt
-from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig
+from models.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig
 from remote.protocol import Card
 
 FILE = "modes.json"

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, ConfigError, is_address
 from app.own_process import own_command, own_environment
 from app.remotes.registry import Remotes
-from drafter.cores import draft_threads
-from drafter.extras import how_to_install
-from remote.verifier.engines.graphs import graph_in, is_gguf
+from models.cores import draft_threads
+from models.engines.graphs import graph_in, is_gguf
+from models.extras import how_to_install
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings

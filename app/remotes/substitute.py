@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from app.model_names import short_model
 from app.sanitise import sanitise
-from drafter.config import DrafterConfig
 from drafter.floors import UNMEASURED, why_not_alone
 from drafter.shelf import Drafters
+from models.config import DrafterConfig
 
 NOT_ITS_OWN = "No small model on this device was made for that server's model, and no other model answers in its place."
 

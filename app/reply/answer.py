@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from app.events import Drafted, Retracted, Verified
 from app.sanitise import Sanitiser, sanitise
-from drafter.guide.names import Marks, NoMarks
-from drafter.text import ChatText
+from models.guide.names import Marks, NoMarks
+from models.text.chat_text import ChatText
 
 Shown = Drafted | Verified | Retracted
 INCOMPLETE = "\ufffd"

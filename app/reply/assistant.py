@@ -45,10 +45,10 @@ from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, r
 from app.reply.system_default import keep_default
 from app.sanitise import sanitise
 from app.system_prompts import SystemPrompts
-from drafter.config import DrafterError
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
+from models.config import DrafterError
 from remote.clock import CLOCK, Clock
 from storage import Attachment, Choices, Message, StorageBusy, StorageError, Store
 

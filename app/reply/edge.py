@@ -17,7 +17,7 @@ from app.reply.generation import MEMORY_LIMIT_SECONDS, Generation, Step, sure_pa
 from app.reply.round_meter import RoundMeter
 from drafter.cost import Cost
 from drafter.search import Pace
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote import Incompatible, RemoteSession, RoundReply
 
 SAMPLED_DEPTH, SAMPLED_NODES = 8, 60

@@ -26,12 +26,12 @@ from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer, too_long
 from app.sanitise import Sanitiser
 from drafter.coin import Coins
-from drafter.guide.names import NoMarks
-from drafter.guide.search import Hit
 from drafter.learning.distributions import MOST
 from drafter.multicandidate import DraftSampling
-from drafter.text import ChatText
-from drafter.tree import DraftTree
+from models.guide.names import NoMarks
+from models.guide.search import Hit
+from models.text.chat_text import ChatText
+from models.tree import DraftTree
 from remote import ChatStream, HostedStream, RoundReply
 from remote.clock import CLOCK, Clock
 from remote.openai.schema import Content, Usage

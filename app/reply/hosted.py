@@ -19,7 +19,7 @@ from app.reply.answer import Shown
 from app.reply.edge import Edge
 from app.reply.generation import FIRST_SERVER_SECONDS, MEMORY_LIMIT_SECONDS, Generation, Step
 from drafter.learning.distributions import Distributions
-from drafter.tree import ROOT, DraftTree
+from models.tree import ROOT, DraftTree
 from remote import HostedStream
 from remote.protocol import Memory, Progress
 

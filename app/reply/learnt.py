@@ -11,10 +11,10 @@ import contextlib
 from pathlib import Path
 
 from app.reply.generation import Generation
-from drafter.config import DrafterCorrupt
 from drafter.learning.distributions import Distributions
 from drafter.learning.versions import Versions
 from drafter.runtime import Drafter
+from models.config import DrafterCorrupt
 from storage import StorageError, Store
 
 

@@ -13,9 +13,9 @@ from app.reply.judgement import judge, judge_again, judgement_stats
 from app.reply.reply import Reply
 from app.reply.request import Request
 from app.sanitise import sanitise
-from drafter.config import DrafterError
-from drafter.guide.sources import sources
-from drafter.text import ChatText
+from models.config import DrafterError
+from models.guide.sources import sources
+from models.text.chat_text import ChatText
 from storage import FinalStatus, Message, StorageBusy, StorageError, Store
 
 SAVE_TRIES = 6

@@ -23,7 +23,7 @@ from app.reply.generation import Generation, Step
 from app.reply.hosted import Hosted
 from app.reply.offline import Offline
 from app.reply.request import CONTEXT_TOKENS
-from drafter.config import DrafterError
+from models.config import DrafterError
 from remote import Broken, Incompatible, Refused, RemoteError
 from remote.errors import quoted
 

@@ -30,8 +30,8 @@ from app.reply.answer import Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
 from app.reply.judgement import verified_length
-from drafter.guide.prompt import Prompt
-from drafter.text import ChatText
+from models.guide.prompt import Prompt
+from models.text.chat_text import ChatText
 from remote.openai.request_fields import prepared
 from remote.protocol import Sampling
 from storage import Choices, Message, Store

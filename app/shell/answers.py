@@ -31,8 +31,8 @@ from app.shell.ghost import GhostText, reads_as_words
 from app.shell.mends import Failure, mend
 from app.shell.requests import Answer, Request
 from drafter.floors import why_not_alone
-from drafter.guide.pages import FILE
 from drafter.runtime import Drafter
+from models.guide.pages import FILE
 from storage import Store
 
 log = logging.getLogger("outrider.shell")

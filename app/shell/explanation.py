@@ -19,9 +19,9 @@ from typing import Protocol
 from app.commands.risks import risks
 from app.sanitise import sanitise
 from app.shell.words import commands, program, programs
-from drafter.guide.flags import flags_of
-from drafter.guide.pages import Example, Pages
-from drafter.guide.search import platforms_of
+from models.guide.flags import flags_of
+from models.guide.pages import Example, Pages
+from models.guide.search import platforms_of
 
 FLAGS = "Flags"
 MANUAL = "The manual"

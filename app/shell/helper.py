@@ -27,7 +27,7 @@ from app.log import open_log
 from app.shell.answers import Answers, NoCommand
 from app.shell.place import NoPlace, build, home, socket_path
 from app.shell.requests import MOST_LINE, Answer, Refusal, Reply, Request, Stale, Status, Taken
-from drafter.telemetry import switch_off
+from models.telemetry import switch_off
 
 log = logging.getLogger("outrider.shell")
 

@@ -10,7 +10,7 @@ from app.events import PageSource
 from app.sanitise import sanitise
 
 if TYPE_CHECKING:
-    from drafter.guide.pages import Page
+    from models.guide.pages import Page
 
 MOST = 5
 """Pages that an answer may name. The guide names three at most; the store may hold imported messages, too."""
@@ -47,7 +47,7 @@ def read_sources(folders: Iterable[Path], sources: Sequence[PageSource]) -> str:
 
     Raises `DrafterError` if an index cannot be read.
     """
-    from drafter.guide.pages import FILE, Pages
+    from models.guide.pages import FILE, Pages
 
     found: dict[PageSource, Page] = {}
     licences: dict[str, None] = {}

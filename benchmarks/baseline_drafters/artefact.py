@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline
 from benchmarks.baseline_drafters.shapes import build
-from drafter.config import CONFIG, FLOAT, DrafterCorrupt, DrafterError, DrafterMissing
 from drafter.model import weights_digest
+from models.config import CONFIG, FLOAT, DrafterCorrupt, DrafterError, DrafterMissing
 
 
 class ForeignTarget(DrafterError):

@@ -24,13 +24,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from drafter.config import DrafterConfig
 from drafter.model import KeysValues, MemoryEncoder, Norm, SelfAttentionLayer, layer_shape
 from drafter.training.batches import Batch, additive
 from drafter.training.distil import DEPTHS
 from drafter.training.losses import Losses, agrees, distances
 from drafter.training.recipe import Recipe
 from drafter.training.target import Features
+from models.config import DrafterConfig
 
 WEIGHT = 0.8
 """The loss of row i is weighted by this to the power of i: a guess counts only if the earlier ones held."""

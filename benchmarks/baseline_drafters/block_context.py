@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.baseline_drafters.block import BlockModel
-from drafter.memory import MemoryRow, dequantise
 from drafter.model import KeysValues
 from drafter.search import Acceptance, Pace, Proposals, grow
-from drafter.tree import DraftTree
+from models.memory import MemoryRow, dequantise
+from models.tree import DraftTree
 
 
 class BlockDrafter:

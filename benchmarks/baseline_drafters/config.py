@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from drafter.config import Rope
+from models.config import Rope
 
 Method = Literal["eagle2", "eagle3", "independent", "layer-skip"]
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from benchmarks.baseline_drafters.config import BaselineConfig
 from drafter.model import KeysValues
 from drafter.search import Acceptance, Pace, Proposals, grow
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 
 
 class RowModel(Protocol):

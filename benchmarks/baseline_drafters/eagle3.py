@@ -35,10 +35,10 @@ from transformers import PreTrainedModel
 from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline, borrow_from, shifted
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
-from drafter.config import Rope
 from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
 from drafter.training.batches import Batch, additive
 from drafter.training.losses import Losses, agrees, distances
+from models.config import Rope
 
 
 class FusedLayer(SelfAttentionLayer):

@@ -22,10 +22,10 @@ from transformers import PreTrainedModel
 from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.context import BaselineContext
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
-from drafter.memory import dequantise, quantise
 from drafter.model import KeysValues, SelfAttentionLayer, layer_shape
 from drafter.training.batches import Batch, additive
 from drafter.training.losses import Losses
+from models.memory import dequantise, quantise
 
 FLOAT16_BYTES = 2
 

@@ -14,10 +14,10 @@ from benchmarks.baseline_drafters.eagle2 import Eagle2
 from benchmarks.baseline_drafters.eagle3 import Eagle3
 from benchmarks.baseline_drafters.independent import Independent, LayerSkip
 from benchmarks.baseline_drafters.model import Baseline
-from drafter.config import DrafterConfig
 from drafter.model import DraftModel, MemoryEncoder, weights_digest
 from drafter.training.loop import trained_parameters
 from drafter.training.target import INFERABLE, UnsupportedTarget, drafter_config
+from models.config import DrafterConfig
 
 CLASSES: dict[Method, Callable[[BaselineConfig], Baseline]] = {
     "eagle2": Eagle2,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drafter.config import DrafterConfig
 from drafter.context import DraftContext
 from drafter.learning.distributions import MOST, NOTHING, Distributions
-from drafter.memory import MemoryRow
 from drafter.step import Correction, Floats, KeysValues, Step, StepGraph
+from models.config import DrafterConfig
+from models.memory import MemoryRow
 
 Ids = NDArray[np.int64]
 

@@ -20,8 +20,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from drafter.config import DrafterConfig, DrafterCorrupt, sha256
 from drafter.step import Correction
+from models.config import DrafterConfig, DrafterCorrupt, sha256
 
 INDEX = "versions.json"
 OLDER = 2
@@ -231,7 +231,7 @@ class Versions:
 
 def graph_digest(config: DrafterConfig) -> str:
     """What tells the graph of a drafter from any other, hex."""
-    from drafter.config import GRAPH
+    from models.config import GRAPH
 
     return config.files.get(GRAPH, config.memory)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from drafter.config import DrafterConfig, read_config
 from drafter.model.layers import CrossAttentionLayer, KeysValues, Norm, SelfAttentionLayer, layer_shape
 from drafter.model.weights import load_weights
+from models.config import DrafterConfig, read_config
 
 
 class Exit(nn.Module):

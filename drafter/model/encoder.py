@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from drafter.config import ENCODER, DrafterConfig, Rope, read_config
 from drafter.model.layers import KeysValues, Norm, SelfAttentionLayer, rotate
 from drafter.model.weights import load_weights, weights_digest
+from models.config import ENCODER, DrafterConfig, Rope, read_config
 
 
 class MemoryEncoder(nn.Module):

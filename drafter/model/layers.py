@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from drafter.config import Rope
+from models.config import Rope
 
 KeysValues = tuple[Tensor, Tensor]
 """Keys, already rotated, and values."""

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from drafter.config import FLOAT, DrafterError
 from drafter.model.draft_model import DraftModel, StepModule, load_draft_model
 from drafter.step import Correction, Floats, Rows, Step, cache_shapes
+from models.config import FLOAT, DrafterError
 
 Bits = Literal[8, 4]
 
@@ -48,7 +48,7 @@ class TorchStep:
         del model.head  # The step has its own rows of the head, for the draft vocabulary.
         self._step = step.to(device=device, dtype=self._dtype).eval().requires_grad_(False)
         if bits is not None:
-            from drafter.model.quanto import quantise  # Takes seconds, and floats do not need it.
+            from models.engines.quanto import quantise  # Takes seconds, and floats do not need it.
 
             quantise(self._step, bits, head="head", head_bits=8)
         numbers = str(self._dtype).removeprefix("torch.") if bits is None else f"int{bits}"

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from drafter.config import DrafterCorrupt
+from models.config import DrafterCorrupt
 
 EMBEDDING, HEAD = "embedding.weight", "head.weight"
 

@@ -16,17 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError
-from drafter.cores import draft_threads
 from drafter.learning.comparison import Hits
 from drafter.learning.distributions import MOST, NOTHING, Distributions, Ids
 from drafter.learning.samples import Chunk, Round
-from drafter.memory import dequantise
 from drafter.model import DraftModel
 from drafter.training.batches import additive
 from drafter.training.graph_weights import read_weights, weights_of_bits, write_weights
 from drafter.training.rounding import BITS, round_weights
 from drafter.training.soft_labels import DEFAULT, Labels, label_losses
+from models.config import DrafterConfig, DrafterCorrupt, DrafterError
+from models.cores import draft_threads
+from models.memory import dequantise
 
 LEARNT = ("self_attention.", "cross_attention.")
 EMPTY_ROWS = ("cross_attention.null_key", "cross_attention.null_value")

@@ -20,10 +20,10 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
-from drafter.model.cache_argument import cache_argument
 from drafter.progress import StageProgress, stage
 from drafter.training.precision import autocast
 from drafter.training.processes import processes
+from models.engines.cache_argument import cache_argument
 
 AT_ONCE = 512
 """Most prompts that are continued at the same time."""

@@ -1,7 +1,7 @@
 """A drafter without training: the parts of a target that run on the device, as they are, in a stated size.
 
 The device runs the target's first F and last N layers, and two of those between: one as self-attention, one as
-cross-attention, whose keys and values arrive as memory (`from_target` in `drafter/config.py`). So all that is to be
+cross-attention, whose keys and values arrive as memory (`from_target` in `models/config.py`). So all that is to be
 chosen is how many layers, how many tokens the head can draft, and in how many bits.
 """
 
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import msgspec
 from transformers import PreTrainedModel
 
-from drafter.config import DrafterConfig, Scheme
 from drafter.training.answers import AnsweredConversation
 from drafter.training.distil import Distiller
-from drafter.training.quantise import BLOCK
 from drafter.training.target import UnsupportedTarget, copy_layers, drafter_config
+from models.config import DrafterConfig, Scheme
+from models.engines.quantise import BLOCK
 
 SHARE = 3
 """The device runs at most the n-th part of the target's layers, or `FEWEST`: a draft must cost less than the target."""

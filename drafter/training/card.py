@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drafter.config import write_config
 from drafter.training.loop import Unseen
+from models.config import write_config
 
 if TYPE_CHECKING:
     from drafter.training.pipeline import Built, Plan

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from drafter.config import FLOAT, DrafterConfig
 from drafter.model import DraftModel, Exit, MemoryEncoder, load_draft_model
 from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, additive, batches, split, unseen_batches
@@ -28,6 +27,7 @@ from drafter.training.precision import autocast
 from drafter.training.recipe import Recipe
 from drafter.training.target import Features, borrow, copy_layers
 from drafter.training.teacher import Recording, Teacher
+from models.config import FLOAT, DrafterConfig
 
 DEPTHS = 8
 """Draft steps whose accuracy is logged."""

@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 from torch import nn
 
-from drafter.config import Rope
 from drafter.model.draft_model import DraftModel, Exit, StepModule
 from drafter.model.layers import CrossAttentionLayer, Mlp, Norm, SelfAttentionLayer
 from drafter.step import cache_shapes, graph_names
-from drafter.training.onnx_nodes import Declared, OnnxNodes
+from models.config import Rope
+from models.engines.onnx_nodes import Declared, OnnxNodes
 
 WHOLE, FLOAT = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
 

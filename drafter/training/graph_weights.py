@@ -1,7 +1,7 @@
 """Reads the weights of a quantised step graph back as floats, and writes learnt ones into a copy of it.
 
 A device that fetched a drafter has its graph and no other weights, so what learns there begins with what the graph
-holds. A matrix that is written keeps its form: `int8`, `nbits8` or `nbits4` (`drafter/training/quantise.py`). All
+holds. A matrix that is written keeps its form: `int8`, `nbits8` or `nbits4` (`models/engines/quantise.py`). All
 others stay as they are, to the bit. Needs the `onnx` package.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from drafter.config import DrafterConfig, DrafterCorrupt
 from drafter.step import Floats
-from drafter.training.quantise import BLOCK, in_blocks, symmetric
+from models.config import DrafterConfig, DrafterCorrupt
+from models.engines.quantise import BLOCK, in_blocks, symmetric
 
 INT8, SCALES = ".int8", ".scales"
 FORMS = (INT8, ".nbits8", ".nbits4")

@@ -14,7 +14,28 @@ import msgspec
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from drafter.config import (
+from drafter.datastore import save_datastore
+from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
+from drafter.step import StepGraph
+from drafter.training.answers import (
+    AnsweredConversation,
+    Messages,
+    draft_vocabulary,
+    generate_answers,
+    question_alone,
+    read_answers,
+)
+from drafter.training.distil import Distiller, train
+from drafter.training.export import export_graph
+from drafter.training.heldout import ANSWERS
+from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
+from drafter.training.parity import Parity, StepInputs, compare, prompt
+from drafter.training.processes import processes
+from drafter.training.recipe import Recipe
+from drafter.training.target import UnsupportedTarget, check_head, drafter_config
+from drafter.training.teacher import Recording
+from drafter.training.text_side import read_text_side
+from models.config import (
     DATASTORE,
     ENCODER,
     FLOAT,
@@ -28,28 +49,8 @@ from drafter.config import (
     read_config,
     write_config,
 )
-from drafter.datastore import save_datastore
-from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
-from drafter.step import StepGraph
-from drafter.text import ChatText
-from drafter.training.answers import (
-    AnsweredConversation,
-    Messages,
-    draft_vocabulary,
-    generate_answers,
-    question_alone,
-    read_answers,
-)
-from drafter.training.distil import Distiller, train
-from drafter.training.export import export_graph
-from drafter.training.heldout import ANSWERS
-from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
-from drafter.training.processes import processes
-from drafter.training.quantise import Parity, StepInputs, compare, prompt, quantise_graph
-from drafter.training.recipe import Recipe
-from drafter.training.target import UnsupportedTarget, check_head, drafter_config
-from drafter.training.teacher import Recording
-from drafter.training.text_side import read_text_side
+from models.engines.quantise import quantise_graph
+from models.text.chat_text import ChatText
 
 FLOAT_GRAPH = "float.onnx"
 """File in the work folder: the step graph before it is quantised."""

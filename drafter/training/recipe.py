@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from drafter.config import DrafterConfig
 from drafter.training.loop import Schedule
 from drafter.training.losses import Divergence
+from models.config import DrafterConfig
 
 LOCAL = 0.5
 """`Recipe.local` for random weights."""

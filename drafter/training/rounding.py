@@ -1,4 +1,4 @@
-"""Trains weights as they will be stored: in 4 bits, with one scale for each block (`drafter/training/quantise.py`).
+"""Trains weights as they will be stored: in 4 bits, with one scale for each block (`models/engines/quantise.py`).
 
 The forward pass uses the rounded weights, and the gradient passes by the rounding to the exact ones (a straight-through
 estimator, arXiv 1308.3432). A learnt graph is written back in the form that it had. Where that is 4 bits, rounding
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from drafter.training.quantise import BLOCK
+from models.engines.quantise import BLOCK
 
 BITS = 4
 """With 8 bits, rounding costs nothing that could be measured."""

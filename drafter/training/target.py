@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
-from drafter.config import DrafterConfig, Rope
 from drafter.model import DraftModel
-from drafter.model.cache_argument import cache_argument
+from models.config import DrafterConfig, Rope
+from models.engines.cache_argument import cache_argument
 
 
 class UnsupportedTarget(ValueError):

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from drafter.config import DrafterConfig
 from drafter.model import weights_digest
 from drafter.progress import stage
 from drafter.training.answers import AnsweredConversation
@@ -24,6 +23,7 @@ from drafter.training.batches import Batch
 from drafter.training.precision import autocast
 from drafter.training.processes import processes
 from drafter.training.target import Features, everything, features, hidden_states
+from models.config import DrafterConfig
 
 AT_ONCE = 16
 """Conversations in one forward while recording."""

@@ -11,9 +11,9 @@ import msgspec
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from drafter.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterError
-from drafter.text import ChatText
 from drafter.training.target import UnsupportedTarget
+from models.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterError
+from models.text.chat_text import ChatText
 
 QUESTION = [("user", "?")]
 ANOTHER = [*QUESTION, ("assistant", "!"), ("user", "?")]

@@ -17,14 +17,14 @@ import msgspec
 import torch
 from transformers import AutoModelForCausalLM
 
-from drafter.config import read_config, write_config
-from drafter.guide.pages import FILE, Pages
-from drafter.guide.prompt import Prompt
-from drafter.guide.recipe import has_marks, recipe_for
-from drafter.guide.search import platforms_of
 from drafter.training.losses import DIVERGENCES
 from drafter.training.pipeline import Plan, build
 from drafter.training.recipe import Recipe
+from models.config import read_config, write_config
+from models.guide.pages import FILE, Pages
+from models.guide.prompt import Prompt
+from models.guide.recipe import has_marks, recipe_for
+from models.guide.search import platforms_of
 from recipes.shell_guide.mixture import Mixture
 
 DRAFT_VOCABULARY = 8192

@@ -20,10 +20,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from drafter.guide.outline import Slot, unfilled
-from drafter.guide.pages import FORMAT, OWN, SCHEMA, pack_ids
-from drafter.guide.synonyms import NUMBERS, STOP_WORDS
-from drafter.guide.words import endings, name_terms, terms, typed
+from models.guide.outline import Slot, unfilled
+from models.guide.pages import FORMAT, OWN, SCHEMA, pack_ids
+from models.guide.synonyms import NUMBERS, STOP_WORDS
+from models.guide.words import endings, name_terms, terms, typed
 from recipes.shell_guide.conversations import EVERYDAY, evaluation_questions
 from recipes.shell_guide.everyday import Need, normalise, read_everyday
 from recipes.shell_guide.grammar.intents import Intent, read_intents
@@ -98,7 +98,7 @@ class Row:
     name: str
     task: str
     command: str
-    """Both with slots (`drafter/guide/outline.py`)."""
+    """Both with slots (`models/guide/outline.py`)."""
     wordings: tuple[str, ...]
     about: str
     """More text that may name it: the page's description."""

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from drafter.guide import prompt
-from drafter.guide.flags import flags_of
-from drafter.guide.names import Marks, Spans, marked
-from drafter.guide.pages import Pages
-from drafter.guide.search import Hit, platforms_of
+from models.guide import prompt
+from models.guide.flags import flags_of
+from models.guide.names import Marks, Spans, marked
+from models.guide.pages import Pages
+from models.guide.search import Hit, platforms_of
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.conversations import ConversationSource
 from recipes.shell_guide.grammar.drawing import Drawer, Spoken

@@ -11,7 +11,7 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from drafter.guide.names import MARKS
+from models.guide.names import MARKS
 from recipes.shell_guide.conversations import ConversationSource
 from recipes.shell_guide.phrasing import SYSTEM_PROMPT
 

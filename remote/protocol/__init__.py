@@ -13,7 +13,6 @@ from remote.protocol.codec import decode, decode_frame, encode, encode_frame, pa
 from remote.protocol.digest import RunningDigest, digest_of
 from remote.protocol.fields import (
     CONTENT_TYPE,
-    DIGEST_BYTES,
     MAX_CANDIDATES,
     MAX_FRAME_BYTES,
     MAX_LIKELIEST,
@@ -54,7 +53,6 @@ __all__ = [
     "Conflict",
     "Count",
     "CutOff",
-    "DIGEST_BYTES",
     "Digest",
     "Error",
     "ErrorCode",

@@ -6,9 +6,7 @@ import hashlib
 import struct
 from collections.abc import Iterable
 
-from remote.protocol.fields import (
-    DIGEST_BYTES,
-)
+from models.config import DIGEST_BYTES
 
 
 class RunningDigest:

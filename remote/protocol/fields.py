@@ -7,6 +7,8 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
+from models.config import DIGEST_BYTES
+
 VERSION = 1
 
 CONTENT_TYPE = "application/x-outrider-msgpack"
@@ -14,7 +16,6 @@ CONTENT_TYPE = "application/x-outrider-msgpack"
 SESSION_HEADER = "x-session-id"
 """The header that names the session of a request, so that it reaches the replica that has its rows."""
 
-DIGEST_BYTES = 16
 
 MAX_FRAME_BYTES = 64 << 20
 

@@ -77,7 +77,7 @@ class Memory(Struct, frozen=True):
     """A later frame: activations of the target for the committed tokens `start .. start + count`.
 
     Each row of the format is packed as keys (count, heads, size), float16 key scales (count, heads), then values and
-    value scales of the same shapes. Keys and values are int8 or int4, which the size tells; see `drafter.memory`.
+    value scales of the same shapes. Keys and values are int8 or int4, which the size tells; see `models.memory`.
     """
 
     digest: Digest

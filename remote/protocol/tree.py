@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from drafter.tree import Candidates, DraftTree, MalformedTree
+from models.tree import Candidates, DraftTree, MalformedTree
 from remote.protocol.card import Limits
 from remote.protocol.fields import (
     MAX_CANDIDATES,

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.coin import coin, race
-from drafter.tree import ROOT, Candidates, DraftTree
+from models.tree import ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
 
 LEAST_TEMPERATURE = float(np.finfo(np.float32).tiny)

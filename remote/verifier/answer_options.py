@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from remote.verifier.engine import Floats
+from models.engines.engine import Floats
 from remote.verifier.grammar import Grammar
 from remote.verifier.likeliest import log_softmax
 

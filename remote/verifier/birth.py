@@ -15,7 +15,6 @@ from pathlib import Path
 
 import msgspec
 
-from drafter.config import DrafterConfig, Measured, write_config
 from drafter.delivery import delivered_bytes
 from drafter.floors import LEAST_TAU, why_no_drafts, why_not_alone
 from drafter.runtime import Drafter
@@ -24,9 +23,10 @@ from drafter.training.birth import Shape, born, likely_tokens, shapes_within
 from drafter.training.pipeline import stop_tokens, write_folder
 from drafter.training.target import INFERABLE, UnsupportedTarget, check_head
 from drafter.training.text_side import read_text_side
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.config import DrafterConfig, Measured, write_config
+from models.engines.target import Target
+from models.engines.torch_engine import TorchEngine
 from remote.verifier.measure import Answered, measured
-from remote.verifier.target import Target
 
 __all__ = ["BUDGET", "Newborn", "UnsupportedTarget", "check_layers", "make_drafter"]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from drafter.template import TemplateFailed
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
+from models.text.template import TemplateFailed
 from remote.openai.request_fields import (
     CHAT_ALONE,
     FOREIGN,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from remote.openai.schema import (
     ChatMessage,
     Choice,

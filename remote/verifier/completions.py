@@ -19,7 +19,8 @@ from anyio import to_thread
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from drafter.text import ChatText
+from models.engines.engine import EngineError
+from models.text.chat_text import ChatText
 from remote.kept_alive import kept_alive
 from remote.openai.schema import DONE, EVENTS, JSON, OWNER, Model, Models, error_body
 from remote.openai.sse import COMMENT, QUIET_SECONDS, event
@@ -27,7 +28,6 @@ from remote.protocol import Card, Error, ErrorCode, Progress, Stream, digest_of,
 from remote.tasks import end
 from remote.verifier.completion_requests import ChoiceState, CompletionCall, RequestReader
 from remote.verifier.completion_shapes import ChatShape, Piece, Shape, TextShape
-from remote.verifier.engine import EngineError
 from remote.verifier.holders import EVERYONE
 from remote.verifier.line import Line
 from remote.verifier.observer import HUNG_UP

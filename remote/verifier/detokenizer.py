@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from remote.openai.stops import overlap
 
 INCOMPLETE = "\ufffd"

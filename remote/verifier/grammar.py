@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drafter.extras import how_to_install
-from drafter.text import ChatText
-from remote.verifier.engine import Floats
-from remote.verifier.engines.llama_text import LlamaText
+from models.engines.engine import Floats
+from models.engines.llama_text import LlamaText
+from models.extras import how_to_install
+from models.text.chat_text import ChatText
 from remote.verifier.refusals import BadRound
 
 if TYPE_CHECKING:

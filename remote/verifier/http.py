@@ -20,7 +20,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from drafter.text import ChatText
+from models.engines.engine import BrokenTarget, Engine, EngineError
+from models.text.chat_text import ChatText
 from remote.kept_alive import kept_alive
 from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.openai.sse import QUIET_SECONDS
@@ -45,7 +46,6 @@ from remote.verifier.admission import Admission, Gate, refusal
 from remote.verifier.completion_requests import CompletionRefused
 from remote.verifier.completions import Completions
 from remote.verifier.deliveries import Deliveries
-from remote.verifier.engine import BrokenTarget, Engine, EngineError
 from remote.verifier.exposition import CONTENT_TYPE as METRICS
 from remote.verifier.exposition import page
 from remote.verifier.holders import EVERYONE, Tokens, holder_of

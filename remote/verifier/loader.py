@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from drafter.config import read_config
-from drafter.cores import usable_cores
-from drafter.extras import how_to_install
 from drafter.floors import why_no_drafts
-from remote.verifier.engine import Engine, UnverifiableTarget
-from remote.verifier.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
-from remote.verifier.engines.graphs import is_gguf
-from remote.verifier.engines.llama_text import LlamaText
-from remote.verifier.engines.threads import Threads
-from remote.verifier.gguf_file import gguf_licence, gguf_path, why_not_unpacked
+from models.config import read_config
+from models.cores import usable_cores
+from models.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
+from models.engines.engine import Engine, UnverifiableTarget
+from models.engines.graphs import is_gguf
+from models.engines.llama_text import LlamaText
+from models.engines.threads import Threads
+from models.errors import MissingPackage
+from models.extras import how_to_install
+from models.gguf.file import gguf_licence, gguf_path, why_not_unpacked
+from models.gguf.vocabulary_check import settled
+from models.text.text_side import TextSide, licence_in, stored_size
 from remote.verifier.maker import Making, look_up
-from remote.verifier.start_errors import MissingPackage
-from remote.verifier.text_side import TextSide, licence_in, stored_size
-from remote.verifier.vocabulary_check import settled
 
 if TYPE_CHECKING:
-    from remote.verifier.target import Target
+    from models.engines.target import Target
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _opened(
     try:
         import torch
 
-        from remote.verifier.target import load_target
+        from models.engines.target import load_target
     except ImportError as error:
         raise MissingPackage(
             f"This model needs PyTorch and more ({error.name} is missing): {how_to_install('server')}"
@@ -154,8 +154,8 @@ def _torch_engine(target: Target, drafter: Path | None) -> tuple[Engine, Path | 
     Raises what the engines raise.
     """
     from drafter.model import MemoryEncoder
-    from remote.verifier.engines.sequential_engine import SequentialEngine
-    from remote.verifier.engines.torch_engine import TorchEngine
+    from models.engines.sequential_engine import SequentialEngine
+    from models.engines.torch_engine import TorchEngine
 
     try:
         return TorchEngine(target.model, None if drafter is None else MemoryEncoder.load(drafter)), drafter
@@ -170,7 +170,7 @@ def licence(model: str) -> str:
         return gguf_licence(gguf_path(model))
     if Path(model).is_dir():
         return licence_in(Path(model) / "README.md")
-    from remote.verifier.target import licence_of  # A name on the hub: its files are where transformers keeps them.
+    from models.engines.target import licence_of  # A name on the hub: its files are where transformers keeps them.
 
     return licence_of(model)
 

@@ -19,9 +19,9 @@ from typing import Literal, NamedTuple, Self
 
 import msgspec
 
-from drafter.config import CONFIG, ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
-from drafter.extras import how_to_install
 from drafter.floors import why_no_drafts
+from models.config import CONFIG, ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
+from models.extras import how_to_install
 from remote.verifier.learning.process import StandingBack
 from remote.verifier.learning.quiet import Quiet
 from remote.verifier.learning.task import send_task

@@ -15,22 +15,22 @@ from pathlib import Path
 
 import torch
 
-from drafter.config import CONFIG
-from drafter.cores import draft_threads
 from drafter.floors import why_no_drafts
-from drafter.telemetry import switch_off
+from models.config import CONFIG
+from models.cores import draft_threads
+from models.engines.choice import llama_engine
+from models.engines.engine import Engine
+from models.engines.graphs import is_gguf
+from models.engines.target import Target, load_target
+from models.engines.torch_engine import TorchEngine
+from models.gguf.file import gguf_architecture, gguf_path, text_source, why_not_unpacked
+from models.telemetry import switch_off
+from models.text.text_side import TextSide
 from remote.verifier.birth import BUDGET, Newborn, UnsupportedTarget, check_layers, make_drafter
-from remote.verifier.engine import Engine
-from remote.verifier.engines.choice import llama_engine
-from remote.verifier.engines.graphs import is_gguf
-from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.gguf_file import gguf_architecture, gguf_path, text_source, why_not_unpacked
 from remote.verifier.learning.process import end_with_stdin, stand_back, tell
 from remote.verifier.learning.task import receive_task
 from remote.verifier.maker import MakingOutcome, MakingProgress, MakingTask
 from remote.verifier.measure import Answered, NothingMeasured, answered
-from remote.verifier.target import Target, load_target
-from remote.verifier.text_side import TextSide
 
 ANSWERS = 64
 """Answers that a drafter is made of."""

@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 
 from drafter.calibration import Calibration
 from drafter.coin import Coins
-from drafter.config import WRITTEN, Measured
 from drafter.context import DraftContext
 from drafter.fitness import repeated, written_alone
-from drafter.memory import unpack_memory
-from drafter.model import memory_digest
+from drafter.model import MemoryEncoder, memory_digest
 from drafter.multicandidate import DraftSampling
 from drafter.ngram import NGramIndex
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
-from drafter.tree import ROOT, DraftTree
+from models.config import WRITTEN, Measured
+from models.engines.engine import Engine, TargetContext, UnfitDrafter
+from models.engines.torch_engine import TorchEngine
+from models.memory import unpack_memory
+from models.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Engine, TargetContext, UnfitDrafter
-from remote.verifier.engines.torch_engine import TorchEngine
 
 T = TypeVar("T")
 
@@ -262,7 +262,7 @@ def check_fit(engine: TorchEngine, drafter: Drafter) -> None:
 
     Such a drafter would guess badly without a message. Reads all weights of the target.
     """
-    assert engine.encoder is not None
+    assert isinstance(engine.encoder, MemoryEncoder)
     if memory_digest(engine.model.state_dict(), engine.encoder) != drafter.memory_digest:
         raise UnfitDrafter(
             f"The drafter was made for other weights than this target has: for {drafter.config.target}, with memory of "

@@ -21,14 +21,14 @@ from typing import NamedTuple
 from drafter.calibration import Calibration
 from drafter.coin import Coins
 from drafter.cost import Cost
-from drafter.memory import unpack_memory
 from drafter.payoff import Allowance
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import MOST, Experience, SecondStage
-from drafter.tree import DraftTree
+from models.engines.engine import Engine, UnfitDrafter
+from models.memory import unpack_memory
+from models.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.engine import Engine, UnfitDrafter
 from remote.verifier.forward_times import ForwardTimes, Mean
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)

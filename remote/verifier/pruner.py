@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from drafter.tree import ROOT, DraftTree
+from models.tree import ROOT, DraftTree
 from remote.verifier.forward_times import ForwardTimes
 from remote.verifier.own_drafter import LONGEST_READ, Judged
 

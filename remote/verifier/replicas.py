@@ -22,12 +22,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from drafter.cores import usable_cores
-from drafter.extras import how_to_install
-from drafter.telemetry import switch_off
-from remote.verifier.budget import CACHE_SHARE
+from models.cores import usable_cores
+from models.engines.choice import EngineKind
+from models.errors import MissingPackage
+from models.extras import how_to_install
+from models.free_memory import CACHE_SHARE
+from models.telemetry import switch_off
+from models.text.text_side import read_template
 from remote.verifier.connections import MAX_CONNECTIONS, bind
-from remote.verifier.engines.choice import EngineKind
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp
@@ -35,8 +37,7 @@ from remote.verifier.loader import say, timed_step
 from remote.verifier.maker import Making, look_up
 from remote.verifier.security import web_origins
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, build_app, check_exposure
-from remote.verifier.start_errors import CannotBind, MissingPackage, NoReplicas
-from remote.verifier.text_side import read_template
+from remote.verifier.start_errors import CannotBind, NoReplicas
 
 APPLICATION = "outrider"
 """The name under which Ray Serve knows the replicas."""

@@ -18,13 +18,17 @@ from typing import Literal
 
 import msgspec
 
-from drafter.config import GRAPH, TEMPLATE, read_config
 from drafter.delivery import delivery
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
+from models.config import GRAPH, TEMPLATE, read_config
+from models.engines.choice import EngineKind
+from models.engines.engine import Engine
+from models.engines.threads import spin_briefly
+from models.free_memory import CACHE_SHARE
+from models.text.text_side import TextSide, read_template
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
 from remote.verifier.admission import Admission
-from remote.verifier.budget import CACHE_SHARE
 from remote.verifier.connections import (
     BURST,
     DRAIN_SECONDS,
@@ -35,9 +39,6 @@ from remote.verifier.connections import (
 )
 from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
-from remote.verifier.engine import Engine
-from remote.verifier.engines.choice import EngineKind
-from remote.verifier.engines.threads import spin_briefly
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp, create_app
@@ -51,7 +52,6 @@ from remote.verifier.request_log import LogFormat, write_log
 from remote.verifier.security import check_binding, is_loopback, web_origins
 from remote.verifier.start_errors import BadCertificate, NoMemory
 from remote.verifier.table import Session, Table
-from remote.verifier.text_side import TextSide, read_template
 
 try:
     import resource

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import time
 
-from drafter.tree import DraftTree
+from models.engines.engine import Engine, TargetContext, UnknownToken
+from models.tree import DraftTree
 from remote.protocol import (
     MOST_REJECTED,
     Likeliest,
@@ -31,7 +32,6 @@ from remote.protocol import (
 )
 from remote.verifier.answer_options import AnswerOptions
 from remote.verifier.counters import Counters
-from remote.verifier.engine import Engine, TargetContext, UnknownToken
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.learning import Learning
 from remote.verifier.own_drafter import BOUNDS, Judged, OwnDrafter, OwnDrafts

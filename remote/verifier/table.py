@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from models.engines.engine import TargetContext, slab_rows
 from remote.protocol import Conflict, Likeliest, RunningDigest, Verdict
-from remote.verifier.engine import TargetContext, slab_rows
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.trail import Trail
 from remote.verifier.own_drafter import OwnDrafts

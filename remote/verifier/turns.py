@@ -23,8 +23,8 @@ from typing import TypeVar, cast
 import anyio
 from starlette.requests import ClientDisconnect
 
+from models.engines.engine import Engine, Forward
 from remote.protocol import Frame
-from remote.verifier.engine import Engine, Forward
 from remote.verifier.learning.quiet import Quiet
 from remote.verifier.refusals import Overloaded
 from remote.verifier.verification import Answer, Computed

@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from drafter.tree import ROOT, DraftTree
+from models.engines.engine import Floats, Forward
+from models.tree import ROOT, DraftTree
 from remote.protocol import Likeliest, Memory, Progress, Sampling, Verdict
 from remote.verifier.acceptance import Processing, at_most, chooser, walk
 from remote.verifier.answer_options import AnswerOptions
-from remote.verifier.engine import Floats, Forward
 from remote.verifier.likeliest import likeliest
 from remote.verifier.own_drafter import Judged
 from remote.verifier.table import Session

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drafter.runtime import Drafter
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from tests.support.made_once import made_once
 from tests.support.tiny_text import tiny_text
 

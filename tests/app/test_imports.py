@@ -33,8 +33,9 @@ def test_the_client_path_never_loads_torch() -> None:
 
 
 def test_a_server_needs_pytorch_only_for_the_engine_in_pytorch() -> None:
-    names = ["serve", "http", "completions", "engines.choice", "engines.onnx_engine", "engines.memory_encoder"]
-    assert not loaded_by([f"remote.verifier.{name}" for name in names]) & {
+    server = [f"remote.verifier.{name}" for name in ("serve", "http", "completions")]
+    engines = [f"models.engines.{name}" for name in ("choice", "onnx_engine", "memory_encoder")]
+    assert not loaded_by(server + engines) & {
         "torch",
         "transformers",
         "safetensors",

@@ -113,7 +113,7 @@ def test_the_command_line_sets_the_threads_of_numpy() -> None:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
 def test_numpy_has_no_threads_of_its_own() -> None:
     """They would take a core from those of the model for a while after each product."""
-    program = "import os; from drafter.cores import keep_cores_free; keep_cores_free(); import numpy; "
+    program = "import os; from models.cores import keep_cores_free; keep_cores_free(); import numpy; "
     program += "numpy.ones((300, 300)) @ numpy.ones((300, 300)); print(len(os.listdir('/proc/self/task')))"
 
     def threads(**given: str) -> int:

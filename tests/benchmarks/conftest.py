@@ -6,9 +6,9 @@ import pytest
 
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
-from remote.verifier.engine import Engine
-from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.target import load_target
+from models.engines.engine import Engine
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from transformers import AutoModelForCausalLM
 
 from benchmarks import ablations
 from benchmarks.ablations import BASELINE, VARIANTS, Common, main, plan, run, states
-from drafter.config import DrafterConfig
 from drafter.training.distil import train
 from drafter.training.recipe import Recipe
+from models.config import DrafterConfig
 
 
 @pytest.fixture(scope="module")

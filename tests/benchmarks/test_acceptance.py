@@ -13,8 +13,8 @@ from benchmarks.acceptance import DRAFTED, PromptLookup, Tally, agreement_by_sta
 from benchmarks.baseline_drafters import baseline_config, build, save_baseline
 from benchmarks.baseline_drafters.shapes import moa_parameters
 from drafter.calibration import Calibration
-from drafter.memory import memory_bytes
-from drafter.tree import ROOT, DraftTree
+from models.memory import memory_bytes
+from models.tree import ROOT, DraftTree
 from remote.verifier.measure import DEEPEST
 
 DEPTH = 4

@@ -20,8 +20,8 @@ from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.training.recipe import Recipe
-from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.target import load_target
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
 from tests.benchmarks.test_plots import DOCUMENTS
 
 # ---- until it is flat ------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ import torch
 from benchmarks.baseline_drafters import FeatureTap, baseline_config, build
 from benchmarks.eagle_edge import FeatureDrafter, FeatureEngine
 from drafter.calibration import Calibration
-from drafter.memory import memory_bytes, unpack_memory
 from drafter.search import Pace
-from drafter.tree import DraftTree
+from models.memory import memory_bytes, unpack_memory
+from models.tree import DraftTree
 from remote.verifier.measure import rounds
 
 MOST = 24

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote import Broken, Incompatible, LinkDown, RemoteSession, RoundReply, VerifierClient
 from remote.protocol import Sampling
 from tests.support.fault_proxy import Fault, FaultProxy

@@ -28,7 +28,7 @@ from benchmarks.offline import (
     write,
 )
 from drafter.training.answers import AnsweredConversation
-from remote.verifier.engine import Engine
+from models.engines.engine import Engine
 
 QUESTIONS = ["list all files", "unpack a tar archive", "show disk usage"]
 

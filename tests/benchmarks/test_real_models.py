@@ -13,7 +13,7 @@ from benchmarks.gguf_file import write_gguf
 from benchmarks.real_answers import LOOP, answers, speed
 from benchmarks.real_models import kill, measured, models, start, tokens, written
 from benchmarks.real_run import Count, Run, usable
-from drafter.config import Measured, read_config, write_config
+from models.config import Measured, read_config, write_config
 
 ALL = Count(2, 2)
 

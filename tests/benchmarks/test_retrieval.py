@@ -7,8 +7,8 @@ import json
 import pytest
 
 from benchmarks.retrieval import BUNDLED, DATA, SETS, main_program, measure, place, programs, read_set
-from drafter.guide.pages import Pages
-from drafter.guide.search import platforms_of, search
+from models.guide.pages import Pages
+from models.guide.search import platforms_of, search
 from tests.support.serving import REPOSITORY
 
 LINUX = platforms_of("linux")

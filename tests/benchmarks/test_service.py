@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import service
 from benchmarks.service_ways import hosted, in_rounds
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote import VerifierClient
 from tests.support.serving import VerifierProcess
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from app.config import BUNDLED_DRAFTER
-from drafter.config import read_config, write_config
-from drafter.guide.recipe import recipe_for
+from models.config import read_config, write_config
+from models.guide.recipe import recipe_for
 from storage import Store
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY

@@ -13,15 +13,15 @@ from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.prompts import read_prompts
 from benchmarks.acceptance import measure
 from benchmarks.everyday import read_questions
-from drafter.config import read_config
-from drafter.guide.pages import FILE
 from drafter.model import MemoryEncoder, memory_digest
 from drafter.runtime import Drafter
-from drafter.tree import DraftTree
+from models.config import read_config
+from models.engines.engine import Engine
+from models.engines.torch_engine import TorchEngine
+from models.guide.pages import FILE
+from models.tree import DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Engine
-from remote.verifier.engines.torch_engine import TorchEngine
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
 MEGABYTE = 1 << 20

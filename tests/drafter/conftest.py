@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from drafter.config import GRAPH, DrafterConfig
 from drafter.context import DraftContext
-from drafter.memory import MemoryRow, quantise_row
 from drafter.second_stage import SecondStage
 from drafter.step import StepGraph
+from models.config import GRAPH, DrafterConfig
+from models.memory import MemoryRow, quantise_row
 from tests.support.made_once import made_once
 
 if TYPE_CHECKING:

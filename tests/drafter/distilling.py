@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from drafter.config import DrafterConfig
 from drafter.training.batches import Batch
 from drafter.training.distil import Distiller
 from drafter.training.target import Features, drafter_config, features
+from models.config import DrafterConfig
 
 VOCABULARY = 61
 

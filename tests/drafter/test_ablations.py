@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from drafter.config import GRAPH, read_config, write_config
-from drafter.memory import quantise_row
 from drafter.model import DraftModel, MemoryEncoder
 from drafter.model.torch_step import TorchStep
 from drafter.search import Pace
 from drafter.step import StepGraph
 from drafter.training.export import export_graph
-from drafter.training.quantise import compare, prompt
+from drafter.training.parity import compare, prompt
+from models.config import GRAPH, read_config, write_config
+from models.memory import quantise_row
 from tests.drafter.conftest import Tiny, draft_model
 
 pytestmark = pytest.mark.training

@@ -14,7 +14,7 @@ from drafter.multicandidate import DraftSampling
 from drafter.ngram import NGramIndex
 from drafter.search import Pace
 from drafter.second_stage import SecondStage
-from drafter.tree import ROOT, DraftTree
+from models.tree import ROOT, DraftTree
 from tests.drafter.test_context import piece, same_tree, watched
 
 BUSH = Pace(depth=4, breadth=4, nodes=24)

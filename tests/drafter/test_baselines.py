@@ -37,16 +37,16 @@ from benchmarks.baseline_drafters.shapes import (
     step_parameters,
 )
 from benchmarks.baseline_drafters.train import teach
-from drafter.config import CONFIG, FLOAT, DrafterCorrupt, DrafterMissing
 from drafter.search import Pace
 from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, batches
 from drafter.training.loop import trained_parameters
 from drafter.training.target import UnsupportedTarget, drafter_config, hidden_states
 from drafter.training.teacher import Teacher
-from drafter.tree import DraftTree
-from remote.verifier.engine import Engine
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.config import CONFIG, FLOAT, DrafterCorrupt, DrafterMissing
+from models.engines.engine import Engine
+from models.engines.torch_engine import TorchEngine
+from models.tree import DraftTree
 from tests.drafter.distilling import VOCABULARY, tiny_target, widen
 
 pytestmark = pytest.mark.training

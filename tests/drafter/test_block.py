@@ -15,13 +15,13 @@ from benchmarks.acceptance import measure, telling
 from benchmarks.baseline_drafters.block import WEIGHT, BlockConfig, BlockModel, attend_in_blocks
 from benchmarks.baseline_drafters.block_context import BlockContext, BlockDrafter
 from benchmarks.baseline_drafters.block_train import train_block
-from drafter.memory import quantise_row
 from drafter.search import Pace
 from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, batches
 from drafter.training.recipe import Recipe
 from drafter.training.target import drafter_config, features
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.engines.torch_engine import TorchEngine
+from models.memory import quantise_row
 from remote.verifier.measure import rounds
 from tests.drafter.distilling import VOCABULARY, tiny_target, widen
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from drafter.calibration import Calibration, judged
 from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
-from drafter.tree import ROOT, Candidates, DraftTree
+from models.tree import ROOT, Candidates, DraftTree
 from tests.drafter.test_multicandidate import sampled
 from tests.drafter.test_search import Table, paces, seeds
-from tests.drafter.test_tree import trees
+from tests.models.test_tree import trees
 
 TEN = np.arange(10)
 

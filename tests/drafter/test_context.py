@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from drafter.cache import CHUNK
 from drafter.context import DraftContext
-from drafter.memory import MalformedMemory, MemoryRow
 from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
-from drafter.step import NEVER, StepGraph
-from drafter.tree import ROOT
+from drafter.step import StepGraph
+from models.memory import MalformedMemory, MemoryRow
+from models.tree import NEVER, ROOT
 from tests.drafter.trees import same_tree, write_alone
 
 CHAIN = Pace(depth=6, breadth=1, nodes=6)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from drafter.config import DrafterConfig
 from drafter.model import StepModule
-from drafter.step import NEVER, Correction, Step, StepGraph
+from drafter.step import Correction, Step, StepGraph
 from drafter.training.export import export_graph
-from drafter.training.quantise import quantise_graph
+from models.config import DrafterConfig
+from models.engines.quantise import quantise_graph
+from models.tree import NEVER
 from tests.drafter.conftest import Tiny, draft_model
 from tests.support.made_once import made_once
 

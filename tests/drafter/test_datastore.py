@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drafter.config import DrafterCorrupt
 from drafter.datastore import load_datastore, save_datastore
 from drafter.ngram import BREAK
 from drafter.training.answers import AnsweredConversation
 from drafter.training.pipeline import datastore_texts
+from models.config import DrafterCorrupt
 
 
 @pytest.mark.parametrize("texts", [[], [[3, 4], [5]], [[], [6]]])

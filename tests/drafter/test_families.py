@@ -19,7 +19,6 @@ from transformers import (
 )
 from transformers.models.auto import AutoModelForCausalLM
 
-from drafter.config import FLOAT, DrafterConfig, write_config
 from drafter.model import SelfAttentionLayer, load_draft_model, save_weights
 from drafter.training.answers import AnsweredConversation
 from drafter.training.distil import Distiller, train
@@ -32,8 +31,9 @@ from drafter.training.target import (
     everything,
     features,
 )
-from drafter.tree import DraftTree
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.config import FLOAT, DrafterConfig, write_config
+from models.engines.torch_engine import TorchEngine
+from models.tree import DraftTree
 
 VOCABULARY = 61
 SHAPE = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drafter.guide.flags import flags_of, meanings
+from models.guide.flags import flags_of, meanings
 
 
 @pytest.mark.parametrize(

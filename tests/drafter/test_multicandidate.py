@@ -15,7 +15,7 @@ from drafter.coin import coin
 from drafter.cost import Cost
 from drafter.multicandidate import DraftSampling, confidence, draw_order, grow_sampled, sibling_chances
 from drafter.search import Pace
-from drafter.tree import MAX_WEIGHT, ROOT
+from models.tree import MAX_WEIGHT, ROOT
 from tests.drafter.test_search import Table, paces, paths_of, seeds
 
 samplings = st.builds(

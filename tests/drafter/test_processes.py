@@ -12,11 +12,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from drafter.config import read_config
 from drafter.training.answers import generate_answers
 from drafter.training.loop import fit
 from drafter.training.losses import Losses
 from drafter.training.processes import NoDevice, choose_device
+from models.config import read_config
 from tests.drafter.together import QUESTIONS, STEPS, Toy, schedule
 from tests.support.serving import REPOSITORY
 

@@ -11,13 +11,14 @@ import numpy as np
 import onnx
 import pytest
 
-from drafter.config import FLOAT, GRAPH, GRAPH_WEIGHTS, DrafterCorrupt, Scheme, read_config
-from drafter.memory import dequantise
-from drafter.ort import onnxruntime
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.step import StepGraph
-from drafter.training.quantise import compare, prompt, quantise_graph
+from drafter.training.parity import compare, prompt
+from models.config import FLOAT, GRAPH, GRAPH_WEIGHTS, DrafterCorrupt, Scheme, read_config
+from models.engines.quantise import quantise_graph
+from models.memory import dequantise
+from models.ort import onnxruntime
 
 CPU = Path("/proc/cpuinfo")
 VNNI = platform.machine() not in ("x86_64", "AMD64") or not CPU.exists() or "vnni" in CPU.read_text()
@@ -41,8 +42,8 @@ def quantised(request, tiny, tmp_path_factory):
 @pytest.fixture
 def in_pieces(monkeypatch):
     """Weights lie beside the graph, as those of a large drafter do."""
-    monkeypatch.setattr("drafter.training.onnx_nodes.INLINE", 0)
-    monkeypatch.setattr("drafter.training.quantise.INLINE", 0)
+    monkeypatch.setattr("models.engines.onnx_nodes.INLINE", 0)
+    monkeypatch.setattr("models.engines.quantise.INLINE", 0)
 
 
 def linear_layers(tiny):
@@ -91,7 +92,7 @@ def test_a_row_is_the_same_to_the_last_bit_whatever_runs_beside_it(tiny, quantis
 
 
 def test_auto_multiplies_large_matrices_by_output_and_small_ones_by_block(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("drafter.training.quantise.LARGE", 32 * 48)  # The MLPs' size; the other matrices are smaller.
+    monkeypatch.setattr("models.engines.quantise.LARGE", 32 * 48)  # The MLPs' size; the other matrices are smaller.
     quantise_graph(tiny.path, tmp_path / "auto.onnx", "auto")
     found, large = kinds(tmp_path / "auto.onnx"), 3 * (2 + tiny.config.first_layers + tiny.config.inference_layers)
     assert (found["MatMulIntegerToFloat"], found["MatMulNBits"]) == (large, linear_layers(tiny) - large)
@@ -149,7 +150,7 @@ def test_weights_beside_the_graph_give_the_same_steps(tiny, tmp_path, monkeypatc
     onnx.save(onnx.load(tiny.path), apart, save_as_external_data=True, location="float.data", size_threshold=0)
     quantise_graph(tiny.path, tmp_path / "whole.onnx", "auto")
     quantise_graph(apart, tmp_path / "joined.onnx", "auto")
-    monkeypatch.setattr("drafter.training.quantise.INLINE", 0)
+    monkeypatch.setattr("models.engines.quantise.INLINE", 0)
     sizes = set()
     for _ in range(2):
         quantise_graph(apart, tmp_path / "parted.onnx", "auto")

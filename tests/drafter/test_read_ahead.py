@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drafter.ahead import Halted
-from drafter.memory import MemoryRow
 from drafter.search import Pace
+from models.memory import MemoryRow
 from tests.drafter.trees import same_tree
 
 BUSH = Pace(depth=4, breadth=4, nodes=24)

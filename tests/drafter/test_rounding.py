@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from drafter.training.quantise import in_blocks
 from drafter.training.rounding import BITS, Rounded, round_weights
+from models.engines.quantise import in_blocks
 
 
 def stored(weight: np.ndarray) -> np.ndarray:

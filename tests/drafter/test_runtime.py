@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from drafter import Drafter, DrafterCorrupt, DrafterMissing, Pace
-from drafter.config import GRAPH, read_config, write_config
 from drafter.step import Slab, StepGraph
+from models.config import GRAPH, read_config, write_config
 
 
 def test_a_loaded_drafter_drafts_from_text(tiny_pair):

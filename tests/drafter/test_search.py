@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from drafter.cost import Cost
 from drafter.search import Pace, grow
-from drafter.tree import ROOT
+from models.tree import ROOT
 from tests.drafter.trees import worth
 
 paces = st.builds(Pace, depth=st.integers(1, 5), breadth=st.integers(1, 4), nodes=st.integers(1, 30))

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drafter.ngram import BREAK, NGramIndex
-from drafter.ort import onnxruntime
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.step import StepGraph
-from drafter.training.quantise import quantise_graph
+from models.engines.quantise import quantise_graph
+from models.ort import onnxruntime
 from tests.drafter.trees import same_tree, worth
 
 BUSH = Pace(depth=4, breadth=4, nodes=24)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import SPECIAL_TOKENS, TEMPLATE, write_config
-from drafter.text import ChatText
 from drafter.training.answers import generate_answers
 from drafter.training.heldout import ANSWERS
 from drafter.training.target import UnsupportedTarget
 from drafter.training.text_side import read_text_side
-from remote.verifier.target import load_target
-from tests.drafter.test_template import tiny_config
+from models.config import SPECIAL_TOKENS, TEMPLATE, write_config
+from models.engines.target import load_target
+from models.text.chat_text import ChatText
+from tests.models.text.test_template import tiny_config
 from tests.support.commands import Outrider, runner
 
 MODERN = (

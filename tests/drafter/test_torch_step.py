@@ -17,11 +17,12 @@ from torch.utils._pytree import tree_leaves
 
 from drafter import Drafter, DrafterCorrupt, DrafterError, DrafterMissing, Pace
 from drafter.cache import CHUNK
-from drafter.config import FLOAT, GRAPH, read_config, write_config
 from drafter.model.torch_step import TensorSlab, TorchStep
 from drafter.second_stage import SecondStage
-from drafter.step import NEVER, Slab
-from drafter.training.quantise import compare, prompt
+from drafter.step import Slab
+from drafter.training.parity import compare, prompt
+from models.config import FLOAT, GRAPH, read_config, write_config
+from models.tree import NEVER
 from tests.drafter.conftest import draft_model
 from tests.drafter.trees import same_tree, write_alone
 
@@ -288,7 +289,7 @@ def test_a_device_that_is_not_there_is_named(tiny_pair, device):
 @pytest.mark.parametrize("package", ["torch", "optimum.quanto"])
 def test_a_missing_package_is_named_with_what_to_do(tiny_pair, monkeypatch, package):
     monkeypatch.delitem(sys.modules, "drafter.model.torch_step")
-    monkeypatch.delitem(sys.modules, "drafter.model.quanto", raising=False)
+    monkeypatch.delitem(sys.modules, "models.engines.quanto", raising=False)
     monkeypatch.setitem(sys.modules, package, None)  # What makes an import say that there is no such module.
     with pytest.raises(DrafterError, match=rf"needs {package}, .*pip install '\.\[server\]' in"):
         Drafter.load(tiny_pair / "drafter", "torch")

@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as replace_config
 
-from drafter.config import ENCODER, FLOAT, write_config
 from drafter.context import DraftContext
-from drafter.memory import MemoryRow, dequantise, quantise_row, unpack_memory
 from drafter.model import StepModule, save_weights
 from drafter.search import Pace
 from drafter.step import Correction, Slab, Step, cache_shapes
@@ -24,8 +22,10 @@ from drafter.training.batches import OVERLAP, Batch, anchors, batches
 from drafter.training.distil import Distiller, train
 from drafter.training.recipe import Recipe
 from drafter.training.target import drafter_config, features
-from drafter.tree import DraftTree
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.config import ENCODER, FLOAT, write_config
+from models.engines.torch_engine import TorchEngine
+from models.memory import MemoryRow, dequantise, quantise_row, unpack_memory
+from models.tree import DraftTree
 from tests.drafter.distilling import VOCABULARY, features_of, tiny_distiller, tiny_target
 
 pytestmark = pytest.mark.training

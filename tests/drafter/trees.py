@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from drafter.context import DraftContext
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 
 
 def same_tree(one: DraftTree, other: DraftTree, atol: float = 2e-4) -> None:

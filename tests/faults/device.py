@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from app.drafting.prompt import conversation_tokens
 from app.events import Drafted, ModeChanged, Verified
 from app.reply.assistant import Assistant
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from remote import VerifierClient
 from remote.protocol import Sampling
 from tests.support.conversing import Heard, until_connected

@@ -23,7 +23,7 @@ import pytest
 import trustme
 
 from drafter.runtime import Drafter
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote import TransportOptions, VerifierClient
 from remote.protocol import Sampling
 from tests.support.patience import PATIENCE_SECONDS

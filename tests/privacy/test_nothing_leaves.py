@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import GRAPH, SPECIAL_TOKENS
+from models.config import GRAPH, SPECIAL_TOKENS
 from storage import Message, Store
 from tests.privacy.tracing import Namespace, Tracer, tracers
 from tests.pty.tmux import Tmux

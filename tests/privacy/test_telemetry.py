@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from drafter.telemetry import OFF
+from models.telemetry import OFF
 from tests.support.serving import REPOSITORY
 
-ORT = "drafter/ort.py"
-ROOMS = ("app", "benchmarks", "docs", "drafter", "recipes", "remote", "storage", "tests")
+ORT = "models/ort.py"
+ROOMS = ("app", "benchmarks", "docs", "drafter", "models", "recipes", "remote", "storage", "tests")
 STARTED = {
     "outrider": "import sys; sys.argv = ['outrider']; from app.start import main; main()",
     "outrider keys": "import sys; sys.argv = ['outrider', 'keys']; from app.start import main; main()",
@@ -23,7 +23,7 @@ STARTED = {
     "python -m benchmarks": "import benchmarks",
     "python -m recipes": "import recipes",
     "python -m pytest": "import tests",
-    "a program that uses the drafter": "import drafter.ort",
+    "a program that uses the drafter": "import models.ort",
 }
 TOLD = "\nfinally:\n import os, sys; print(*sorted(os.environ.items()), sep='\\n', file=sys.stderr)"
 

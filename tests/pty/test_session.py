@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import GRAPH
+from models.config import GRAPH
 from storage import Message, Store
 from tests.pty.tmux import Tmux
 from tests.remote.toy_verifier import listening

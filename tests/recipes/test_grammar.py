@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import execution_sandbox
-from drafter.guide.outline import put, unfilled
-from drafter.guide.values import quoted
+from models.guide.outline import put, unfilled
+from models.guide.values import quoted
 from recipes.shell_guide.grammar.check import parses, problems
 from recipes.shell_guide.grammar.drawing import Drawer
 from recipes.shell_guide.grammar.intents import FOLDER, IntentError, proof_values, read_file, read_intents

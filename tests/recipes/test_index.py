@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drafter.guide.outline import slots, unfilled
-from drafter.guide.pages import Pages
+from models.guide.outline import slots, unfilled
+from models.guide.pages import Pages
 from recipes.shell_guide.everyday import Need
 from recipes.shell_guide.index import command_terms, counts, main, need_outline, page_outline, programs_of
 from tests.support.guide_pages import PAGES, write_pages

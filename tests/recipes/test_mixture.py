@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.exactness import TARGET
-from drafter.guide.names import MARKS, Marks
+from models.guide.names import MARKS, Marks
 from recipes.shell_guide.conversations import evaluation_questions
 from recipes.shell_guide.everyday import normalise
 from recipes.shell_guide.grammar.talk import read_talk

@@ -8,7 +8,7 @@ import contextlib
 import numpy as np
 import pytest
 
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote import Incompatible, VerifierClient
 from remote.protocol import (
     Conflict,

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drafter.tree import DraftTree
+from models.config import DIGEST_BYTES
+from models.tree import DraftTree
 from remote import (
     Incompatible,
     LinkDown,
@@ -28,7 +29,6 @@ from remote import (
     VerifierClient,
 )
 from remote.protocol import (
-    DIGEST_BYTES,
     VERSION,
     Conflict,
     Memory,

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from drafter.config import CONFIG, DATASTORE, ENCODER, FLOAT, GRAPH, TOKENIZER, DrafterConfig, read_config, write_config
 from drafter.delivery import Delivery, delivery
 from drafter.runtime import Drafter
+from models.config import CONFIG, DATASTORE, ENCODER, FLOAT, GRAPH, TOKENIZER, DrafterConfig, read_config, write_config
 from remote import LinkDown, Refused, VerifierClient
 from remote.delivery import fetch_drafter
 from remote.errors import NotDelivered

@@ -13,7 +13,7 @@ import httpx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote import RemoteError, VerifierClient
 from remote.protocol import (
     CONTENT_TYPE,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafter.learning.distributions import MOST, NONE
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote.errors import Incompatible
 from remote.protocol import MOST_REJECTED, Likeliest, ProtocolError, pack_tokens
 from remote.reply_limits import LikeliestBudget, ReplyLimits

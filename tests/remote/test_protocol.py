@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drafter.tree import MAX_WEIGHT, Candidates, DraftTree
+from models.config import DIGEST_BYTES
+from models.tree import MAX_WEIGHT, Candidates, DraftTree
 from remote.protocol import (
-    DIGEST_BYTES,
     MAX_CANDIDATES,
     MAX_FRAME_BYTES,
     MAX_LIKELIEST,

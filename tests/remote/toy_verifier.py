@@ -21,10 +21,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from drafter.tree import ROOT, DraftTree
+from models.config import DIGEST_BYTES
+from models.tree import ROOT, DraftTree
 from remote.protocol import (
     CONTENT_TYPE,
-    DIGEST_BYTES,
     VERSION,
     Card,
     Conflict,

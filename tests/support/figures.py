@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from drafter.config import Measured, read_config, write_config
 from drafter.delivery import delivery
+from models.config import Measured, read_config, write_config
 
 GOOD = {"tau": 3.0, "alone": 0.8, "perplexity": 5.0, "repeated": 0.1}
 NO_DRAFTS = {**GOOD, "tau": 1.0}

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from drafter.config import read_config, write_config
-from drafter.guide.pages import FILE
-from drafter.guide.recipe import recipe_for
+from models.config import read_config, write_config
+from models.guide.pages import FILE
+from models.guide.recipe import recipe_for
 from recipes.shell_guide.everyday import Need
 from recipes.shell_guide.index import write
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from drafter.config import FLOAT, GRAPH, read_config, write_config
 from drafter.training.adaptation import LEARNT
 from drafter.training.graph_weights import read_weights, write_weights
 from drafter.training.pipeline import requantise
+from models.config import FLOAT, GRAPH, read_config, write_config
 from tests.support.tiny import build_pair
 
 

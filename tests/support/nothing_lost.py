@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from app.events import Done, Event, Failed, ReplyText, Verified
 from app.sanitise import sanitise
-from drafter.text import ChatText
-from drafter.tree import DraftTree
+from models.text.chat_text import ChatText
+from models.tree import DraftTree
 from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Message

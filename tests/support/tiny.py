@@ -14,13 +14,13 @@ import torch
 from tokenizers import AddedToken
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, Measured, write_config
-from drafter.guide.names import MARKS
 from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
 from drafter.training.export import export_graph
 from drafter.training.target import borrow, drafter_config
-from remote.verifier.engines.graphs import GRAPHS
-from remote.verifier.engines.onnx_graph import write_graph
+from models.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, Measured, write_config
+from models.engines.graphs import GRAPHS
+from models.engines.onnx_graph import write_graph
+from models.guide.names import MARKS
 from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
 
 GOOD = Measured(tau=3.0, alone=0.8, perplexity=5.0, repeated=0.1)

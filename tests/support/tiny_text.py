@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from drafter.template import ChatTemplate
-from drafter.text import ChatText, Rendered
+from models.text.chat_text import ChatText, Rendered
+from models.text.template import ChatTemplate
 
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
 END = 1

@@ -16,7 +16,7 @@ from app.tui.keymap import hint
 from app.tui.notices import complain
 from app.tui.sources import read_sources
 from app.tui.widgets.markdown_view import MarkdownView
-from drafter.config import DrafterError
+from models.config import DrafterError
 
 
 class SourceScreen(ModalScreen[None]):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from drafter.guide.values import Value
+from models.guide.values import Value
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.grammar.intents import Asked, Intent
 from recipes.shell_guide.grammar.phrases import Phrase

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from drafter.guide import outline
-from drafter.guide.values import Value
+from models.guide import outline
+from models.guide.values import Value
 from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
 from recipes.shell_guide.grammar.slot_types import DRAW, draw
 from recipes.shell_guide.grammar.values import Slot, SlotError, read_value
@@ -111,7 +111,7 @@ class Intent:
         return _SAID.sub(say, text)
 
     def outlined(self, command: str) -> tuple[str, str]:
-        """The task and a command as the index keeps them, with slots (`drafter/guide/outline.py`)."""
+        """The task and a command as the index keeps them, with slots (`models/guide/outline.py`)."""
 
         def place(name: str, form: str, text: str) -> str:
             slot = self.slots[name]

@@ -24,14 +24,14 @@ _KINDS = {
     "url": "url",
     "repo": "url",
 }
-"""Types of slots by the kinds of names that `drafter.guide.words` tells apart."""
+"""Types of slots by the kinds of names that `models.guide.words` tells apart."""
 _SPOKEN = frozenset({"size", "age", "column", "line", "date", "clock", "seconds", "ext", "glob"})
 """Types whose values have words of their own, such as `7 days`."""
 
 
 @dataclass(frozen=True)
 class SearchedExample:
-    """What the index keeps of an intent; task and commands have slots (`drafter/guide/outline.py`)."""
+    """What the index keeps of an intent; task and commands have slots (`models/guide/outline.py`)."""
 
     program: str
     task: str

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from drafter.guide.values import (
+from models.guide.values import (
     SPOKEN,
     UNITS,
     Value,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drafter.guide.values import (
+from models.guide.values import (
     SPOKEN,
     Constant,
     Value,

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 from filelock import BaseFileLock, FileLock, Timeout
 
-from drafter.config import CONFIG, GRAPH, DrafterConfig, DrafterError, read_config, write_config
 from drafter.delivery import Delivery, delivery, file_names
+from models.config import CONFIG, GRAPH, DrafterConfig, DrafterError, read_config, write_config
 
 ABOUT = "learnt.json"
 KEPT = 2

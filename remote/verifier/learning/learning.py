@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from drafter.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError
-from drafter.extras import how_to_install
 from drafter.learning.parts import FEWEST
 from drafter.progress import StageProgress, stage
+from models.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError
+from models.extras import how_to_install
 from remote.verifier.learning.answers import Answer, Answers
 from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts, Learnt
 from remote.verifier.learning.process import LearningProcess

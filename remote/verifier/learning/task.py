@@ -11,8 +11,8 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from drafter.config import DrafterConfig
 from drafter.learning.samples import Round
+from models.config import DrafterConfig
 from remote.verifier.learning.answers import Answer, Piece
 
 T = TypeVar("T", bound=msgspec.Struct)

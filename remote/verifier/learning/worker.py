@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from drafter.config import DrafterConfig, DrafterError
 from drafter.learning.comparison import Hits, compare, is_better
 from drafter.learning.distributions import Distributions
 from drafter.learning.parts import FEWEST, split
 from drafter.learning.samples import Chunk, Replayer
-from drafter.memory import MalformedMemory, unpack_memory
 from drafter.step import StepGraph
-from drafter.telemetry import switch_off
+from models.config import DrafterConfig, DrafterError
+from models.memory import MalformedMemory, unpack_memory
+from models.telemetry import switch_off
 from remote.verifier.learning.answers import Answer
 from remote.verifier.learning.process import end_with_stdin, stand_back, tell
 from remote.verifier.learning.task import Outcome, Task, Told, receive

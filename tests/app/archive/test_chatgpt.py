@@ -17,7 +17,7 @@ from app.archive import importer as reading
 from app.archive.errors import Unreadable, Unsuitable
 from app.archive.importer import import_file
 from app.drafting.prompt import conversation_tokens
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from storage import Store, WholeConversation
 
 SAMPLE = Path(__file__).parent.parent.parent / "data" / "chatgpt.json"

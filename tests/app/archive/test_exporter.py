@@ -19,8 +19,8 @@ from app.archive.formats import Format
 from app.archive.html import STYLE
 from app.archive.markdown import contained
 from app.config import Settings
-from drafter.guide.names import MARKS
-from drafter.text import ChatText
+from models.guide.names import MARKS
+from models.text.chat_text import ChatText
 from storage import Choices, NotFound, Store
 from tests.app.archive.test_html_markdown import HOSTILE, Tags
 

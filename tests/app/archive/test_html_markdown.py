@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.archive.html_markdown import CLOSE, LONGEST, OPEN, drafted_spans, render
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 
 SAMPLE = """Use **tar** to _unpack it_ now:
 

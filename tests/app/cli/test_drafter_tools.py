@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import DATASTORE, ENCODER, FLOAT, GRAPH, read_config, sha256
 from drafter.runtime import Drafter
 from drafter.search import Pace
+from models.config import DATASTORE, ENCODER, FLOAT, GRAPH, read_config, sha256
 from tests.support.commands import Outrider, runner
 
 pytestmark = pytest.mark.training

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from app.cli.learn import on_battery
-from drafter.config import CONFIG, GRAPH, read_config
 from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from drafter.training.pipeline import requantise
+from models.config import CONFIG, GRAPH, read_config
 from storage import Store
 from storage.owner import try_lock
 from tests.support.commands import Outrider, runner

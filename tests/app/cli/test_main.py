@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import GRAPH
+from models.config import GRAPH
 from storage import Store
 from tests.support.commands import Outrider, runner
 from tests.support.serving import REPOSITORY, VerifierProcess

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from app.remotes.origins import NAME, note_origin, origins
-from drafter.config import GRAPH, read_config, write_config
 from drafter.learning.parts import FEWEST
 from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
+from models.config import GRAPH, read_config, write_config
 from remote.verifier.learning.artefacts import Artefacts, Learnt
 from tests.support.commands import Outrider, runner
 from tests.support.figures import on_shelf

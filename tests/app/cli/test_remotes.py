@@ -18,7 +18,7 @@ import pytest
 from app.cli import remotes as remote_commands
 from app.config import BUNDLED_DRAFTER
 from app.remotes import tokens as secrets
-from drafter.config import read_config, write_config
+from models.config import read_config, write_config
 from remote import VerifierClient
 from remote.protocol import Card
 from tests.remote.test_transport import Authority

@@ -10,7 +10,7 @@ import pytest
 from app.drafting.calibrations import Calibrations
 from drafter.calibration import Calibration
 from drafter.runtime import Drafter
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 
 
 def experienced() -> Calibration:

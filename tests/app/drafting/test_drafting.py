@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from app.drafting.drafting import Drafting
-from drafter.memory import pack_memory, quantise_row
 from drafter.runtime import Drafter
+from models.config import DIGEST_BYTES
+from models.memory import pack_memory, quantise_row
 from remote import VerifierClient
-from remote.protocol import DIGEST_BYTES, Memory, Progress, Sampling, digest_of, encode_frame, pack_tokens
+from remote.protocol import Memory, Progress, Sampling, digest_of, encode_frame, pack_tokens
 from storage import Store
 from tests.remote.toy_verifier import http, raw_peer
 from tests.support.patience import PATIENCE_SECONDS

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from app.drafting.fitness import judge_unmeasured
-from drafter.config import Measured, read_config
 from drafter.fitness import measure_alone, repeated
 from drafter.runtime import Drafter
 from drafter.shelf import FIGURES, Drafters, kept
+from models.config import Measured, read_config
 from storage import Store
 from tests.support.checked_answers import answered, own_words
 from tests.support.figures import GOOD, on_shelf

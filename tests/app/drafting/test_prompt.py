@@ -17,7 +17,7 @@ from app.drafting.prompt import (
     shared_prefix,
     spelt,
 )
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from storage import Attachment, Message
 from storage.records import Role
 from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, counted_text, tiny_text, train_tokenizer

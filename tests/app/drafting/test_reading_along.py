@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from app.drafting.drafting import READ_TOKENS, Drafting
-from drafter.memory import pack_memory, quantise_row
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.step import StepGraph
+from models.memory import pack_memory, quantise_row
 from remote.protocol import Memory
 from storage import Store
 from tests.support.patience import PATIENCE_SECONDS

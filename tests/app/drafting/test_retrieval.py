@@ -10,11 +10,11 @@ import pytest
 
 from app.config import Settings
 from app.drafting.retrieval import Retrieval
-from drafter.config import DATASTORE, DrafterCorrupt, read_config, write_config
 from drafter.datastore import save_datastore
 from drafter.ngram import BREAK
 from drafter.runtime import Drafter
-from drafter.text import ChatText
+from models.config import DATASTORE, DrafterCorrupt, read_config, write_config
+from models.text.chat_text import ChatText
 from storage import Store
 from tests.support.conversing import ask, assistant
 

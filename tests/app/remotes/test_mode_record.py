@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from app.remotes.mode_meter import ModeMeter
 from app.remotes.mode_record import MOST, ModeRecord, key_of
-from drafter.config import GRAPH, DrafterConfig, read_config
+from models.config import GRAPH, DrafterConfig, read_config
 from remote.protocol import Card, Limits
 
 

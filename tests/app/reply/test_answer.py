@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.events import Drafted, ReplyText, Retracted, Verified
 from app.reply.answer import Answer, Shown
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from tests.support.tiny_text import tiny_text
 
 TEXT = tiny_text()

@@ -21,7 +21,7 @@ from app.reply.endpoint import Continuation, Diverged
 from app.sanitise import sanitise
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from remote import ChatStream, CompletionsClient, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from storage import Store

@@ -8,10 +8,10 @@ from app.config import Settings
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
-from drafter.config import GRAPH, TOKENIZER
-from drafter.guide.names import MARKS
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters, kept, remove
+from models.config import GRAPH, TOKENIZER
+from models.guide.names import MARKS
 from storage import Store
 from tests.support.conversing import ask, until_connected, until_mode
 from tests.support.serving import VerifierProcess

@@ -18,8 +18,8 @@ from app.drafting.prompt import FULL, conversation_length, conversation_tokens, 
 from app.events import PageSource
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
-from drafter.config import read_config, write_config
 from drafter.runtime import Drafter
+from models.config import read_config, write_config
 from storage import Store
 from tests.app.reply.test_assistant import generated
 from tests.support.chat_server import ChatServer, Script

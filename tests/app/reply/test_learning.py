@@ -25,11 +25,11 @@ from drafter.model import MemoryEncoder
 from drafter.payoff import Payoff
 from drafter.runtime import Drafter
 from drafter.step import Correction
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.serve import card
-from remote.verifier.target import load_target
 from storage import Store
 from tests.remote.verifier.test_http import running
 from tests.support.conversing import ask, until_connected, until_mode

@@ -13,7 +13,7 @@ from app.remotes.mode_meter import DRAFTED, MODES, WATCHED
 from app.remotes.mode_record import FILE
 from app.reply.hosted import agreed
 from drafter.runtime import Drafter
-from drafter.tree import ROOT, DraftTree
+from models.tree import ROOT, DraftTree
 from tests.support.conversing import Heard, ask, assistant, until_connected
 from tests.support.serving import VerifierProcess
 

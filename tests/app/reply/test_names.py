@@ -9,8 +9,8 @@ import pytest
 from app.archive.exporter import export_pieces
 from app.config import Settings
 from app.drafting.prompt import conversation_tokens, is_spelt, least_length, marks_said
-from drafter.guide.names import MARKS, names_said
 from drafter.runtime import Drafter
+from models.guide.names import MARKS, names_said
 from storage import Message
 from tests.app.reply.test_assistant import generated
 from tests.support.conversing import Heard, ask, assistant

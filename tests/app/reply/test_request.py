@@ -17,7 +17,7 @@ from app.reply.assistant import Assistant
 from app.reply.errors import NoAnswer
 from app.reply.request import FRESH_TEMPERATURE, resume
 from drafter.runtime import Drafter
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from storage import FinalStatus, Message
 from tests.support.conversing import Heard, ask, assistant, until_connected, until_mode
 from tests.support.serving import VerifierProcess

@@ -10,9 +10,10 @@ from app.remotes.source import AddressSource
 from app.reply.round_meter import LONGEST_READ, RoundMeter
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
+from models.config import DIGEST_BYTES
 from remote import RoundReply
 from remote.clock import Clock
-from remote.protocol import DIGEST_BYTES, Verdict
+from remote.protocol import Verdict
 from remote.wire import Traffic
 
 DRAFT, WAIT, SERVER, RTT = 0.01, 0.3, 0.05, 0.08

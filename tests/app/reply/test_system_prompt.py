@@ -17,8 +17,8 @@ from app.events import SystemUnread
 from app.reply.assistant import Assistant
 from app.reply.request import settings_for
 from app.system_prompts import SystemPrompts
-from drafter.config import TEMPLATE, read_config, sha256, write_config
 from drafter.runtime import Drafter
+from models.config import TEMPLATE, read_config, sha256, write_config
 from storage import Choices, Message
 from tests.app.reply.test_assistant import generated
 from tests.remote.toy_verifier import http, listening

@@ -16,7 +16,7 @@ from app.shell.explanation import FlagMeanings, RiskSentences, TldrPages, explan
 from app.shell.ghost import reads_as_words
 from app.shell.integration import keys_for
 from app.shell.words import commands, programs, replaced
-from drafter.guide.pages import FILE
+from models.guide.pages import FILE
 
 LINES = {
     "ls -la": [["ls", "-la"]],

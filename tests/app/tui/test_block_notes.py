@@ -214,7 +214,7 @@ def view(app: Window) -> MarkdownView:
 # ---- what it costs ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["tree_sitter_bash", "app.commands", "drafter.guide"])
+@pytest.mark.parametrize("module", ["tree_sitter_bash", "app.commands", "models.guide"])
 def test_the_screen_is_imported_without_the_parser_of_commands(module: str) -> None:
     program = f"import sys, app.tui.terminal; sys.exit({module!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

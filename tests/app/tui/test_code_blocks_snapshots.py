@@ -16,7 +16,7 @@ from app.tui.screens.code_block import CodeBlockScreen
 from app.tui.screens.source import SourceScreen
 from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.transcript import Transcript
-from drafter.guide.pages import FILE
+from models.guide.pages import FILE
 from recipes.shell_guide.index import write
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until

@@ -12,7 +12,7 @@ from app.events import Done, RoundEnded, RoundReport, Started, Stats
 from app.tui.metrics import SessionMetrics, bar, bytes_text, sparkline
 from app.tui.widgets.panel import TEXT, Panel, lines
 from app.tui.widgets.status_bar import StatusBar
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from storage import Message, Store
 from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, store_turns, verified, wait_until
 from tests.app.tui.window import Window

@@ -15,8 +15,8 @@ from app.tui.screens.source import SourceScreen
 from app.tui.sources import OWN_EXAMPLE, read_sources, source_lines, sources_of
 from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.message import AnswerView
-from drafter.config import DrafterCorrupt
-from drafter.guide.pages import FILE
+from models.config import DrafterCorrupt
+from models.guide.pages import FILE
 from recipes.shell_guide.index import write
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, shows, wait_until

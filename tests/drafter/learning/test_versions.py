@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from drafter.config import DrafterConfig, DrafterCorrupt
 from drafter.learning.versions import INDEX, Version, Versions
 from drafter.step import Correction
+from models.config import DrafterConfig, DrafterCorrupt
 from tests.drafter.conftest import Tiny
 
 

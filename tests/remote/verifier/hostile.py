@@ -15,7 +15,7 @@ from typing import Self
 
 import msgspec
 
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote import LinkDown, Refused, VerifierClient
 from remote.protocol import (
     Progress,

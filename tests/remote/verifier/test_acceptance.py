@@ -18,7 +18,7 @@ from transformers.generation.logits_process import (
 
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Pace, Proposals
-from drafter.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
+from models.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import (
     Walk,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.engines.engine import Engine
+from models.engines.torch_engine import TorchEngine
 from remote.protocol import Card, Error, Verdict, decode, encode
 from remote.verifier.admission import MAX_ANSWERS, RESUMED_SECONDS, RUNNING_SECONDS, Admission, Draining
-from remote.verifier.engine import Engine
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.rate_limits import MINUTE, Bucket, RateLimited, RateLimits

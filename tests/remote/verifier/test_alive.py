@@ -11,14 +11,14 @@ import pytest
 
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
+from models.engines.engine import Engine
+from models.engines.target import Target, load_target
+from models.engines.torch_engine import TorchEngine
 from remote import HostedStream, LinkDown, VerifierClient
 from remote.link import Signs
 from remote.protocol import Alive, Memory, Progress, Sampling, encode, read_frames
-from remote.verifier.engine import Engine
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.serve import card
-from remote.verifier.target import Target, load_target
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, gate, running
 from tests.support.fault_proxy import FaultProxy

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from drafter.config import GRAPH, read_config
 from drafter.delivery import delivered_bytes
 from drafter.runtime import Drafter
 from drafter.training.answers import AnsweredConversation
 from drafter.training.birth import Shape, born, graph_bytes, likely_tokens, shapes_within
 from drafter.training.export import export_graph
-from drafter.training.quantise import quantise_graph
 from drafter.training.target import UnsupportedTarget
+from models.config import GRAPH, read_config
+from models.engines.quantise import quantise_graph
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
 from remote.verifier.birth import Newborn
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.maker import kept_drafter
 from remote.verifier.maker_worker import made_at_once
 from remote.verifier.measure import check_fit, measure
-from remote.verifier.target import load_target
 from tests.remote.verifier.tiny import tiny_model
 from tests.support.made_once import made_once
 

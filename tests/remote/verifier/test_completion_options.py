@@ -17,15 +17,15 @@ from openai import AsyncOpenAI
 from transformers import PreTrainedModel
 
 from drafter.runtime import Drafter
+from models.engines.engine import Engine, Floats
+from models.engines.target import Target, load_target
+from models.engines.torch_engine import TorchEngine
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser
 from remote.verifier.answer_options import PredictedText
-from remote.verifier.engine import Engine, Floats
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.serve import card
-from remote.verifier.target import Target, load_target
 from tests.remote.verifier.test_http import PATIENT, running
 from tests.support.tiny_text import END, tiny_text
 

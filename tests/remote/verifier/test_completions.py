@@ -18,18 +18,18 @@ import torch
 from starlette.applications import Starlette
 
 from drafter.runtime import Drafter
+from models.engines.engine import Engine
+from models.engines.target import Target, load_target
+from models.engines.torch_engine import TorchEngine
 from remote import VerifierClient
 from remote.protocol import CONTENT_TYPE, Error, Progress, Sampling, decode, unpack_tokens
 from remote.verifier.completions import KEPT
 from remote.verifier.connections import MAX_HEAD_BYTES
-from remote.verifier.engine import Engine
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.request_log import REQUESTS
 from remote.verifier.serve import card
-from remote.verifier.target import Target, load_target
 from tests.remote.verifier.test_http import PATIENT, TOKEN, connected, gate, running
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import tiny_text

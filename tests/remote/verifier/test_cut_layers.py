@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from drafter.config import CONFIG, GRAPH, read_config
 from drafter.floors import why_no_drafts
+from models.config import CONFIG, GRAPH, read_config
 from remote.protocol import Card, decode
 from remote.verifier.birth import BUDGET
 from remote.verifier.maker import QUIET_SECONDS, Kept, Making, MakingOutcome, MakingTask, kept_drafter, look_up

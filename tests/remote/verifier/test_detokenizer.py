@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from drafter.text import ChatText
+from models.text.chat_text import ChatText
 from remote.verifier.detokenizer import INCOMPLETE, LONGEST_WAIT, Detokenizer
 from tests.support.tiny_text import tiny_text
 

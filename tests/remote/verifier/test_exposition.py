@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from models.engines.engine import Engine
 from remote.protocol import Card, encode
-from remote.verifier.engine import Engine
 from remote.verifier.exposition import CONTENT_TYPE, Counter, Gauge, Histogram, page
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app

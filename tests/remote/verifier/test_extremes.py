@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.multicandidate import DraftSampling
-from drafter.tree import DraftTree
+from models.engines.engine import BrokenTarget, Engine
+from models.engines.torch_engine import TorchEngine
+from models.tree import DraftTree
 from remote.protocol import ProtocolError, Sampling, decode, encode
 from remote.verifier.acceptance import chooser, draw, target_distribution
-from remote.verifier.engine import BrokenTarget, Engine
-from remote.verifier.engines.torch_engine import TorchEngine
 from tests.remote.verifier.test_sessions import PROMPT, Device, table
 from tests.remote.verifier.tiny import VOCABULARY, generated, tiny_model
 

@@ -10,12 +10,12 @@ import httpx
 import pytest
 
 from benchmarks.gguf_file import write_gguf
-from drafter.tree import DraftTree
-from remote.verifier.engine import Engine, UnfitDrafter
-from remote.verifier.engines.choice import llama_engine
+from models.engines.choice import llama_engine
+from models.engines.engine import Engine, UnfitDrafter
+from models.errors import UnknownModel
+from models.tree import DraftTree
 from remote.verifier.loader import opened
 from remote.verifier.maker import Making
-from remote.verifier.start_errors import UnknownModel
 from tests.remote.verifier.tiny import save_speaking
 from tests.support.gguf_files import rewritten, texts
 from tests.support.patience import PATIENCE_SECONDS

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from drafter.cost import Cost
-from drafter.memory import dequantise, unpack_memory
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
-from drafter.tree import DraftTree
+from models.engines.engine import Engine, UnfitDrafter
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
+from models.memory import dequantise, unpack_memory
+from models.tree import DraftTree
 from remote import LinkDown, VerifierClient
 from remote.protocol import (
     Card,
@@ -31,14 +34,11 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.verifier.engine import Engine, UnfitDrafter
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, UnknownPrefix
 from remote.verifier.serve import card
 from remote.verifier.sessions import Sessions
-from remote.verifier.target import load_target
 from remote.verifier.turns import alone
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, running
 from tests.remote.verifier.tiny import generated

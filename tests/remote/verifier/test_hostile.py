@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from drafter.runtime import Drafter
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
 from remote.protocol import Error, Sampling, decode
-from remote.verifier.engines.torch_engine import TorchEngine
-from remote.verifier.target import load_target
 from tests.remote.verifier.hostile import (
     BOMBS,
     CACHE_BYTES,

@@ -12,7 +12,9 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from drafter.tree import DraftTree
+from models.engines.engine import Engine
+from models.engines.torch_engine import TorchEngine
+from models.tree import DraftTree
 from remote.protocol import (
     CONTENT_TYPE,
     Card,
@@ -32,8 +34,6 @@ from remote.protocol import (
     read_frames,
 )
 from remote.verifier.connections import Server, config
-from remote.verifier.engine import Engine
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from tests.remote.verifier.tiny import VOCABULARY, generated

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from drafter.learning.distributions import MOST, NONE
-from drafter.tree import DraftTree
+from models.engines.torch_engine import TorchEngine
+from models.tree import DraftTree
 from remote.protocol import (
     MOST_REJECTED,
     Likeliest,
@@ -24,7 +25,6 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.likeliest import LEAST, likeliest
 from remote.verifier.sessions import Sessions
 from remote.verifier.turns import alone

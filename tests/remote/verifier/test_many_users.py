@@ -10,8 +10,8 @@ import anyio
 import httpx
 import pytest
 
+from models.engines.engine import Engine
 from remote.protocol import Card, Error, Progress, Verdict, decode, encode
-from remote.verifier.engine import Engine
 from remote.verifier.http import create_app
 from remote.verifier.turns import AHEAD, Turns
 from remote.verifier.verification import Answer

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import DATASTORE, read_config, write_config
 from drafter.datastore import save_datastore
 from drafter.payoff import SHARE
 from drafter.runtime import Drafter
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.config import DATASTORE, read_config, write_config
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
 from remote.verifier.own_drafter import FIRST_REST, PLAIN, REST, SAVED, TRIAL, Judged, OwnDrafter
-from remote.verifier.target import load_target
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gguf_file import write_gguf
-from drafter.config import TEMPLATE
 from drafter.training.text_side import read_text_side as read_for_training
-from remote.verifier.engines.onnx_graph import write_graph
+from models.config import TEMPLATE
+from models.engines.onnx_graph import write_graph
+from models.errors import BadTemplate
+from models.text.text_side import read_template
 from remote.verifier.loader import opened
 from remote.verifier.maker import kept_drafter
 from remote.verifier.replicas import Replicas, serve_replicas
 from remote.verifier.serve import build_app, serve
-from remote.verifier.start_errors import BadTemplate
-from remote.verifier.text_side import read_template
 from tests.remote.verifier.test_starting import started
 
 OWN = "{% for message in messages %}<|user|>{{ message.content }}, please<|end|>{% endfor %}<|assistant|>"

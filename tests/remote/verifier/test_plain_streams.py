@@ -9,11 +9,11 @@ import pytest
 from drafter.cost import Cost
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
 from remote.protocol import Limits, Memory, Progress, Stream, digest_of, pack_tokens
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.own_drafter import FIRST_NODES, TRIAL, OwnDrafter, OwnDrafts
 from remote.verifier.sessions import HELD_TOKENS, Sessions
-from remote.verifier.target import load_target
 from remote.verifier.turns import alone
 
 LIMITS = Limits(max_nodes=64, max_depth=32, max_tokens=900, max_body_bytes=4096)

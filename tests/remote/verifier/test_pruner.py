@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from drafter.tree import Candidates, DraftTree
+from models.tree import Candidates, DraftTree
 from remote.verifier.own_drafter import Judged
 from remote.verifier.pruner import TRUST, WINDOW, Chances, Pruner
 

@@ -7,10 +7,10 @@ import asyncio
 import httpx
 import pytest
 
+from models.engines.engine import Engine
+from models.engines.torch_engine import TorchEngine
 from remote.protocol import Card, Error, decode
 from remote.verifier.admission import Admission
-from remote.verifier.engine import Engine
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.line import Line

@@ -25,7 +25,7 @@ import pytest
 from app.config import ChosenMode, Settings
 from app.events import RoundEnded
 from drafter.runtime import Drafter
-from drafter.tree import DraftTree
+from models.tree import DraftTree
 from remote import RemoteSession, RoundReply, VerifierClient
 from remote.protocol import Sampling
 from remote.verifier.affinity import ranked

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from drafter.runtime import Drafter
+from models.engines.engine import Engine
 from remote.protocol import Card, encode
-from remote.verifier.engine import Engine
 from remote.verifier.http import create_app
 from remote.verifier.request_log import REQUESTS, JsonLines, TextLines, write_log
 from tests.remote.verifier.test_hosted import ask

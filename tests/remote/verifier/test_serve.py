@@ -14,18 +14,19 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from drafter.config import ENCODER, DrafterMissing, write_config
 from drafter.model import save_weights
-from drafter.tree import DraftTree
+from models.config import ENCODER, DrafterMissing, write_config
+from models.engines.engine import UnfitDrafter
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
+from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
+from models.tree import DraftTree
 from remote.protocol import Card, Limits, decode
 from remote.verifier.connections import bind
-from remote.verifier.engine import UnfitDrafter
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.holders import Tokens
 from remote.verifier.security import Unprotected
 from remote.verifier.serve import card, serve
-from remote.verifier.start_errors import BadCertificate, CannotBind, CorruptWeights, MissingTokenizer, UnknownModel
-from remote.verifier.target import load_target
+from remote.verifier.start_errors import BadCertificate, CannotBind
 from tests.remote.verifier.tiny import (
     STOP,
     VOCABULARY,

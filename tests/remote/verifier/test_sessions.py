@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drafter.memory import unpack_memory
-from drafter.tree import Candidates, DraftTree
+from models.engines.engine import Engine
+from models.memory import unpack_memory
+from models.tree import Candidates, DraftTree
 from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
 from remote.verifier import pruner
-from remote.verifier.engine import Engine
 from remote.verifier.own_drafter import Judged
 from remote.verifier.pruner import Pruner
 from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix

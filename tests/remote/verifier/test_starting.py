@@ -14,14 +14,15 @@ import msgspec
 import pytest
 
 from app.config import BUNDLED_TARGET
-from drafter.config import GRAPH, read_config, write_config
 from drafter.delivery import delivered_bytes
+from models.config import GRAPH, read_config, write_config
+from models.engines.target import load_target
+from models.errors import UnknownModel
 from remote.protocol import Card, decode
 from remote.verifier.birth import BUDGET
 from remote.verifier.maker import Making, kept_drafter
 from remote.verifier.serve import serve
-from remote.verifier.start_errors import NoMemory, UnknownModel
-from remote.verifier.target import load_target
+from remote.verifier.start_errors import NoMemory
 from tests.support.serving import REPOSITORY
 from tests.support.tiny import GOOD
 

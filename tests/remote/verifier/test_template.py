@@ -12,12 +12,12 @@ import pytest
 from starlette.applications import Starlette
 from transformers import AutoTokenizer
 
-from drafter.config import TEMPLATE
-from remote.verifier.engines.torch_engine import TorchEngine
+from models.config import TEMPLATE
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
+from models.errors import UnknownModel
 from remote.verifier.http import create_app
 from remote.verifier.serve import card
-from remote.verifier.start_errors import UnknownModel
-from remote.verifier.target import load_target
 from tests.remote.verifier.test_http import connected
 
 FORM = (

@@ -27,9 +27,9 @@ from transformers import (
     Qwen3NextConfig,
 )
 
-from drafter.config import DrafterConfig
 from drafter.model import MemoryEncoder
-from drafter.tree import DraftTree
+from models.config import DrafterConfig
+from models.tree import DraftTree
 from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, train_tokenizer
 
 VOCABULARY = 48

@@ -7,27 +7,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drafter.config import GRAPH
 from drafter.learning.distributions import Distributions
 from drafter.learning.samples import Replayer, Round
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.step import StepGraph
-from drafter.tree import DraftTree
+from models.config import GRAPH
+from models.engines.engine import Engine
+from models.engines.memory_encoder import ArrayEncoder
+from models.engines.onnx_engine import OnnxEngine
+from models.engines.onnx_graph import write_graph
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
+from models.tree import DraftTree
 from remote.protocol import Limits, Memory, Progress, Stream, Tree, Verdict, digest_of, pack_tokens, unpack_tokens
 from remote.protocol import Round as RoundMessage
-from remote.verifier.engine import Engine
-from remote.verifier.engines.memory_encoder import ArrayEncoder
-from remote.verifier.engines.onnx_engine import OnnxEngine
-from remote.verifier.engines.onnx_graph import write_graph
-from remote.verifier.engines.torch_engine import TorchEngine
 from remote.verifier.learning.answers import Answer, Answers, Piece
 from remote.verifier.learning.learning import Learning, Teaching
 from remote.verifier.learning.trail import MOST_TOKENS
 from remote.verifier.learning.worker import unpacked
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.sessions import Sessions
-from remote.verifier.target import load_target
 from remote.verifier.turns import alone
 from remote.verifier.verification import Answer as Answering
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import GRAPH, read_config
 from drafter.runtime import Drafter
+from models.config import GRAPH, read_config
 from remote import Refused, VerifierClient
 from remote.delivery import fetch_drafter
 from remote.protocol import Card, Progress, Sampling, unpack_tokens

@@ -1,0 +1,351 @@
+"""The interface of an engine: draft trees in, logits out, as numpy arrays. Token ids only; no text, sessions or HTTP.
+
+A `TargetContext` holds the committed tokens of one conversation and their keys and values. A round has three calls.
+`TargetContext.assign` sets the committed tokens. `Engine.forward` runs what several contexts ask for, pending tokens
+and tree nodes, under a tree mask. `TargetContext.commit` keeps the accepted rows. If a forward fails half-way, nothing
+is lost: rows beyond `computed` never count, and the next forward overwrites them.
+
+Engines stand in `models/engines/`, and tests/models/engines holds what each must do. They are not
+thread-safe: only one thread at a time may call an engine and its contexts.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.config import DrafterConfig
+from models.engines.threads import Threads
+from models.tree import DraftTree
+
+Floats = NDArray[np.float32]
+
+
+class EngineError(Exception):
+    """The target cannot do what was asked. The message says why.
+
+    EngineError
+    ├── UnverifiableTarget   the model's attention cannot take a draft tree
+    ├── UnfitDrafter         the memory encoder was made for a target of another shape
+    ├── UnknownToken         a token id is outside the target's vocabulary
+    └── BrokenTarget         the target returned NaN, or no chance for any token
+    """
+
+
+class UnverifiableTarget(EngineError):
+    """The model's attention cannot take a draft tree."""
+
+
+class UnfitDrafter(EngineError):
+    """The memory encoder was made for a target of another shape."""
+
+
+class UnknownToken(EngineError):
+    """A token id is outside the target's vocabulary."""
+
+
+class BrokenTarget(EngineError):
+    """The target returned NaN, or no chance for any token."""
+
+
+class Encoder(Protocol):
+    """What makes the memory of a drafter from the target's keys and values."""
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes that change with the target and with any weight of the encoder."""
+        ...
+
+    @property
+    def layers(self) -> tuple[tuple[int, int], ...]:
+        """(heads, size) of each memory row."""
+        ...
+
+
+class TargetContext(ABC):
+    """The committed tokens of one conversation, and the keys and values of the first `computed` of them."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.computed = 0
+        self.rewinds = 0
+        """How often computed rows were given up. Readers compare it to know whether earlier rows are still there."""
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """Rows that are allocated, used or not."""
+
+    def assign(self, base: int, tokens: Sequence[int]) -> None:
+        """Set the committed tokens to the first `base` ones, then `tokens`. The rows of unchanged tokens are kept."""
+        agreed = base
+        for old, new in zip(self.tokens[base:], tokens):
+            if old != new:
+                break
+            agreed += 1
+        if agreed < self.computed:
+            self.rewinds += 1
+        self.tokens[base:] = tokens
+        # The last token is the root. Its logits are wanted, so it is computed again.
+        self.computed = max(0, min(self.computed, agreed, len(self.tokens) - 1))
+
+    def commit(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> list[int]:
+        """Keep the accepted nodes' rows of the last forward, append their tokens and the bonus, and return these."""
+        new = [int(tree.tokens[node]) for node in accepted] + ([] if bonus is None else [bonus])
+        self._keep(self.computed, [self.computed + node for node in accepted])
+        self.computed += len(accepted)
+        self.tokens += new
+        return new
+
+    def adopt(self, other: TargetContext, count: int) -> None:
+        """Take the rows of the first `count` tokens from a context of the same engine that begins with them too.
+
+        They are not computed again, if there is room for them. Only where nothing is computed yet.
+        """
+        count = min(count, other.computed, len(self.tokens) - 1)
+        if self.computed == 0 < count and self._copy(other, count):
+            self.computed = count
+
+    def release(self) -> None:
+        """Forget everything and free the rows."""
+        self.rewinds += 1
+        self.tokens, self.computed = [], 0
+        self._free()
+
+    @abstractmethod
+    def _keep(self, start: int, rows: Sequence[int]) -> None:
+        """Move `rows`, indices at or after `start`, to `start`. Those behind them no longer count."""
+
+    @abstractmethod
+    def _copy(self, other: TargetContext, count: int) -> bool:
+        """Copy the first `count` rows of another context. False if there is no room."""
+
+    @abstractmethod
+    def _free(self) -> None:
+        """Free all rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """What one context asks of a forward: its next `pending` committed tokens, then the nodes of a tree.
+
+    Without a tree no logits are wanted.
+    """
+
+    context: TargetContext
+    pending: int
+    tree: DraftTree | None
+
+    @property
+    def nodes(self) -> int:
+        return 0 if self.tree is None else len(self.tree)
+
+    @property
+    def rows(self) -> int:
+        return self.pending + self.nodes
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens of all rows."""
+        start = self.context.computed
+        committed = self.context.tokens[start : start + self.pending]
+        return committed if self.tree is None else [*committed, *self.tree.tokens.tolist()]
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """The position of each row."""
+        start = self.context.computed
+        committed = np.arange(start, start + self.pending)
+        return committed if self.tree is None else np.append(committed, committed[-1] + self.tree.depths())
+
+    @property
+    def visible(self) -> NDArray[np.bool_]:
+        """(rows, computed + rows): which rows each one sees, those computed before among them."""
+        start, rows = self.context.computed, self.rows
+        mask = np.tri(rows, start + rows, start, dtype=bool)
+        if self.nodes:
+            assert self.tree is not None
+            mask[self.pending :, start + self.pending :] = self.tree.ancestors()
+        return mask
+
+
+class Engine(ABC):
+    """A causal language model that verifies draft trees, with its drafter's memory encoder if any."""
+
+    vocabulary: int
+    chunk: int
+    """Most pending tokens of one context in a forward. It bounds the activations, and how long others wait."""
+    row_budget: int
+    """Rows of a forward from which on one more costs its full price, so that nothing is won by more."""
+    bytes_per_token: int
+    """Bytes of one token's keys and values."""
+    most_nodes: int | None = None
+    """Most nodes of a tree; None: any number."""
+    encoder: Encoder | None
+    threads: Threads | None = None
+    """Chooses how many threads compute; None: their number is fixed."""
+    _computes_with = 0
+    """Threads of the last forward."""
+
+    @property
+    def takes_drafts(self) -> bool:
+        """Whether a draft may save time. A model that reads one node after another takes one at most, for nothing."""
+        return self.most_nodes != 1
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """Runtime, size, kind of numbers and device, for people."""
+
+    @abstractmethod
+    def context(self) -> TargetContext:
+        """An empty context."""
+
+    @abstractmethod
+    def memory(self, context: TargetContext, start: int, end: int) -> bytes:
+        """The packed memory of the computed tokens `start .. end`. Only with an encoder."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Bytes that are free where the rows of contexts lie."""
+
+    @abstractmethod
+    def _run(self, requests: Sequence[Forward]) -> list[Floats]:
+        """Compute all rows. The logits after the root and after each node, (1 + n, V); (0, V) without a tree."""
+
+    def check(self, tokens: Sequence[int] | NDArray[np.integer]) -> None:
+        """Raise `UnknownToken` for an id outside the vocabulary."""
+        if len(tokens) and not 0 <= (worst := int(max(tokens))) < self.vocabulary:
+            raise UnknownToken(f"token {worst} is outside the target's vocabulary of {self.vocabulary}")
+
+    def next_chunk(self, context: TargetContext) -> Forward | None:
+        """One chunk of the committed tokens, if more than one is to be computed."""
+        if len(context.tokens) - context.computed <= self.chunk:
+            return None
+        return Forward(context, self.chunk, None)
+
+    def forward(self, requests: Sequence[Forward]) -> list[Floats | EngineError]:
+        """Run the requests of different contexts together. For each its logits, (1 + n, V) float32, or its error."""
+        answers = [self._unknown(request) for request in requests]
+        sound = [request for request, error in zip(requests, answers) if error is None]
+        results = iter(self._timed(sound) if sound else ())
+        return [
+            self._judged(request, next(results)) if error is None else error
+            for request, error in zip(requests, answers)
+        ]
+
+    def read(self, context: TargetContext) -> bool:
+        """Compute one chunk of the committed tokens and return True, if there is more than one chunk to compute.
+
+        Raises `UnknownToken`.
+        """
+        chunk = self.next_chunk(context)
+        if chunk is None:
+            return False
+        self._alone(chunk)
+        return True
+
+    def verify(self, context: TargetContext, tree: DraftTree) -> Floats:
+        """The logits after the root and after each node, (1 + n, V), of one context alone.
+
+        It also computes all committed tokens that are not computed yet; there is at least one. Raises `UnknownToken`,
+        `BrokenTarget`.
+        """
+        while self.read(context):
+            pass
+        return self._alone(Forward(context, len(context.tokens) - context.computed, tree))
+
+    def _timed(self, requests: Sequence[Forward]) -> list[Floats]:
+        """Compute all rows, with the number of threads that is fastest."""
+        if self.threads is None:
+            return self._run(requests)
+        if self._computes_with != self.threads.count:
+            self._computes_with = self.threads.count
+            self._use_threads(self._computes_with)
+        begun = time.perf_counter()
+        logits = self._run(requests)
+        self.threads.ran(sum(request.rows for request in requests), time.perf_counter() - begun)
+        return logits
+
+    def measure_threads(self) -> None:
+        """Run single rows until it is known how many threads are fastest."""
+        context = self.context()
+        while self.threads is not None and self.threads.trying:
+            context.assign(0, [7 % self.vocabulary])
+            self.verify(context, DraftTree.empty())
+        context.release()
+
+    def _use_threads(self, count: int) -> None:
+        """Compute with so many threads from now on. Only with `threads`."""
+        raise NotImplementedError
+
+    def _alone(self, request: Forward) -> Floats:
+        (answer,) = self.forward([request])
+        if isinstance(answer, EngineError):
+            raise answer
+        return answer
+
+    def _unknown(self, request: Forward) -> EngineError | None:
+        try:
+            self.check(request.tokens)
+        except UnknownToken as error:
+            return error
+        return None
+
+    def _judged(self, request: Forward, logits: Floats) -> Floats | EngineError:
+        request.context.computed += request.pending
+        # A comparison with NaN is false, and the maximum of a row with NaN is NaN.
+        if len(logits) and not (logits.max(-1) > -np.inf).all():
+            what = "NaN" if np.isnan(logits).any() else "no chance for any token"
+            return BrokenTarget(
+                f"The target returned {what}: its weights are damaged, or its number format is too narrow."
+            )
+        return logits
+
+
+def slab_rows(length: int) -> int:
+    """Most rows of a slab that grew to `length`: half as many more, so that it is rarely copied."""
+    return max(64, length + length // 2)
+
+
+def check_shape(made: DrafterConfig, found: tuple[int, int, int], name: str) -> None:
+    """Raise `UnfitDrafter` if a drafter was made for another shape of keys and values.
+
+    `found`: layers, heads and size of the keys that this target has.
+    """
+    wanted = made.target_layers, made.target_kv_heads, made.target_head_size
+    if found != wanted:
+        raise UnfitDrafter(
+            f"The drafter was made for {made.target}, {wanted[0]} layers of {wanted[1]} x {wanted[2]} keys; "
+            f"this {name} has {found[0]} of {found[1]} x {found[2]}. Serve its own target, or leave the drafter out."
+        )
+
+
+def tree_difference(engine: Engine) -> float:
+    """How far the logits of a small tree are from those of its paths, token by token, as a share of the largest.
+
+    Raises what `Engine.verify` raises.
+    """
+    parts = ([7, 3, 5], [2, 9, 6], [4, 1])
+    prompt, left, right = ([token % engine.vocabulary for token in part] for part in parts)
+    tree = DraftTree(np.array([left[0], right[0], left[1], right[1], left[2]]), np.array([-1, -1, 0, 1, 2]))
+    context = engine.context()
+    context.assign(0, prompt)
+    whole = engine.verify(context, tree)
+    context.release()
+    differences = []
+    for tokens, node in ((left, 4), (right, 3)):
+        context.assign(0, prompt)
+        for token in tokens:
+            engine.verify(context, DraftTree.empty())
+            context.commit(DraftTree.empty(), [], token)
+        (found,) = engine.verify(context, DraftTree.empty())
+        differences.append(float(np.abs(found - whole[node + 1]).max()))
+        context.release()
+    return max(differences) / float(np.abs(whole).max())

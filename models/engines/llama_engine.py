@@ -1,0 +1,339 @@
+"""The engine for GGUF files, on llama.cpp. It needs the `gguf` extra, and no PyTorch.
+
+llama.cpp keeps rows in a cache, and each row knows the *sequences* that see it. The committed rows of a conversation
+belong to its main sequence. A draft tree takes one more for each leaf but the likeliest one: a node belongs to the
+sequences of all leaves below it, so a row sees its ancestors and the committed rows, and nothing else. `llama_lane.py`
+has that cache, and says what keeps the bits of a conversation; `llama_rows.py` reads the rows for memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.cores import usable_cores
+from models.engines.engine import (
+    BrokenTarget,
+    Engine,
+    EngineError,
+    Floats,
+    Forward,
+    TargetContext,
+    check_shape,
+    tree_difference,
+)
+from models.engines.llama_lane import (
+    DECODED,
+    LEAVES,
+    PIECE,
+    ROWS,
+    TILE,
+    Lane,
+    LlamaContext,
+    be_silent,
+    last_words,
+    leaves,
+)
+from models.engines.llama_rows import ROW_BYTES, CacheRows, UnreadableRows
+from models.engines.llama_text import LlamaText
+from models.engines.memory_encoder import ArrayEncoder
+from models.engines.threads import Threads, spin_briefly
+from models.errors import CorruptWeights, UnknownModel
+from models.free_memory import free_bytes
+from models.gguf.file import gguf_files
+from models.text.text_side import TextSide
+from models.tree import DraftTree
+
+log = logging.getLogger(__name__)
+
+CHUNK = 128
+"""Tokens of a prompt in one forward."""
+STATE_TOKENS = 256
+"""The bytes of a state are counted as if a conversation had so many tokens, because sessions are counted in tokens."""
+IDLE = 64
+"""Forwards without a conversation after which its rows leave their lane, where they cost all others time."""
+RESUMED = 8
+"""Forwards without a conversation after which it is worth giving it a lane to itself."""
+SMALLEST, LARGEST = 1024, 16_384
+"""Rows of a lane that several conversations share."""
+TOLERANCE = 0.02
+"""Difference of logits up to which a tree is read as its paths are, as a share of the largest logit."""
+NEWER = re.compile("unknown (?:model architecture|pre-tokenizer|tokenizer)")
+"""What llama.cpp says of a file that another version of it may know."""
+ALIKE = 4
+"""Most rows that are tried for the same bits as one row, if any number does not give them."""
+
+
+class LlamaEngine(Engine):
+    """A GGUF file.
+
+    The constructor verifies a small tree in two ways, as a tree and token by token. A model that reads the two
+    differently is served without drafts. Raises `UnknownModel` and `CorruptWeights` for a file that llama.cpp cannot
+    load, `UnfitDrafter`, `BrokenTarget`, and `ImportError` without the extra.
+    """
+
+    def __init__(
+        self, path: Path, encoder: ArrayEncoder | None = None, *, threads: int | None = None, chunk: int = CHUNK
+    ) -> None:
+        """`threads`: for the products; None: as many as are fastest, measured."""
+        spin_briefly()
+        import llama_cpp as lib
+
+        self._lib: Any = lib
+        self.threads = Threads(usable_cores()) if threads is None else None
+        self._fixed_threads = threads or usable_cores()
+        self._lanes: list[Lane] = []
+        self._forwards = 0
+        be_silent(lib)
+        lib.llama_backend_init()
+        self._model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
+        if not self._model:
+            said = f"llama.cpp cannot load {path}{last_words()}."
+            if NEWER.search(last_words()):
+                raise UnknownModel(f"{said} A newer one may: pip install --upgrade llama-cpp-python.")
+            raise CorruptWeights(f"{said} Fetch or convert it again.")
+        self._bytes = sum(file.stat().st_size for file in gguf_files(path))
+        self._vocabulary = lib.llama_model_get_vocab(self._model)
+        self.vocabulary = int(lib.llama_vocab_n_tokens(self._vocabulary))
+        layers, heads, kv_heads = (
+            int(count(self._model))
+            for count in (lib.llama_model_n_layer, lib.llama_model_n_head, lib.llama_model_n_head_kv)
+        )
+        size = self._key_length(heads)
+        self.shape = layers, kv_heads, size
+        self.chunk, self.row_budget, self.most_nodes = chunk, ROWS, LEAVES
+        self.bytes_per_token = layers * kv_heads * size * 2 * ROW_BYTES
+        shared = int(lib.llama_model_n_params(self._model)) // (4 * layers * max(1, heads * size))
+        self.lane_cells = min(LARGEST, max(SMALLEST, shared // 256 * 256))
+        """Rows of a lane that several conversations share."""
+        self.encoder: ArrayEncoder | None = None
+        self._cuttable = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
+        self.why_no_drafter: str | None = None
+        """Why no drafter is used for this model; None: one may be."""
+        self._rows_alike: int | None = None
+        """Rows of one batch that have the bits of one row alone; None: any number."""
+        # Threads for products live as long as the thread that asked for them. OpenMP counts those of all threads, and
+        # where there are more than cores, each waits asleep: a forward then takes several times as long.
+        with ThreadPoolExecutor(1) as passing:
+            if why := passing.submit(self._check_trees).result():
+                self.most_nodes, self.why_no_drafter = 1, why
+                if not self._cuttable:
+                    self.bytes_per_token = passing.submit(self._state_bytes).result()
+            elif encoder is not None:
+                check_shape(encoder.config, self.shape, "file")
+                self.why_no_drafter = passing.submit(self._check_rows).result()
+                self.encoder = None if self.why_no_drafter else encoder
+            passing.submit(self.measure_threads).result()
+
+    def close(self) -> None:
+        """Free the model and all rows. The engine cannot be used any more."""
+        for lane in self._lanes:
+            lane.close()
+        self._lanes = []
+        self._lib.llama_model_free(self._model)
+
+    @property
+    def description(self) -> str:
+        count = int(self._lib.llama_model_n_params(self._model))
+        about = f"llama.cpp, {count / 1e6:,.1f} million parameters, {self._bytes / 1e6:,.0f} MB"
+        return about if self.takes_drafts else f"{about}, without drafts, because {self.why_no_drafter}"
+
+    def context(self) -> LlamaContext:
+        return LlamaContext(cuttable=self._cuttable)
+
+    def next_chunk(self, context: TargetContext) -> Forward | None:
+        """One chunk of the prompt, such that the last one is no shorter than a tile: else it had other bits than in a
+        prompt that is read at once."""
+        rest = len(context.tokens) - context.computed - self.chunk
+        if 0 < rest < TILE <= self.chunk - TILE:
+            return Forward(context, self.chunk - TILE, None)
+        return super().next_chunk(context)
+
+    def tokenize(self, text: bytes) -> list[int]:
+        """The tokens of a text, as llama.cpp sees them: special tokens are read, and none is added."""
+        tokens = (self._lib.llama_token * (len(text) + 8))()
+        count = self._lib.llama_tokenize(self._vocabulary, text, len(text), tokens, len(tokens), False, True)
+        return list(tokens[: max(0, count)])
+
+    def text_side(self, name: str, template: str | None = None) -> TextSide | None:
+        """The text side as llama.cpp has it, under a name; None: the file has no tokenizer.
+
+        `template`: in the place of its own chat template.
+        """
+        lib = self._lib
+        if lib.llama_vocab_type(self._vocabulary) == lib.LLAMA_VOCAB_TYPE_NONE:
+            return None
+        own: bytes | None = lib.llama_model_chat_template(self._model, None)
+        chosen = (own or b"").decode(errors="replace") if template is None else template
+        text = LlamaText(lib, self._vocabulary, chosen)
+        stops = tuple(sorted(text.stop_tokens))
+        return TextSide(name, text.digest, chosen, stops, text, int(lib.llama_model_n_ctx_train(self._model)))
+
+    def free_bytes(self) -> int:
+        return free_bytes()
+
+    def memory(self, context: TargetContext, start: int, end: int) -> bytes:
+        assert self.encoder is not None and isinstance(context, LlamaContext)
+        rows = self._cached(context, start, end)
+        return self.encoder.packed(rows.keys, rows.values, start)
+
+    def _cached(self, context: LlamaContext, start: int, end: int) -> CacheRows:
+        """The cached rows `start .. end`. Raises `UnreadableRows`."""
+        if context.lane is None:
+            self._enter(context, context.computed)
+        turned = self._lib.llama_model_rope_type(self._model) == self._lib.LLAMA_ROPE_TYPE_NORM
+        return CacheRows.read(context.rows(start, end), range(start, end), self.shape, interleaved=turned)
+
+    def _run(self, requests: Sequence[Forward]) -> list[Floats]:
+        by_lane: dict[Lane, list[int]] = {}
+        self._forwards += 1
+        for at, request in enumerate(requests):
+            by_lane.setdefault(self._placed(request, alone=len(requests) == 1), []).append(at)
+        found: dict[int, Floats] = {}
+        for lane, places in by_lane.items():
+            for part in _parts(requests, places):
+                logits = lane.decode([requests[at] for at in part], self.vocabulary, self._rows_alike)
+                found |= zip(part, logits)
+                for at in part:
+                    if lane.free >= lane.spare:
+                        break
+                    context = requests[at].context
+                    assert isinstance(context, LlamaContext)
+                    context.forget_branches()
+        if self._forwards % (IDLE // 4) == 0:
+            idle = [context for lane in self._lanes for context in lane.holders if context.used < self._forwards - IDLE]
+            for context in idle:
+                context.park()
+        return [found[at] for at in range(len(requests))]
+
+    def _use_threads(self, count: int) -> None:
+        for lane in self._lanes:
+            lane.use_threads(count)
+
+    def _placed(self, request: Forward, *, alone: bool) -> Lane:
+        """The lane of a request's conversation, which moves where its lane has no room.
+
+        `alone`: it runs alone. If it has not for a while, it gets a lane to itself, because llama.cpp sums in blocks of
+        the cache: its text would depend on who else has rows there.
+        """
+        context, rows = request.context, request.context.computed + request.rows
+        assert isinstance(context, LlamaContext)
+        if alone and (context.used == 0 or context.used < self._forwards - RESUMED):
+            lane = context.lane or next(iter(self._lanes), None)
+            if lane is not None and (lane.holders != {context} or not context.in_order):
+                for holder in [*lane.holders]:
+                    holder.park()
+        context.used = self._forwards
+        if context.lane is not None and context.lane.has_room(rows, context):
+            context.reserve(rows)
+            return context.lane
+        return self._enter(context, rows)
+
+    def _enter(self, context: LlamaContext, rows: int) -> Lane:
+        """Let a conversation into a lane that has room for so many rows. Lanes that are left empty are freed."""
+        needed = max(rows, context.parked_rows)
+        lane = next((lane for lane in self._lanes if lane.has_room(needed, context)), None)
+        if lane is None:
+            alone = (needed + needed // 2) // 256 * 256 + 256
+            threads = self._fixed_threads if self.threads is None else self.threads.count
+            cells = max(self.lane_cells, alone)
+            lane = Lane(self._lib, self._model, cells, threads, cuttable=self._cuttable)
+            self._lanes.append(lane)
+        context.move(lane)
+        context.reserve(rows)
+        for empty in [other for other in self._lanes if not other.holders]:
+            self._lanes.remove(empty)
+            empty.close()
+        return lane
+
+    def _key_length(self, heads: int) -> int:
+        """Numbers of a key of one head."""
+        said = self._metadata(f"{self._metadata('general.architecture')}.attention.key_length")
+        return int(said) if said else int(self._lib.llama_model_n_embd(self._model)) // max(1, heads)
+
+    def _metadata(self, name: str) -> str:
+        """An entry of the file; empty if it has none of that name."""
+        text = ctypes.create_string_buffer(256)
+        found = self._lib.llama_model_meta_val_str(self._model, name.encode(), text, len(text))
+        return text.value.decode(errors="replace") if found >= 0 else ""
+
+    def _check_rows(self) -> str | None:
+        """Find out whether memory can be made, of rows that are read out of the cache. Returns why it cannot."""
+        context = self.context()
+        try:
+            context.assign(0, [token % self.vocabulary for token in (7, 3, 5)])
+            self.verify(context, DraftTree.empty())
+            self._cached(context, 0, 3)
+        except UnreadableRows as error:
+            return f"its memory cannot be read: {error}"
+        finally:
+            context.release()
+        return None
+
+    def _state_bytes(self) -> int:
+        """Bytes that are counted for a token of a conversation with a state."""
+        context, sizes = self.context(), list[int]()
+        context.assign(0, [7 % self.vocabulary])
+        for _ in range(2):
+            self.verify(context, DraftTree.empty())
+            sizes.append(len(context.rows(0, context.computed)))
+            context.commit(DraftTree.empty(), [], 7 % self.vocabulary)
+        context.release()
+        row = sizes[1] - sizes[0]
+        return row + (sizes[0] - row) // STATE_TOKENS
+
+    def _pieces_have_the_same_bits(self) -> bool:
+        """Whether rows of large pieces have the bits that they have alone. Some products change from 8 rows on."""
+        context, same = self.context(), True
+        for size in (8, PIECE):
+            tokens = [(5 * at + 3) % self.vocabulary for at in range(size)]
+            chain = DraftTree.chain(tokens[1:])
+            context.assign(0, tokens[:1])
+            together = self.verify(context, chain)
+            context.commit(chain, range(size - 1), tokens[0])
+            for row in (size - 1, size // 2):
+                context.assign(0, tokens[: row + 1])
+                same = same and np.array_equal(self.verify(context, DraftTree.empty())[0], together[row])
+            context.release()
+        return same
+
+    def _check_trees(self) -> str | None:
+        """Find out whether a draft tree is read as its paths are, and in pieces of how many rows to the last bit.
+
+        Returns why there can be no trees. Raises `BrokenTarget`.
+        """
+        if not self._cuttable:
+            return "its state cannot be taken back"
+        try:
+            for alike in (None, *range(ALIKE, 0, -1)):
+                self._rows_alike = alike
+                difference = tree_difference(self)
+                if difference == 0 and (alike is not None or self._pieces_have_the_same_bits()):
+                    return None
+        except BrokenTarget:
+            raise
+        except EngineError as error:
+            return str(error)
+        self._rows_alike = None
+        return None if difference < TOLERANCE else f"it reads them differently from plain text, by {difference:.1%}"
+
+
+def _parts(requests: Sequence[Forward], places: Sequence[int]) -> list[list[int]]:
+    """Those places in groups that one call of llama.cpp has room for."""
+    parts, rows, branches = [list[int]()], 0, 0
+    for at in places:
+        request = requests[at]
+        more = 0 if request.tree is None else max(0, len(leaves(request.tree)) - 1)
+        if parts[-1] and (rows + request.rows > DECODED or branches + more > LEAVES):
+            parts.append([])
+            rows = branches = 0
+        parts[-1].append(at)
+        rows, branches = rows + request.rows, branches + more
+    return parts

@@ -1,0 +1,221 @@
+"""Turns a float graph into a quantised one.
+
+There are two ways for the weights of the linear layers and the head. `int8` has one scale per output. It runs in
+integer kernels on inputs that are quantised on the fly, with one scale per row: with a common scale, a token's result
+would depend on the tokens that run with it. `nbits8` and `nbits4` have one scale per block of consecutive inputs (ONNX
+Runtime's MatMulNBits); their kernels quantise each block of each row by itself. `auto` takes `int8` for large matrices
+and `nbits8` for the others; see `LARGE`. The embedding is always int8 with one scale per token, because with a common
+scale a few large rows would coarsen all others. Needs the `onnx` package, which only people who make drafters have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from models.config import INLINE, DrafterCorrupt, Scheme
+from models.engines.engine import Floats
+from models.signed_weights import SIGNED
+
+BLOCK = {8: 64, 4: 32}
+"""Weights that share a scale, by their bits. Blocks of twice the size are quicker (8 bits: by a fifth with one row).
+But then the kernels on x86 give a row other last bits alone than beside another row."""
+
+LARGE = 1_000_000
+"""Weights of a matrix from which on `auto` takes `int8`. One more row costs its kernels a third of what it costs those
+of `nbits8`. But with one row they read memory more slowly, and the scales of their inputs add five small nodes. What
+counts is the time of a step of 1 row plus one of 8 rows. In milliseconds, on one thread of a busy AMD EPYC (`python -m
+benchmarks.draft_step`, `--shapes 8b`):
+
+                                                 int8            nbits8          nbits4          auto
+    bundled, matrices of 0.05M to 1.6M           1.76 + 2.49     1.27 + 2.58     1.14 + 2.64     1.25 + 2.47
+    8B target, matrices of 4M to 131M            51.0 + 77.5     43.0 + 114.7    33.1 + 115.4    as int8
+
+`nbits4` is never chosen: it is fast with one row only, and where the bundled drafter has no memory, the likeliest token
+changes at one position in five.
+"""
+
+PIECE = 1024
+"""Rows of a matrix that are quantised at the same time."""
+
+
+def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8", *, exact: bool = False) -> None:
+    """Write the quantised graph of the float step graph `source` to `path`. Raises `DrafterCorrupt`.
+
+    `exact`: with `int8`, the names of weights end in `.signed`, and they have a zero point. Whoever loads the graph can
+    then make them unsigned on processors that cut sums off (x86 without VNNI, beyond 16 bits). Weights that lie beside
+    a very large graph are unsigned from the start, which takes a row more time.
+    """
+    try:
+        model = onnx.load(source, load_external_data=False)
+    except Exception as error:  # onnx raises protobuf's errors, which have no public class.
+        raise DrafterCorrupt(f"{source} is no ONNX graph ({error}). Export the float drafter again.") from None
+    graph = _Rewriting(model.graph, source.parent, exact)
+    looked_up = False
+    for node in model.graph.node:
+        weight = node.input[1] if len(node.input) > 1 else ""
+        if node.op_type == "Gather" and weight == "tokens":
+            graph.look_up(node)
+            looked_up = True
+        elif node.op_type in ("Gemm", "MatMul") and graph.is_matrix(weight):
+            graph.multiply(node, scheme)
+        else:
+            graph.keep(node)
+    if not looked_up:
+        raise DrafterCorrupt(f"{source} has no embedding of its tokens. Export the float drafter again.")
+    graph.finish()
+    _save(model, path)
+
+
+def _save(model: onnx.ModelProto, path: Path) -> None:
+    beside = path.with_name(f"{path.name}.data")
+    beside.unlink(missing_ok=True)  # onnx would append to an existing file.
+    inline = sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= INLINE
+    onnx.save(model, path, save_as_external_data=not inline, location=beside.name)
+
+
+class _Rewriting:
+    """The nodes and weights of a graph while its matrices are replaced, with one matrix in memory at a time."""
+
+    def __init__(self, graph: onnx.GraphProto, folder: Path, exact: bool) -> None:
+        """`folder`: where weights lie that are too large for the graph's own file."""
+        self.graph, self.folder, self._exact = graph, str(folder), exact
+        self._signed = sum(int(np.prod(tensor.dims)) for tensor in graph.initializer) <= INLINE
+        self.nodes: list[onnx.NodeProto] = []
+        self._float = {tensor.name: tensor for tensor in graph.initializer}
+        self._rows: set[str] = set()
+        """Activations that also exist in int8."""
+
+    def is_matrix(self, name: str) -> bool:
+        return name in self._float and len(self._float[name].dims) == 2
+
+    def take(self, name: str) -> NDArray[Any]:
+        """Read a weight of the float graph, which stays as it is."""
+        tensor = onnx.TensorProto()
+        tensor.CopyFrom(self._float[name])
+        numbers: NDArray[Any] = onnx.numpy_helper.to_array(tensor, self.folder)
+        return numbers
+
+    def put(self, name: str, value: NDArray[Any] | np.generic) -> str:
+        self.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def add(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        self.nodes.append(onnx.helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def keep(self, node: onnx.NodeProto) -> None:
+        """Keep a node in float."""
+        self.nodes.append(node)
+
+    def multiply(self, node: onnx.NodeProto, scheme: Scheme) -> None:
+        """Replace a linear layer by integer operations: its input (M, K) times its weight."""
+        x, weight, *bias = node.input
+        transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+        matrix = np.ascontiguousarray(self.take(weight).T if transposed else self.take(weight))
+        (output,) = node.output
+        product = f"{output}.unbiased" if bias else output
+        if scheme == "int8" or (scheme == "auto" and matrix.size >= LARGE):
+            self._multiply_by_output(x, matrix, weight, product)
+        else:
+            self._multiply_by_block(x, matrix, weight, product, 4 if scheme == "nbits4" else 8)
+        if bias:
+            self.add("Add", [product, *bias], output)
+
+    def _multiply_by_output(self, x: str, matrix: NDArray[Any], name: str, product: str) -> None:
+        """Multiply with one scale per output and one for each row of `x`."""
+        scale, zero = "row.scale", "row.zero_point"
+        if not self._rows:
+            self.put(scale, np.float32(1 / 127))
+            self.put(zero, np.uint8(128))  # x86 has integer kernels for unsigned inputs with signed weights.
+            self.put("row.axis", np.array([-1], np.int64))
+            if self._exact:
+                kind = SIGNED if self._signed else ".int8"
+                self.put(f"weight.zero{kind}", np.int8(0) if self._signed else np.uint8(128))
+        if x not in self._rows:
+            self._rows.add(x)
+            self.add("Abs", [x], f"{x}.sizes")
+            self.add("ReduceMax", [f"{x}.sizes", "row.axis"], f"{x}.largest")
+            # In a row of zeros this is 0 / 0, and some number in 8 bits. In the end it is multiplied by 0.
+            self.add("Div", [x, f"{x}.largest"], f"{x}.unit")
+            self.add("QuantizeLinear", [f"{x}.unit", scale, zero], f"{x}.int8")
+        numbers, scales = symmetric(matrix, axis=0)
+        stored: NDArray[Any] = numbers
+        if self._exact and not self._signed:
+            stored = (numbers.astype(np.int16) + 128).astype(np.uint8)
+        kind = SIGNED if self._exact and self._signed else ".int8"
+        factors = [f"{x}.int8", self.put(f"{name}{kind}", stored), scale, self.put(f"{name}.scales", scales[0]), zero]
+        if self._exact:
+            factors.append(f"weight.zero{kind}")
+        unscaled = self.add("MatMulIntegerToFloat", factors, f"{product}.unscaled", domain="com.microsoft")
+        self.add("Mul", [unscaled, f"{x}.largest"], product)
+
+    def _multiply_by_block(self, x: str, matrix: NDArray[Any], name: str, product: str, bits: int) -> None:
+        """Multiply with one scale for each block of inputs to an output.
+
+        The kernel quantises `x` in the same blocks.
+        """
+        numbers, scales = in_blocks(matrix, bits)
+        factors = [x, self.put(f"{name}.nbits{bits}", numbers), self.put(f"{name}.scales", scales)]
+        inputs, outputs = matrix.shape
+        shape = {"K": inputs, "N": outputs, "bits": bits, "block_size": BLOCK[bits]}
+        # Level 4 multiplies integers. The default is float, and 50 times as slow.
+        self.add("MatMulNBits", factors, product, domain="com.microsoft", accuracy_level=4, **shape)
+
+    def look_up(self, node: onnx.NodeProto) -> None:
+        """Replace the embedding: an int8 row times its scale."""
+        table, (output,) = self.take(node.input[0]), node.output
+        numbers, scales = symmetric(table, axis=1)
+        rows = self.add("Gather", [self.put("embedding.int8", numbers), "tokens"], "embedding.rows")
+        rows = self.add("Cast", [rows], "embedding.float", to=onnx.TensorProto.FLOAT)
+        scale = self.add("Gather", [self.put("embedding.scale", scales), "tokens"], "embedding.scales")
+        self.add("Mul", [rows, scale], output)
+
+    def finish(self) -> None:
+        """Replace the graph's nodes by the new ones, and keep only the weights that they use."""
+        used = {name for node in self.nodes for name in node.input}
+        for at in reversed(range(len(self.graph.initializer))):
+            if self.graph.initializer[at].name not in used:
+                del self.graph.initializer[at]
+            elif onnx.external_data_helper.uses_external_data(self.graph.initializer[at]):
+                onnx.external_data_helper.load_external_data_for_tensor(self.graph.initializer[at], self.folder)
+        del self.graph.node[:], self.graph.value_info[:]
+        self.graph.node.extend(self.nodes)
+
+
+def symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Floats]:
+    """int8 of a matrix with one scale for each row (`axis` 1) or column (0). The scales keep that axis."""
+    largest = np.maximum(matrix.max(axis=axis, keepdims=True), -matrix.min(axis=axis, keepdims=True))
+    scales = (np.maximum(largest, np.float32(1e-12)) / np.float32(127)).astype(np.float32)
+    numbers = np.empty(matrix.shape, np.int8)
+    for begin in range(0, len(matrix), PIECE):  # A large embedding should be in memory once, not three times.
+        piece = slice(begin, begin + PIECE)
+        numbers[piece] = np.rint(matrix[piece] / (scales[piece] if axis else scales))
+    return numbers, scales
+
+
+def in_blocks(matrix: NDArray[Any], bits: int) -> tuple[NDArray[np.uint8], Floats]:
+    """MatMulNBits' form of a matrix (K, N): (N, blocks, bytes of a block), and scales (N, blocks).
+
+    ONNX Runtime's own packer does the same, but importing its module sets up the program's logging. The largest number
+    of a block, of either sign, becomes the lowest integer, because there is one more integer below zero than above.
+    """
+    block, half = BLOCK[bits], 1 << (bits - 1)
+    inputs, outputs = matrix.shape
+    blocks = -(-inputs // block)
+    numbers = np.empty((outputs, blocks, block * bits // 8), np.uint8)
+    scales = np.empty((outputs, blocks), np.float32)
+    for begin in range(0, outputs, PIECE):
+        piece = slice(begin, begin + PIECE)
+        rows = np.pad(matrix[:, piece].T, ((0, 0), (0, blocks * block - inputs))).reshape(-1, blocks, block)
+        low, high = rows.min(axis=-1), rows.max(axis=-1)
+        scales[piece] = np.where(-low > high, low, high) / np.float32(-half)
+        divisors = np.where(scales[piece] == 0, np.float32(1), scales[piece])
+        unsigned = np.clip(np.rint(rows / divisors[..., None]) + half, 0, 2 * half - 1).astype(np.uint8)
+        numbers[piece] = unsigned if bits == 8 else unsigned[..., ::2] | unsigned[..., 1::2] << 4
+    return numbers, scales

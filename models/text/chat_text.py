@@ -1,0 +1,313 @@
+"""Text to token ids and back: the tokenizer and the chat template, on the device, so that both work offline.
+
+What a person writes is only text. A special token that is spelt out in a message is encoded letter by letter, so it can
+neither end a turn nor open one. The template writes all special tokens, also the first one of a text; nothing is added
+to its output.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+from tokenizers import Tokenizer
+
+from models.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterCorrupt, read_config
+from models.text.template import ChatTemplate, TemplateFailed
+
+_BREAK = "\ufdd0"
+"""A Unicode noncharacter, put inside special tokens that a person spelt out, while the template is rendered."""
+
+REMEMBERED = 4_096
+"""Texts whose lengths are remembered, at most."""
+_PROBE = "probe"
+"""A system message that shows what a template does with one."""
+
+
+def _bytes_by_character() -> dict[str, int]:
+    """The byte that each character of a byte-level vocabulary stands for, as GPT-2 had it.
+
+    Printable bytes are themselves, and the others, in order, the characters from 256 on.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + at): byte for at, byte in enumerate(others)}
+
+
+BYTES = _bytes_by_character()
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A prompt, and from where on a longer prompt with the same beginning must be encoded."""
+
+    tokens: list[int]
+    text: str
+    spelt_out: bool
+    """A message spells out a special token, so the text between special tokens was encoded piece by piece."""
+    characters: int = 0
+    """Characters before the last special token."""
+    kept: int = 0
+    """Tokens before the last special token; 0 if there is none."""
+
+
+class ChatText:
+    """A tokenizer and a chat template.
+
+    `tokenizer`: the bytes of a `tokenizer.json`. `template`: Jinja source in the dialect of transformers.
+    `special_tokens`: texts that the template knows by name (`bos_token`); None: they are guessed from the other parts.
+    Raises `DrafterCorrupt` if one of them cannot be read.
+    """
+
+    def __init__(
+        self,
+        tokenizer: bytes,
+        template: str,
+        stop_tokens: Iterable[int],
+        special_tokens: Mapping[str, str] | None = None,
+    ) -> None:
+        self.digest = hashlib.blake2b(tokenizer, digest_size=16).digest()
+        self.stop_tokens = frozenset(stop_tokens)
+        try:
+            self._tokenizer = Tokenizer.from_buffer(tokenizer)
+            self._literal = _beside(self._tokenizer)
+        except Exception as error:  # The library raises nothing narrower.
+            raise DrafterCorrupt(f"{TOKENIZER} cannot be read ({error}). Reinstall the drafter.") from None
+        self._literal.encode_special_tokens = True
+        self._lengths: dict[str, int] = {}
+        self._size = self._tokenizer.get_vocab_size()
+        added = self._tokenizer.get_added_tokens_decoder()
+        self._special = {token.content: number for number, token in added.items() if token.special}
+        self._contents = {number: content for content, number in self._special.items()}
+        self._strip_behind = {token.content for token in added.values() if token.special and token.rstrip}
+        self._strip_before = {token.content for token in added.values() if token.special and token.lstrip}
+        longest_first = sorted(self._special, key=len, reverse=True)
+        self._split = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if longest_first else None
+        # Reading a large tokenizer a second time takes half a second, so it is done only if needed.
+        if special_tokens is None:
+            wanted = "bos_token" in template or "eos_token" in template
+            special_tokens = _guessed(tokenizer, self._contents, self.stop_tokens) if wanted else {}
+        self._template = ChatTemplate(template, special_tokens)
+
+    @classmethod
+    def load(cls, folder: Path) -> ChatText:
+        """Open the text side of a drafter's folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
+        named = (folder / SPECIAL_TOKENS).exists()  # Folders of older versions have none.
+        config = read_config(folder, verify=(TOKENIZER, TEMPLATE, *((SPECIAL_TOKENS,) if named else ())))
+        template = (folder / TEMPLATE).read_text("utf-8", errors="replace")
+        special_tokens = _special_tokens(folder / SPECIAL_TOKENS) if named else None
+        return cls((folder / TOKENIZER).read_bytes(), template, config.stop_tokens, special_tokens)
+
+    def render(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """The tokens of a prompt: a conversation, (role, content) in order, up to where the assistant's answer begins.
+
+        Raises `TemplateFailed`.
+        """
+        return self.render_after(None, messages).tokens
+
+    def render_after(self, before: Rendered | None, messages: Sequence[tuple[str, str]]) -> Rendered:
+        """Render a prompt, and encode only what differs from `before`, an earlier prompt of the same conversation.
+
+        Raises `TemplateFailed`.
+        """
+        return next(self.render_each(before, messages, [len(messages)]))
+
+    def render_each(
+        self, before: Rendered | None, messages: Sequence[tuple[str, str]], ends: Sequence[int]
+    ) -> Iterator[Rendered]:
+        """Render the prompts of `messages[:end]`, one for each of these ends, which grow.
+
+        Of each is encoded what differs from the one before; of the first, what differs from `before`, an earlier prompt
+        of the same conversation. Rendering and encoding are nearly all of the cost of a prompt, and both grow with the
+        conversation and no faster. It works because a special token splits the text for the tokenizer: what stands
+        before one is encoded in the same way, whatever comes after it. Raises `TemplateFailed`.
+        """
+        literal = [(role, self._spell_out(content)) for role, content in messages]
+        spelt_from = next((at for at, (one, other) in enumerate(zip(literal, messages)) if one != other), len(literal))
+        for end, text in zip(ends, self._template.render_each(literal, ends)):
+            before = self._encode_after(before, text, spelt_from < end)
+            yield before
+
+    def _encode_after(self, before: Rendered | None, text: str, spelt_out: bool) -> Rendered:
+        if before is not None and before.kept and before.spelt_out == spelt_out and text.startswith(before.text):
+            rest = self._encode_rendered(text[before.characters :], spelt_out)
+            # Otherwise the special token is one no more, and the text is not split there.
+            same = rest.tokens[:1] == before.tokens[before.kept : before.kept + 1]
+            if same and rest.spelt_out == spelt_out:
+                tokens = before.tokens[: before.kept] + rest.tokens
+                return Rendered(tokens, text, spelt_out, before.characters + rest.characters, before.kept + rest.kept)
+        return self._encode_rendered(text, spelt_out)
+
+    def render_begun(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """The tokens of a prompt whose last message is the beginning of an answer, to continue it.
+
+        A template may write other things before an answer than where it asks for one. Raises `TemplateFailed`.
+        """
+        literal = [(role, self._spell_out(content)) for role, content in messages]
+        return self._encode_rendered(self._template.render(literal, begun=True), literal != list(messages)).tokens
+
+    @cached_property
+    def takes_system(self) -> bool:
+        """Whether the template writes a system message. Some templates refuse it, and some leave it out."""
+        try:
+            return _PROBE in self._template.render([("system", _PROBE), ("user", "a")])
+        except TemplateFailed:
+            return False
+
+    def answer_opening(self) -> list[int]:
+        """What the template writes between the last word of a question and the first word of its answer."""
+        first, second = self.render([("user", "a")]), self.render([("user", "b")])
+        pairs = zip(reversed(first), reversed(second))
+        return first[len(first) - next((at for at, (one, other) in enumerate(pairs) if one != other), 0) :]
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of plain text. Special tokens in it are only letters."""
+        encoding = self._literal.encode(text, add_special_tokens=False)
+        found = () if self._contents.keys().isdisjoint(encoding.ids) else zip(encoding.ids, encoding.offsets)
+        # Some vocabularies hold special tokens among the words, and find them in plain text. These are cut in two.
+        cuts = [start + 1 for token, (start, end) in found if end - start > 1 and self._spells(token, text[start:end])]
+        if cuts:
+            return [token for at, to in pairwise([0, *cuts, len(text)]) for token in self.encode(text[at:to])]
+        return list(encoding.ids)
+
+    def length(self, text: str) -> int:
+        """How many tokens `encode` makes of a text. What was counted lately is not encoded again."""
+        if (length := self._lengths.get(text)) is None:
+            if len(self._lengths) >= REMEMBERED:
+                self._lengths.clear()
+            length = self._lengths[text] = len(self.encode(text))
+        return length
+
+    def encode_whole(self, text: str) -> list[int]:
+        """Token ids of a text from its first word on, as the model learnt it.
+
+        The tokenizer adds what such texts begin with, and special tokens in it are special.
+        """
+        return list(self._tokenizer.encode(text).ids)
+
+    def spelling(self, token: int) -> tuple[str, bytes]:
+        """The text of one token, and its bytes, which may be only a part of a character."""
+        name = self._contents.get(token) or self._tokenizer.id_to_token(token) or ""
+        if self._spells_bytes and token not in self._contents and all(one in BYTES for one in name):
+            data = bytes(BYTES[one] for one in name)
+        elif found := re.fullmatch(r"<0x([0-9A-F]{2})>", name):  # How SentencePiece names a byte.
+            data = bytes.fromhex(found[1])
+        else:
+            data = (name if token in self._contents else self.decode([token])).encode()
+        return data.decode(errors="replace"), data
+
+    @cached_property
+    def _spells_bytes(self) -> bool:
+        """Whether each character of a token's name stands for a byte."""
+        decoder = self._tokenizer.decoder
+        return decoder is not None and b"ByteLevel" in decoder.__getstate__()
+
+    def tokenizer_json(self) -> str:
+        """The tokenizer, as `tokenizer.json` has it."""
+        return str(self._tokenizer.to_str())
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text without special tokens. Bytes that are not yet a whole character come out as U+FFFD."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def knows(self, tokens: Sequence[int]) -> bool:
+        """True if all ids are in this vocabulary.
+
+        Only the last may be a special token, and only one that ends answers.
+        """
+        last = tokens[-1] if tokens else None
+        special = last in self._special.values() and last not in self.stop_tokens
+        return not special and all(0 <= token < self._size for token in tokens)
+
+    def _encode_rendered(self, text: str, spelt_out: bool) -> Rendered:
+        """Encode what a template wrote. Its special tokens stay special, except those that were `spelt_out`."""
+        if self._split is not None and spelt_out:
+            tokens: list[int] = []
+            characters = kept = at = 0
+            parts = self._split.split(text)
+            for place, part in enumerate(parts):
+                if part in self._special:
+                    characters, kept = at, len(tokens)
+                    tokens.append(self._special[part])
+                else:
+                    plain = part.lstrip() if place and parts[place - 1] in self._strip_behind else part
+                    if place + 1 < len(parts) and parts[place + 1] in self._strip_before:
+                        plain = plain.rstrip()
+                    tokens += self.encode(self._put_back(plain))
+                at += len(part)
+            return Rendered(tokens, text, spelt_out, characters, kept)
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        tokens, places = list(encoding.ids), encoding.offsets
+        if self._split is not None and any(
+            token in self._contents and self._disguised(token, text[slice(*place)])
+            for token, place in zip(tokens, places)
+        ):
+            return self._encode_rendered(text, True)
+        for last in reversed(range(len(tokens))):
+            start, end = places[last]
+            # A token for what is not in the vocabulary is special too, but splits nothing.
+            if self._contents.get(tokens[last]) == text[start:end]:
+                return Rendered(tokens, text, spelt_out, start, last)
+        return Rendered(tokens, text, spelt_out)
+
+    def _spells(self, token: int, text: str) -> bool:
+        """True for a special token that stands for its own name. A special token may also stand for unknown letters."""
+        return token in self._contents and self._contents[token] in self._normalise(text)
+
+    def _disguised(self, token: int, text: str) -> bool:
+        """True if letters that only look like a special token became one. No template writes it in that way."""
+        return text.strip() != self._contents[token].strip() and self._spells(token, text)
+
+    def _normalise(self, text: str) -> str:
+        normalizer = self._tokenizer.normalizer
+        return text if normalizer is None else str(normalizer.normalize_str(text))
+
+    def _spell_out(self, content: str) -> str:
+        return self._split.sub(lambda found: found[0][0] + _BREAK + found[0][1:], content) if self._split else content
+
+    def _put_back(self, text: str) -> str:
+        for token in self._special:
+            text = text.replace(token[0] + _BREAK + token[1:], token)
+        return text
+
+
+def _beside(tokenizer: Tokenizer) -> Tokenizer:
+    """Another tokenizer with the same tokens. It shares the model, which takes half a second to read if it is large."""
+    other = Tokenizer(tokenizer.model)
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        if (found := getattr(tokenizer, part)) is not None:
+            setattr(other, part, found)
+    other.add_tokens([token for _, token in sorted(tokenizer.get_added_tokens_decoder().items())])
+    return other
+
+
+def _special_tokens(path: Path) -> dict[str, str]:
+    """Read the texts of special tokens by name. Raises `DrafterCorrupt`."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise DrafterCorrupt(f"{path} cannot be read ({error}). Reinstall the drafter.") from None
+
+
+def _guessed(tokenizer: bytes, contents: Mapping[int, str], stop_tokens: frozenset[int]) -> dict[str, str]:
+    """Guess the special tokens of an older drafter, which does not name them.
+
+    `bos_token` is what its tokenizer puts before every text. `eos_token` is what ends an answer, if there is only one.
+    """
+    guessed = {}
+    processor = json.loads(tokenizer).get("post_processor") or {}
+    for step in processor.get("processors", [processor]):
+        first = (step.get("single") or [{}])[0].get("SpecialToken", {}).get("id")
+        if first in contents.values():
+            guessed["bos_token"] = first
+    ends = [contents[token] for token in stop_tokens if token in contents]
+    if len(ends) == 1:
+        guessed["eos_token"] = ends[0]
+    return guessed

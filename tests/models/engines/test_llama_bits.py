@@ -1,0 +1,173 @@
+"""A conversation that runs alone on llama.cpp has the same bits whatever is drafted, and whoever was there before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from benchmarks.gguf_file import write_gguf
+from models.engines.engine import TargetContext
+from models.engines.llama_engine import RESUMED, LlamaEngine
+from models.engines.llama_lane import BLOCK, LEAST, PIECE
+from models.tree import DraftTree
+from remote.protocol import Sampling
+from remote.verifier.acceptance import chooser, walk
+from tests.remote.verifier.tiny import VOCABULARY, random_tree, tree_around
+from tests.support.made_once import made_once
+
+EMPTY = DraftTree.empty()
+PROMPT = [2 + token % 40 for token in range(21)]
+LENGTH = 60
+FORMATS = ("q8_0", "q4_0", "q4_k")
+"""In the first one, rows have the same bits in a batch of any size; in the others, in a small one."""
+
+
+def write_formats(folder: Path) -> None:
+    """A model in each format. Blocks of Q4_K have 256 numbers. Only llama.cpp makes files of 4 bits as people have."""
+    import llama_cpp as lib
+
+    torch.manual_seed(1)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=256, intermediate_size=512, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=64, max_position_embeddings=1024, initializer_range=0.1, pad_token_id=0,
+        bos_token_id=None, eos_token_id=None, tie_word_embeddings=False,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder / "target")
+    write_gguf(folder / "target", folder / "f32.gguf")
+    write_gguf(folder / "target", folder / "q8_0.gguf", "q8_0")
+    for name, kind in (("q4_0", lib.LLAMA_FTYPE_MOSTLY_Q4_0), ("q4_k", lib.LLAMA_FTYPE_MOSTLY_Q4_K_M)):
+        parameters = lib.llama_model_quantize_default_params()
+        parameters.ftype, parameters.nthread = kind, 1
+        source, out = (str(folder / f"{of}.gguf").encode() for of in ("f32", name))
+        assert lib.llama_model_quantize(source, out, parameters) == 0
+
+
+@pytest.fixture(scope="module")
+def formats(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    return made_once(tmp_path_factory, "llama-formats", write_formats)
+
+
+@pytest.fixture(params=FORMATS)
+def engine(formats: Path, request: pytest.FixtureRequest) -> Iterator[LlamaEngine]:
+    engine = LlamaEngine(formats / f"{request.param}.gguf", threads=1)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def plain(engine: LlamaEngine) -> np.ndarray:
+    """The logits of an answer without drafts, (LENGTH, V)."""
+    context = engine.context()
+    context.assign(0, PROMPT)
+    logits = decoded(engine, context, lambda done: EMPTY)
+    context.release()
+    return logits
+
+
+def decoded(engine: LlamaEngine, context: TargetContext, draft: Callable[[int], DraftTree]) -> np.ndarray:
+    """Go on greedily, each round with the draft after so many tokens. The logits of LENGTH tokens, (LENGTH, V)."""
+    rows = list[np.ndarray]()
+    while len(rows) < LENGTH:
+        tree = draft(len(rows))
+        logits = engine.verify(context, tree)
+        chosen = chooser(logits, Sampling())
+        found = walk(tree, chosen, position=len(context.tokens), room=1000, stop_tokens=frozenset())
+        context.commit(tree, found.accepted, found.bonus)
+        rows += [logits[0], *(logits[1 + node] for node in found.accepted)]
+    return np.stack(rows[:LENGTH])
+
+
+def continued(plain: np.ndarray, done: int, count: int) -> list[int]:
+    """What an answer will say next."""
+    return [int(token) for token in plain[done : done + count].argmax(-1)]
+
+
+def behind(rng: random.Random, ahead: list[int]) -> DraftTree:
+    """A tree that holds what comes beside its likeliest path, which is wrong from its first token on."""
+    wrong = [(ahead[0] + 1) % VOCABULARY, *(rng.randrange(VOCABULARY) for _ in range(3))]
+    parents = [-1, 0, 1, 2, -1, *range(4, 3 + len(ahead))]
+    return DraftTree(np.array([*wrong, *ahead], np.int32), np.array(parents, np.int32))
+
+
+@pytest.mark.parametrize("kind", ["right chains", "long chains", "random trees", "trees around it", "beside the path"])
+def test_no_draft_changes_a_bit(engine: LlamaEngine, plain: np.ndarray, kind: str) -> None:
+    rng, context = random.Random(kind), engine.context()
+
+    def draft(done: int) -> DraftTree:
+        ahead = continued(plain, done, rng.randrange(1, 12)) or [5]
+        return {
+            "right chains": lambda: DraftTree.chain(ahead),
+            "long chains": lambda: DraftTree.chain([*ahead, *(rng.randrange(VOCABULARY) for _ in range(PIECE))]),
+            "random trees": lambda: random_tree(rng, rng.randrange(24)),
+            "trees around it": lambda: tree_around(rng, ahead, 20),
+            "beside the path": lambda: behind(rng, ahead),
+        }[kind]()
+
+    context.assign(0, PROMPT)
+    np.testing.assert_array_equal(decoded(engine, context, draft), plain)
+    context.release()
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+def test_who_was_there_before_changes_no_bit(engine: LlamaEngine, plain: np.ndarray, adopted: bool) -> None:
+    """The rows of another conversation lay before its own ones, and their places are free when it goes on."""
+    other, first = engine.context(), engine.context()
+    other.assign(0, [7 * token % VOCABULARY for token in range(90)])
+    engine.verify(other, EMPTY)
+    first.assign(0, PROMPT)
+    engine.verify(first, EMPTY)
+    for _ in range(RESUMED + 1):
+        other.commit(EMPTY, [], 9)
+        engine.verify(other, EMPTY)
+    other.release()
+    context = engine.context() if adopted else first
+    context.assign(0, PROMPT)
+    if adopted:
+        context.adopt(first, len(PROMPT) - 1)
+    assert context.computed == (len(PROMPT) - LEAST) // BLOCK * BLOCK, "the last tokens are computed again"
+    np.testing.assert_array_equal(decoded(engine, context, lambda done: EMPTY), plain)
+    for one in {context, first}:
+        one.release()
+
+
+@pytest.mark.parametrize("length", [21, 36, 39, 46])
+def test_rows_that_are_taken_over_change_no_bit(engine: LlamaEngine, length: int) -> None:
+    """Kernels compute several rows together, and a short rest of a prompt by others than the whole."""
+    prompt = [2 + 7 * token % 40 for token in range(length)]
+    whole = engine.context()
+    whole.assign(0, prompt)
+    expected = engine.verify(whole, EMPTY)
+    for count in (length, length - 2, 17, 3):
+        context = engine.context()
+        context.assign(0, prompt)
+        context.adopt(whole, count)
+        assert context.computed <= count and (count < BLOCK or context.computed > 0)
+        np.testing.assert_array_equal(engine.verify(context, EMPTY), expected)
+        context.release()
+    whole.release()
+
+
+def test_conversations_that_are_kept_change_no_bit(engine: LlamaEngine) -> None:
+    """Prompts are read tile by tile of the cache, and other rows before them would shift the tiles."""
+    prompt = [3 + token % 37 for token in range(100)]
+    found = list[np.ndarray]()
+    kept = list[TargetContext]()
+    for number in range(3):
+        context = engine.context()
+        context.assign(0, prompt)
+        found.append(decoded(engine, context, lambda done: EMPTY))
+        context.release()
+        kept.append(engine.context())
+        kept[-1].assign(0, [number + 1] * (30 + number))
+        decoded(engine, kept[-1], lambda done: EMPTY)
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+    for context in kept:
+        context.release()

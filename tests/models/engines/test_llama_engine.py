@@ -1,0 +1,281 @@
+"""What only the engine on llama.cpp has: one cache for all conversations, and rows read out of its state."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from benchmarks.gguf_file import write_gguf
+from drafter.model import MemoryEncoder, save_weights
+from models.config import ENCODER, write_config
+from models.engines.engine import Forward, TargetContext
+from models.engines.llama_engine import IDLE, SMALLEST, LlamaEngine
+from models.engines.llama_lane import LlamaContext
+from models.engines.llama_rows import CacheRows, UnreadableRows
+from models.engines.memory_encoder import ArrayEncoder
+from models.errors import CorruptWeights
+from models.tree import DraftTree
+from tests.models.engines.conftest import Bench, llama_bench
+from tests.remote.verifier.tiny import encoder_config, random_tree, tiny_model
+
+EMPTY = DraftTree.empty()
+
+
+def state(keys: np.ndarray, values: np.ndarray, positions: list[int], *, transposed: bool) -> bytes:
+    """What llama.cpp writes of a sequence, for keys and values of shape (positions, layers, heads, size)."""
+    cells, layers = keys.shape[:2]
+    parts = [struct.pack("=IiII", 7, 255, 1, cells)]
+    parts += [struct.pack("=iIi", position, 1, 255) for position in positions]
+    parts.append(struct.pack("=II", transposed, layers))
+    for layer in range(layers):
+        rows = keys[:, layer].reshape(cells, -1).astype(np.float16)
+        parts += [struct.pack("=iQ", 1, rows.shape[1] * 2), rows.tobytes()]
+    for layer in range(layers):
+        rows = values[:, layer].reshape(cells, -1).astype(np.float16)
+        if transposed:
+            parts += [struct.pack("=iII", 1, 2, rows.shape[1]), rows.T.tobytes()]
+        else:
+            parts += [struct.pack("=iQ", 1, rows.shape[1] * 2), rows.tobytes()]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_rows_come_in_the_order_of_their_positions(transposed: bool) -> None:
+    keys, values = np.arange(2 * 4 * 3 * 2 * 4, dtype=np.float32).reshape(2, 4, 3, 2, 4)
+    written = state(keys[[2, 0, 1, 3]], values[[2, 0, 1, 3]], [7, 5, 6, 8], transposed=transposed)
+    found = CacheRows.read(written, range(5, 9), (3, 2, 4), interleaved=False)
+    np.testing.assert_array_equal(found.keys, keys)
+    np.testing.assert_array_equal(found.values, values)
+    turned = CacheRows.read(written, range(5, 9), (3, 2, 4), interleaved=True)
+    np.testing.assert_array_equal(turned.keys, keys[..., [0, 2, 1, 3]])
+    np.testing.assert_array_equal(turned.values, values)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda whole: whole[:-1],
+        lambda whole: whole + b"x",
+        lambda whole: b"",
+        lambda whole: whole[:8] + struct.pack("=I", 2) + whole[12:],
+        lambda whole: whole[:16] + struct.pack("=i", 9) + whole[20:],
+        lambda whole: whole[: 16 + 4 * 12 + 4] + struct.pack("=I", 4) + whole[16 + 4 * 12 + 8 :],
+        lambda whole: whole[: 16 + 4 * 12 + 8] + struct.pack("=i", 0) + whole[16 + 4 * 12 + 12 :],
+    ],
+    ids=["short", "long", "empty", "streams", "positions", "layers", "type"],
+)
+def test_an_unknown_layout_is_refused(damage: Callable[[bytes], bytes]) -> None:
+    rows = np.zeros((4, 3, 2, 4), np.float32)
+    written = state(rows, rows, [5, 6, 7, 8], transposed=False)
+    CacheRows.read(written, range(5, 9), (3, 2, 4), interleaved=False)
+    with pytest.raises(UnreadableRows):
+        CacheRows.read(damage(written), range(5, 9), (3, 2, 4), interleaved=False)
+
+
+@pytest.fixture(params=["llama", "gemma3-mixed"])
+def llama(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    bench = llama_bench(request.param, tmp_path)
+    yield bench
+    assert isinstance(bench.engine, LlamaEngine)
+    bench.engine.close()
+
+
+def test_a_conversation_that_outgrows_its_lane_takes_its_rows_along(llama: Bench) -> None:
+    engine = llama.engine
+    assert isinstance(engine, LlamaEngine) and engine.lane_cells == SMALLEST
+    rng = random.Random(2)
+    short, long = engine.context(), engine.context()
+    for context in (short, long):
+        context.assign(0, [rng.randrange(48) for _ in range(20)])
+    engine.forward([_asked(context, EMPTY) for context in (short, long)])
+    assert short.lane is long.lane is not None
+    long.assign(20, [rng.randrange(48) for _ in range(2 * SMALLEST)])
+    moved = engine.verify(long, random_tree(rng, 6))[0]
+    assert long.lane is not None and long.lane.cells >= long.capacity > SMALLEST and long.rewinds == 0
+    again = engine.context()
+    again.assign(0, long.tokens)
+    llama.same(moved, engine.verify(again, EMPTY)[0])
+    again.release()
+    long.release()
+    other = engine.context()
+    other.assign(0, [rng.randrange(48) for _ in range(SMALLEST)])
+    engine.verify(other, EMPTY)
+    assert all(lane.holders for lane in engine._lanes), "empty ones are gone"
+    for context in (short, other):
+        context.release()
+
+
+def test_so_many_sessions_share_a_lane_as_it_has_room_for(llama: Bench) -> None:
+    engine = llama.engine
+    assert isinstance(engine, LlamaEngine)
+    contexts = [engine.context() for _ in range(10)]
+    for number, context in enumerate(contexts):
+        context.assign(0, [number, *(at % 48 for at in range(SMALLEST // 4 - 10))])
+    for context in contexts:
+        while engine.read(context):
+            pass
+    asked = [_asked(context, EMPTY) for context in contexts]
+    together = engine.forward(asked)
+    lanes = {context.lane for context in contexts}
+    assert len(lanes) == 3 and all(sum(c.capacity for c in lane.holders) <= lane.cells for lane in lanes if lane)
+    for context, logits in zip(contexts, together):
+        context.assign(len(context.tokens), [])
+        assert isinstance(logits, np.ndarray)
+        llama.same(logits[0], engine.verify(context, EMPTY)[0])
+        context.release()
+
+
+def test_who_asks_nothing_for_a_while_leaves_the_lane_and_comes_back(llama: Bench) -> None:
+    engine = llama.engine
+    idle, busy = engine.context(), engine.context()
+    tokens = [2 + at % 40 for at in range(50)]
+    idle.assign(0, tokens)
+    busy.assign(0, tokens[:9])
+    engine.verify(idle, EMPTY)
+    for _ in range(IDLE + IDLE // 4):
+        engine.verify(busy, EMPTY)
+        busy.commit(EMPTY, [], 5)
+    assert isinstance(idle, LlamaContext) and isinstance(busy, LlamaContext)
+    assert idle.lane is None
+    assert busy.lane is not None and (idle.computed, idle.capacity, idle.rewinds) == (50, 50, 0)
+    like = engine.context()
+    like.assign(0, [*tokens[:30], 1, 1])
+    like.adopt(idle, 30)
+    assert like.computed == 24
+    idle.assign(20, [7, 7, 7])
+    for context in (like, idle):
+        fresh = engine.context()
+        fresh.assign(0, context.tokens)
+        llama.same(engine.verify(context, EMPTY)[0], engine.verify(fresh, EMPTY)[0])
+        assert context.computed == len(context.tokens) and context.rewinds == (context is idle)
+        fresh.release()
+    for context in (idle, busy, like):
+        context.release()
+        assert context.capacity == 0
+
+
+def test_the_rows_of_a_long_idle_session_serve_a_short_one_that_begins_like_it(llama: Bench) -> None:
+    engine = llama.engine
+    assert isinstance(engine, LlamaEngine)
+    long, busy, short = engine.context(), engine.context(), engine.context()
+    tokens = [2 + at % 40 for at in range(SMALLEST + 50)]
+    long.assign(0, tokens)
+    engine.verify(long, EMPTY)
+    long.park()
+    busy.assign(0, [9] * (SMALLEST // 2))
+    engine.verify(busy, EMPTY)
+    short.assign(0, [*tokens[:30], 1, 1])
+    short.adopt(long, 30)
+    found = engine.verify(short, EMPTY)[0]
+    assert short.lane is not None and short.lane.cells >= len(tokens), "all that was parked has to fit for a moment"
+    short.release()
+    short.assign(0, [*tokens[:30], 1, 1])
+    llama.same(found, engine.verify(short, EMPTY)[0])
+    for context in (long, busy, short):
+        context.release()
+
+
+def test_rows_that_gave_way_to_those_of_others_are_computed_again(llama: Bench) -> None:
+    """llama.cpp takes the places of rows that no layer with a window sees any more, and a rewind does see them."""
+    engine, rng = llama.engine, random.Random(8)
+    gone, kept, new, beside = (engine.context() for _ in range(4))
+    for context, length in ((gone, 40), (kept, 60), (new, 70), (beside, 3)):
+        context.assign(0, [rng.randrange(48) for _ in range(length)])
+    engine.forward([_asked(context, EMPTY) for context in (gone, kept)])  # Who runs alone gets a lane to itself.
+    gone.release()
+    engine.forward([_asked(context, EMPTY) for context in (new, beside)])
+    new.commit(EMPTY, [], 3)
+    like = engine.context()
+    like.assign(0, [*kept.tokens[:15], 4, 4])
+    like.adopt(kept, 15)
+    assert like.computed == (0 if llama.windowed else 8)
+    kept.assign(15, [7, 7, 7])
+    assert kept.computed == (0 if llama.windowed else 8) and kept.rewinds == (2 if llama.windowed else 1)
+    for context in (like, kept, new):
+        fresh = engine.context()
+        fresh.assign(0, context.tokens)
+        llama.same(engine.verify(context, EMPTY)[0], engine.verify(fresh, EMPTY)[0])
+    for context in (like, kept, new, beside):
+        context.release()
+
+
+def test_many_sessions_with_wide_trees_have_the_rows_that_count(llama: Bench) -> None:
+    engine = llama.engine
+    wide = DraftTree(np.arange(3, 43), np.full(40, -1))
+    contexts = [engine.context() for _ in range(12)]
+    for number, context in enumerate(contexts):
+        context.assign(0, [number + 1, 5, 9])
+    requests = [request for context in contexts for request in [_asked(context, wide)]]
+    for context, logits in zip(contexts, engine.forward(requests)):
+        assert isinstance(logits, np.ndarray) and logits.shape == (41, 48)
+        context.commit(wide, [17], 6)
+        assert context.tokens[-2:] == [20, 6]
+        found = engine.verify(context, random_tree(random.Random(1), 5))[0]
+        again = engine.context()
+        again.assign(0, context.tokens)
+        llama.same(found, engine.verify(again, EMPTY)[0])
+        again.release()
+    for context in contexts:
+        context.release()
+
+
+def _asked(context: TargetContext, tree: DraftTree) -> Forward:
+    return Forward(context, len(context.tokens) - context.computed, tree)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
+def test_no_thread_of_the_check_at_the_start_is_left(llama: Bench, tmp_path: Path) -> None:
+    """OpenMP would count them, and let all threads of later forwards wait asleep: those took five times as long."""
+    llama.model.save_pretrained(tmp_path / "target")
+    write_gguf(tmp_path / "target", tmp_path / "target.gguf")
+
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    def forward() -> int:
+        context = engine.context()
+        context.assign(0, [1, 2, 3])
+        engine.verify(context, EMPTY)
+        return threads()
+
+    before = threads()
+    engine = LlamaEngine(tmp_path / "target.gguf", threads=3)
+    try:
+        ends = time.monotonic() + 10
+        while threads() > before and time.monotonic() < ends:  # A thread is listed until the system has taken it away.
+            time.sleep(0.01)
+        assert threads() == before
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(forward).result() == before + 3, "a thread, and the two that help it"
+    finally:
+        engine.close()
+
+
+def test_where_rows_cannot_be_read_there_is_no_memory_and_it_is_said(tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    tiny_model("gemma3-mixed").save_pretrained(tmp_path / "target")
+    write_gguf(tmp_path / "target", tmp_path / "target.gguf")
+    config = msgspec.structs.replace(encoder_config(), target_head_size=16)
+    encoder = MemoryEncoder(config)
+    (tmp_path / "drafter").mkdir()
+    save_weights(encoder, tmp_path / "drafter" / ENCODER)
+    write_config(tmp_path / "drafter", config)
+    engine = LlamaEngine(tmp_path / "target.gguf", ArrayEncoder.load(tmp_path / "drafter"), threads=1)
+    assert engine.encoder is None and engine.takes_drafts
+    assert engine.why_no_drafter is not None and "memory cannot be read" in engine.why_no_drafter
+    engine.close()
+
+
+def test_a_file_that_is_none_says_what_to_do(tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    (tmp_path / "a.gguf").write_bytes(b"GGUF and nothing more")
+    with pytest.raises(CorruptWeights, match=r"cannot load .*a\.gguf(?! \(failed to load).*Fetch"):
+        LlamaEngine(tmp_path / "a.gguf", threads=1)

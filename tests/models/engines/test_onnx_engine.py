@@ -1,0 +1,199 @@
+"""Graphs of targets: which models have one, what is refused, and a server where PyTorch is not installed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+from drafter.model import save_weights
+from models.config import ENCODER, write_config
+from models.engines.choice import graph_of
+from models.engines.engine import Forward, UnfitDrafter, UnverifiableTarget
+from models.engines.graphs import GRAPHS
+from models.engines.memory_encoder import ArrayEncoder
+from models.engines.onnx_engine import SHRINK, OnnxEngine
+from models.engines.onnx_graph import write_graph
+from models.engines.target import load_target
+from models.engines.tensors import DamagedWeights, read_tensors
+from models.engines.torch_engine import TorchEngine
+from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
+from models.text.text_side import read_text_side
+from models.tree import DraftTree
+from remote.protocol import Card, Sampling, decode
+from remote.verifier.acceptance import chooser
+from tests.remote.verifier.tiny import encoder_config, tiny_encoder, tiny_model
+from tests.support.serving import REPOSITORY
+
+WITHOUT_TORCH = """
+import sys
+for name in ("torch", "transformers", "safetensors", "onnx", "accelerate"):
+    sys.modules[name] = None  # Importing it raises ImportError.
+from pathlib import Path
+from remote.verifier.serve import serve
+serve({target!r}, drafter=Path({drafter!r}), watch_stdin=True)
+"""
+
+
+@pytest.fixture
+def target(tiny_pair: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny target, with a graph in float32 beside its weights."""
+    folder = Path(shutil.copytree(tiny_pair / "target", tmp_path / "target"))
+    write_graph(folder, folder / GRAPHS[1], int8=False)
+    return folder
+
+
+def test_a_server_without_pytorch_says_what_pytorch_says(tiny_pair: Path, target: Path) -> None:
+    program = WITHOUT_TORCH.format(target=str(target), drafter=str(tiny_pair / "drafter"))
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=REPOSITORY
+    )
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("outrider server ready at http://"), process.stderr.read()
+        with httpx.Client(base_url=line.split()[-1], timeout=120, trust_env=False) as client:
+            shown = decode(client.get("/v1/card").content, Card)
+            question = {"messages": [{"role": "user", "content": "list files"}], "temperature": 0, "max_tokens": 30}
+            said = client.post("/v1/chat/completions", json=question).json()["choices"][0]["message"]["content"]
+        process.stdin.close()
+        process.wait()
+        assert "ONNX Runtime" in process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+    loaded = load_target(str(target), device="cpu")
+    assert (shown.vocabulary, shown.tokenizer, shown.stop_tokens) == (
+        loaded.model.config.vocab_size, loaded.tokenizer, loaded.stop_tokens,
+    )  # fmt: skip
+    assert shown.memory is not None and shown.drafts
+    assert loaded.text is not None
+    context = (engine := TorchEngine(loaded.model)).context()
+    context.assign(0, loaded.text.render([("user", "list files")]))
+    before = len(context.tokens)
+    for _ in range(30):
+        token = chooser(engine.verify(context, DraftTree.empty()), Sampling())(0, 0)
+        context.commit(DraftTree.empty(), [], token)
+    assert said == loaded.text.decode(context.tokens[before:])
+
+
+def test_the_text_side_is_that_of_transformers(target: Path) -> None:
+    loaded, read = load_target(str(target), device="cpu"), read_text_side(target)
+    for part in ("name", "tokenizer", "chat_template", "stop_tokens", "positions"):
+        assert getattr(read, part) == getattr(loaded, part), part
+    messages = [("user", "how?")]
+    assert read.text is not None and loaded.text is not None
+    assert read.text.render(messages) == loaded.text.render(messages)
+
+
+def test_what_a_folder_lacks_is_told(target: Path) -> None:
+    (target / "tokenizer.json").unlink()
+    with pytest.raises(MissingTokenizer, match=r"tokenizer\.json"):
+        read_text_side(target)
+    (target / "config.json").unlink()
+    with pytest.raises(UnknownModel, match=r"config\.json"):
+        read_text_side(target)
+
+
+def test_a_graph_is_taken_where_there_is_one(target: Path, tmp_path: Path) -> None:
+    assert graph_of(str(target), "auto", None) == target / GRAPHS[1]
+    assert graph_of(str(target), "torch", None) is None
+    assert graph_of(str(target), "auto", "int8") is None
+    assert graph_of(str(tmp_path), "auto", None) is None
+    assert graph_of("owner/model", "auto", None) is None
+    with pytest.raises(UnknownModel, match="--engine torch"):
+        graph_of(str(tmp_path), "onnx", None)
+    with pytest.raises(UnknownModel, match="--quantize"):
+        graph_of(str(target), "onnx", "int8")
+
+
+def test_weights_are_read_as_safetensors_reads_them(tiny_pair: Path, tmp_path: Path) -> None:
+    for file in (tiny_pair / "target" / "model.safetensors", tiny_pair / "drafter" / ENCODER):
+        expected, found = load_file(file), read_tensors(file)
+        assert expected.keys() == found.keys()
+        assert all(np.array_equal(expected[name].float().numpy(), found[name]) for name in expected)
+    whole = (tiny_pair / "drafter" / ENCODER).read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"\xff" * 40):
+        (tmp_path / "half.safetensors").write_bytes(damaged)
+        with pytest.raises(DamagedWeights, match="damaged"):
+            read_tensors(tmp_path / "half.safetensors")
+
+
+def test_a_file_that_is_no_graph_is_refused(tmp_path: Path, tiny_pair: Path) -> None:
+    (tmp_path / "target.onnx").write_bytes(b"no graph")
+    for path in (tmp_path / "target.onnx", tiny_pair / "drafter" / "drafter.onnx"):
+        with pytest.raises(CorruptWeights, match="--engine torch"):
+            OnnxEngine(path)
+
+
+def test_a_drafter_of_another_target_is_refused(target: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "drafter"
+    folder.mkdir()
+    save_weights(tiny_encoder(), folder / ENCODER)
+    write_config(folder, encoder_config())
+    tiny_model("llama-multi-query").save_pretrained(tmp_path / "other")
+    write_graph(tmp_path / "other", tmp_path / "other.onnx", int8=False)
+    with pytest.raises(UnfitDrafter, match="Serve its own target"):
+        OnnxEngine(tmp_path / "other.onnx", ArrayEncoder.load(folder))
+
+
+@pytest.mark.parametrize("kind", ["gemma", "gpt2", "mistral-window", "qwen3-mixed"])
+def test_a_model_that_has_no_graph_is_named(kind: str, tmp_path: Path) -> None:
+    tiny_model(kind).save_pretrained(tmp_path)
+    with pytest.raises(UnverifiableTarget, match="--engine torch"):
+        write_graph(tmp_path, tmp_path / "target.onnx", int8=False)
+
+
+def test_scaled_positions_have_no_graph(tmp_path: Path) -> None:
+    tiny_model("llama").save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["rope_parameters"] = {"rope_type": "linear", "factor": 2.0, "rope_theta": 10_000.0}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnverifiableTarget, match="linear"):
+        write_graph(tmp_path, tmp_path / "target.onnx", int8=False)
+
+
+def test_threads_change_no_bit_of_weights_of_8_bits(tmp_path: Path) -> None:
+    tiny_model("llama").save_pretrained(tmp_path / "target")
+    write_graph(tmp_path / "target", tmp_path / "target.onnx", int8=True)
+    tree, found = DraftTree(np.arange(2, 14), np.array([-1, -1, 0, 0, 1, 2, 3, 3, 5, 6, 9, 10])), []
+    for threads in (1, 2, 3):
+        engine = OnnxEngine(tmp_path / "target.onnx", threads=threads)
+        context = engine.context()
+        context.assign(0, [at % 40 for at in range(150)])
+        found.append(engine.verify(context, tree))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_memory_of_many_sessions_goes_back_when_few_are_left(tmp_path: Path) -> None:
+    tiny_model("llama").save_pretrained(tmp_path / "target")
+    write_graph(tmp_path / "target", tmp_path / "target.onnx", int8=True)
+    engine = OnnxEngine(tmp_path / "target.onnx")
+
+    def round_of(count: int) -> int:
+        contexts = [engine.context() for _ in range(count)]
+        for at, context in enumerate(contexts):
+            context.assign(0, [2 + (at + token) % 40 for token in range(20)])
+        for logits in engine.forward([Forward(context, 20, DraftTree.empty()) for context in contexts]):
+            assert isinstance(logits, np.ndarray)
+        for context in contexts:
+            context.assign(20, [3])
+        engine.forward([Forward(context, 1, DraftTree.empty()) for context in contexts])
+        return sum(held.nbytes for held in engine._staged.values())
+
+    many = round_of(32)
+    assert round_of(2) == many > 0, "it may be wanted again at once"
+    for _ in range(SHRINK):
+        few = round_of(2)
+    assert 0 < few < many / 4

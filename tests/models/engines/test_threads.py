@@ -1,0 +1,61 @@
+"""The number of threads follows the times of forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from models.engines.threads import LATEST, SOONEST, Threads
+
+QUIET = {1: 0.010, 2: 0.006, 4: 0.004}
+BUSY = {1: 0.012, 2: 0.250, 4: 1.0}
+
+
+def run(threads: Threads, steps: int, seconds: Callable[[int, int], float], rows: int = 1) -> tuple[float, list[int]]:
+    """Seconds of so many forwards that take `seconds(threads, step)`, and the threads of each."""
+    total, counts = 0.0, list[int]()
+    for step in range(steps):
+        counts.append(threads.count)
+        took = seconds(threads.count, step)
+        total += took
+        threads.ran(rows, took)
+    return total, counts
+
+
+def test_the_fastest_number_is_found_at_the_start() -> None:
+    for times, best in ((QUIET, 4), (BUSY, 1), ({1: 0.01, 2: 0.006, 4: 0.009}, 2)):
+        threads = Threads(4)
+        run(threads, 12, lambda count, _, times=times: times[count])
+        assert threads.count == best and not threads.trying
+
+
+def test_a_busy_neighbour_is_noticed_and_its_end_too() -> None:
+    threads = Threads(2)
+    run(threads, 200, lambda count, _: QUIET[count])
+    total, counts = run(threads, 1000, lambda count, _: BUSY[count])
+    assert counts[-1] == 1 and total < 1.25 * 1000 * BUSY[1]
+    run(threads, 2 * LATEST, lambda count, _: QUIET[count])
+    assert threads.count == 2
+
+
+def test_looking_again_costs_little_while_nothing_changes() -> None:
+    threads = Threads(2)
+    total, counts = run(threads, 5000, lambda count, _: BUSY[count])
+    assert total < 1.05 * 5000 * BUSY[1]
+    assert counts.count(2) < 5000 / SOONEST
+
+
+def test_prompts_and_one_core_decide_nothing() -> None:
+    threads = Threads(2)
+    run(threads, 100, lambda count, _: BUSY[count], rows=128)
+    assert threads.count == 2
+    alone = Threads(1)
+    run(alone, 100, lambda count, step: 1.0 * step)
+    assert alone.count == 1 and not alone.trying
+
+
+def test_forwards_of_other_sizes_are_not_compared() -> None:
+    threads = Threads(2)
+    for step in range(200):
+        rows = 1 + step % 8
+        threads.ran(rows, QUIET[threads.count] * rows)
+    assert threads.count == 2

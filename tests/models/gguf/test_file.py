@@ -1,0 +1,233 @@
+"""A GGUF file as a target: its text side, its weights in PyTorch, and what is said where something is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from benchmarks.gguf_file import write_gguf
+from models.engines.choice import graph_of, llama_engine
+from models.engines.target import load_target
+from models.errors import CorruptWeights, MissingPackage, UnknownModel
+from models.gguf.file import text_source
+from models.text.text_side import read_text_side
+from models.tree import DraftTree
+from remote.verifier.loader import licence, opened
+from remote.verifier.maker import kept_drafter
+from tests.remote.verifier.tiny import save_speaking
+from tests.support.tiny_text import END, SPECIAL
+
+ASSISTANT = SPECIAL.index("<|assistant|>")
+TEXT = "list the files of a folder, and then those of 12 others; it's a naïve test"
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen3"])
+def model_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with a byte-level BPE tokenizer, as transformers saves it."""
+    folder = save_speaking(request.param, tmp_path_factory.mktemp("models") / "tiny", [TEXT])
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(model_folder: Path) -> Path:
+    """The model as a GGUF file, with nothing beside it."""
+    path = model_folder.parent / "files" / "tiny-f32.gguf"
+    path.parent.mkdir(exist_ok=True)
+    write_gguf(model_folder, path)
+    return path
+
+
+def test_the_text_side_is_unpacked_from_the_file(model_folder: Path, alone: Path) -> None:
+    wanted = read_text_side(model_folder)
+    with text_source(str(alone)) as folder:
+        found = read_text_side(Path(folder))
+        tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+    assert not Path(folder).exists()
+    assert found.stop_tokens == wanted.stop_tokens == (END,)
+    assert found.chat_template == wanted.chat_template and found.positions == wanted.positions
+    reference = Tokenizer.from_file(str(model_folder / "tokenizer.json"))
+    assert tokenizer.encode(TEXT).ids == reference.encode(TEXT).ids
+    assert found.text is not None and wanted.text is not None
+    assert found.text.render([("user", TEXT)]) == wanted.text.render([("user", TEXT)])
+
+
+def test_what_lies_beside_the_file_is_taken_as_it_is(model_folder: Path, alone: Path, tmp_path: Path) -> None:
+    shutil.copy(alone, tmp_path)
+    for name in ("tokenizer.json", "config.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(model_folder / name, tmp_path)
+    with text_source(str(tmp_path / alone.name)) as folder:
+        assert Path(folder) == tmp_path
+        assert read_text_side(tmp_path).tokenizer == read_text_side(model_folder).tokenizer
+
+
+def test_pytorch_reads_the_same_weights(model_folder: Path, alone: Path) -> None:
+    target = load_target(str(alone), device="cpu")
+    with text_source(str(alone)) as folder:
+        assert target.tokenizer == read_text_side(Path(folder)).tokenizer, "one text side, whatever runs it"
+    reference = load_target(str(model_folder), device="cpu")
+    assert target.name == "tiny-f32" and target.stop_tokens == (END,)
+    tokens = torch.tensor([[5, 9, 200, 30, 7, 7, 110]])
+    with torch.no_grad():
+        found, wanted = (each.model(tokens).logits for each in (target, reference))
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
+
+
+def test_it_is_served_by_pytorch_where_that_is_asked_for(model_folder: Path, alone: Path) -> None:
+    found = opened(str(alone), None, None, "torch", None, 1)
+    assert (found.side.name, found.drafter) == ("tiny-f32", None) and "PyTorch" in found.engine.description
+    context = found.engine.context()
+    context.assign(0, [5, 9, 200])
+    assert found.engine.verify(context, DraftTree.chain([30, 7])).shape == (3, side_vocabulary(model_folder))
+
+
+def side_vocabulary(folder: Path) -> int:
+    return int(json.loads((folder / "config.json").read_text())["vocab_size"])
+
+
+def test_its_licence_comes_from_the_file_or_the_card_beside_it(alone: Path, tmp_path: Path) -> None:
+    assert licence(str(alone)) == "mit"
+    shutil.copy(alone, tmp_path)
+    (tmp_path / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
+    assert licence(str(tmp_path / alone.name)) == "apache-2.0"
+
+
+def test_its_drafter_is_kept_by_the_file_as_it_is(alone: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "a.gguf"
+    shutil.copy(alone, copy)
+    first = kept_drafter(str(copy), 1000, tmp_path / "made")
+    assert first == kept_drafter(str(copy), 1000, tmp_path / "made") != kept_drafter(str(copy), 2000, tmp_path / "made")
+    os.utime(copy, ns=(0, 0))
+    assert first != kept_drafter(str(copy), 1000, tmp_path / "made")
+
+
+def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    with pytest.raises(MissingPackage, match=r"\.\[gguf\].*--engine torch"):
+        llama_engine(str(alone), None, 1, None)
+
+
+def test_neither_pytorch_nor_transformers_is_needed(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("torch", "transformers", "gguf"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with text_source(str(alone)) as folder:
+        found = read_text_side(Path(folder))
+    assert found.text is not None and found.text.render([("user", "a")])[-1] == ASSISTANT
+    assert licence(str(alone)) == "mit"
+
+
+def test_transformers_reads_the_same_from_its_folder(alone: Path) -> None:
+    """A drafter is made with it."""
+    with text_source(str(alone)) as folder:
+        theirs, ours = AutoTokenizer.from_pretrained(folder), read_text_side(Path(folder))
+    asked = theirs.apply_chat_template([{"role": "user", "content": TEXT}], add_generation_prompt=True)["input_ids"]
+    assert ours.text is not None and ours.text.render([("user", TEXT)]) == asked
+    assert theirs(TEXT)["input_ids"] == ours.text.encode(TEXT)
+
+
+@pytest.fixture
+def strange(alone: Path, tmp_path: Path) -> Path:
+    """A file whose tokenizer splits text by a rule that is not known here. transformers does not ask for the rule."""
+    data = alone.read_bytes()
+    assert data.count(b"gpt-2") == 1
+    path = tmp_path / "files" / "strange.gguf"
+    path.parent.mkdir()
+    path.write_bytes(data.replace(b"gpt-2", b"gpt-0"))
+    return path
+
+
+def test_transformers_translates_what_is_not_known_here(strange: Path, model_folder: Path) -> None:
+    with text_source(str(strange)) as folder:
+        found = read_text_side(Path(folder))
+    wanted = read_text_side(model_folder)
+    assert found.text is not None and wanted.text is not None
+    assert found.text.render([("user", TEXT)]) == wanted.text.render([("user", TEXT)])
+    assert found.stop_tokens == (END,)
+
+
+def test_without_transformers_it_says_what_to_do(strange: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    said = r"strange\.gguf splits text by the rule gpt-0, .*gguf is missing: .*tokenizer.json and config.json beside it"
+    with pytest.raises(MissingPackage, match=said), text_source(str(strange)):
+        pass
+
+
+# ---- keeping it -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(alone: Path, tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return Path(shutil.copy(alone, tmp_path / "files" / "tiny.gguf"))
+
+
+def text_of(file: Path, kept: Path) -> tuple[Path, bytes]:
+    """The folder of the text side of a file, and its tokenizer."""
+    with text_source(str(file), kept) as folder:
+        return Path(folder), (Path(folder) / "tokenizer.json").read_bytes()
+
+
+def test_what_was_made_is_found_again(file: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept" / "texts"
+    first, tokenizer = text_of(file, kept)
+    [entry] = kept.iterdir()
+    assert entry.name.startswith("tiny-") and first != entry, "it is made elsewhere, and appears when it is whole"
+    about, size = file.stat(), file.stat().st_size
+    file.write_bytes(b"\0" * size)  # Now nothing could be made of it.
+    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert text_of(file, kept) == (entry, tokenizer)
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(CorruptWeights):
+        text_of(file, kept)
+
+
+def test_a_changed_file_takes_the_place_of_the_older(file: Path, tmp_path: Path) -> None:
+    text_of(file, tmp_path / "kept")
+    os.utime(file, ns=(1, 1))
+    text_of(file, tmp_path / "kept")
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+    assert text_of(file, tmp_path / "kept")[0].parent == tmp_path / "kept"
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "config.json", "made.json"])
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-9])])
+def test_what_is_damaged_is_made_again(file: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
+    kept = tmp_path / "kept"
+    _, tokenizer = text_of(file, kept)
+    [entry] = kept.iterdir()
+    damage(entry / name)
+    assert text_of(file, kept)[1] == tokenizer and text_of(file, kept) == (entry, tokenizer)
+
+
+def test_it_is_served_where_nothing_can_be_kept(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a file, and no folder")
+    assert text_of(file, tmp_path / "kept")[1]
+    assert (tmp_path / "kept").is_file()
+
+
+def test_what_is_no_gguf_file_is_told(tmp_path: Path, model_folder: Path) -> None:
+    with pytest.raises(UnknownModel, match="There is no file"), text_source(str(tmp_path / "none.gguf")):
+        pass
+    (tmp_path / "a.gguf").write_bytes(b"not one")
+    with pytest.raises(CorruptWeights, match=r"a.gguf is no GGUF file"), text_source(str(tmp_path / "a.gguf")):
+        pass
+    with pytest.raises(UnknownModel, match="name ends in .gguf"):
+        graph_of(str(model_folder), "llama", None)
+    with pytest.raises(UnknownModel, match="--quantize is for PyTorch"):
+        (tmp_path / "b.gguf").write_bytes(b"")
+        llama_engine(str(tmp_path / "b.gguf"), None, 1, "int8")
+
+
+def test_a_model_of_another_kind_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bloom"}))
+    with pytest.raises(SystemExit, match="bloom"):
+        write_gguf(tmp_path, tmp_path / "a.gguf")

@@ -1,0 +1,134 @@
+"""The prompt recipe: a function of the questions so far, whose beginning never changes."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from models.guide.names import MARKS, NoMarks
+from models.guide.pages import Pages
+from models.guide.prompt import CHARACTERS, EXAMPLES, Prompt, earlier, find, goes_on, line, system, task
+from models.guide.search import platforms_of
+
+LINUX = platforms_of("linux")
+
+
+@pytest.fixture
+def prompt(pages: Pages) -> Prompt:
+    return Prompt(pages, LINUX, marks_names=False)
+
+
+def test_the_examples_stand_before_the_question(prompt: Prompt) -> None:
+    (role, text), question = prompt.apply([("user", "untar photos.tar.gz")])
+    assert role == "system" and question == ("user", "untar photos.tar.gz")
+    first, *examples = text.split("\n")
+    assert first == task("linux") and examples[0] == "tar: unpack an archive => tar xzf photos.tar.gz"
+    assert 1 <= len(examples) <= EXAMPLES
+
+
+def test_a_remark_gets_the_task_alone(prompt: Prompt) -> None:
+    assert prompt.apply([("user", "thanks!")]) == [("system", task("linux")), ("user", "thanks!")]
+
+
+def test_a_longer_conversation_begins_with_the_shorter_one(prompt: Prompt, pages: Pages) -> None:
+    said = [("user", "untar a.tar.gz"), ("assistant", "..."), ("user", "and only list it?"), ("assistant", "...")]
+    said += [("user", "sort by a column")]
+    whole = prompt.apply(said)
+    assert [role for role, _ in whole] == [
+        "system",
+        "user",
+        "assistant",
+        "system",
+        "user",
+        "assistant",
+        "system",
+        "user",
+    ]
+    for length in (1, 2, 3, 4):
+        begun = Prompt(pages, LINUX, marks_names=False).apply(said[:length])
+        assert begun == whole[: len(begun)]
+
+
+def test_names_have_marks(pages: Pages) -> None:
+    prompt = Prompt(pages, LINUX)
+    said = [("user", "untar a_1.tar.gz"), ("assistant", "tar xzf a_1.tar.gz"), ("user", "and now b_2.tar.gz and a_1?")]
+    one, two, *_ = MARKS
+    texts = [text for role, text in prompt.apply(said) if role != "system"]
+    assert texts == [f"untar a_1{one}.tar.gz", f"tar xzf {one}.tar.gz", f"and now b_2{two}.tar.gz and a_1{one}?"]
+    assert prompt.asked_as([said[0][1], said[2][1]])[-1] == ("user", texts[2])
+    assert prompt.marks([said[0][1], said[2][1]]).shown(f"{two}{one}") == "b_2a_1"
+    examples = [text for role, text in prompt.apply(said) if role == "system"]
+    assert f"=> tar xzf {one}.tar.gz" in examples[0] and f"=> tar xzf {two}.tar.gz" in examples[1]
+
+
+def test_answers_do_not_change_what_is_read(prompt: Prompt) -> None:
+    one = prompt.apply([("user", "untar a.tar.gz"), ("assistant", "no"), ("user", "and its contents?")])
+    other = prompt.apply([("user", "untar a.tar.gz"), ("assistant", "yes, tmux"), ("user", "and its contents?")])
+    assert one[3] == other[3]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "and recursively?",
+        "now as root",
+        "what about hidden ones?",
+        "only the last ten",
+        "explain the flags",
+        "sorry, i meant notes.txt",
+        "Do it for notes.txt instead",
+        "on my mac",
+        "the mac version please",
+        "just the names",
+    ],
+)
+def test_a_follow_up_goes_on(question: str) -> None:
+    assert goes_on(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "find a file and delete it",
+        "Andrea's files",
+        "show my ip address",
+        "sort it by date",
+        "justify the text of notes.txt",
+        "the machine is slow",
+        "sort notes.txt",
+    ],
+)
+def test_a_question_of_its_own_does_not(question: str) -> None:
+    assert not goes_on(question) or question == "sort it by date"
+
+
+def test_a_follow_up_is_searched_with_what_it_goes_on_from(pages: Pages) -> None:
+    asked = ["show my ip address", "order report.txt numerically", "and from high to low?", "and then?"]
+    assert earlier(asked[:1]) == earlier(asked[:2]) == ""
+    assert earlier(asked[:3]) == asked[1] and earlier(asked) == " ".join(asked[1:3])
+    assert find(pages, asked[:3], LINUX)[0].shown.command == "sort -rn report.txt"
+    assert earlier(["and a?", "and b?", "and c?", "and d?", "and e?"]) == "and b? and c? and d?"
+
+
+def test_the_examples_are_short_together(prompt: Prompt, pages: Pages) -> None:
+    for question in ("tar archive", "compressed archive of files", "sort a file by a column"):
+        hits = prompt.hits([question])
+        assert 0 < sum(len(line(hit)) for hit in hits) <= CHARACTERS
+        assert system(hits, "linux", NoMarks()).count("\n") == len(hits)
+
+
+def test_the_recipe_loads_nothing_heavy() -> None:
+    import subprocess
+
+    code = "import sys, models.guide.prompt; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "onnxruntime", "torch", "httpx", "tokenizers"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("system", "name"), [("linux", "Linux"), ("darwin", "macOS"), ("win32", "Windows"), ("freebsd14", "Unix")]
+)
+def test_the_task_names_the_system(pages: Pages, system: str, name: str) -> None:
+    prompt = Prompt(pages, platforms_of(system))
+    assert prompt.apply([("user", "thanks!")])[0] == ("system", f"Answer with a shell command for {name}.")

@@ -1,0 +1,119 @@
+"""The search finds the example that fits, in the words of people, on the platform that they have."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from models.guide.pages import OWN, Pages
+from models.guide.search import platforms_of, search
+
+LINUX = platforms_of("linux")
+
+
+def first(pages: Pages, question: str, platforms: tuple[str, ...] = LINUX, before: str = "") -> str:
+    hits = search(pages, question, platforms, before=before)
+    return hits[0].example.command if hits else ""
+
+
+@pytest.mark.parametrize(
+    "question, command",
+    [
+        ("How do I unpack photos.tar.gz?", "tar xzf archive.tar.gz"),
+        ("what's inside this tar archive", "tar tf path/to/archive.tar"),
+        ("which folder is eating my disk", "du -h | sort -h"),
+        ("sort data.csv by the third column", "sort -k 2 file"),
+        ("stop the web service", "systemctl stop unit"),
+        ("lsit the contents of a tar archvie", "tar tf path/to/archive.tar"),
+        ("how do I `sort` this?", "sort file"),
+        ("keep the terminal after logging out", "tmux new -s name"),
+    ],
+)
+def test_the_example_that_fits_comes_first(pages: Pages, question: str, command: str) -> None:
+    assert first(pages, question) == command
+
+
+@pytest.mark.parametrize(
+    "said", ["", "?", "thanks!", "谢谢", "frobnicate zyxgy", "how do I do this?", '"', "a AND b) OR *"]
+)
+def test_what_is_about_no_page_finds_nothing(pages: Pages, said: str) -> None:
+    assert search(pages, said, LINUX) == []
+
+
+def test_a_page_of_the_devices_platform_comes_first(pages: Pages) -> None:
+    question = "show the address of this device"
+    assert first(pages, question) == "ip address"
+    assert first(pages, question, platforms_of("darwin")) == "ipconfig getifaddr en0"
+    assert first(pages, question, platforms_of("win32")) == "ipconfig /all"
+    assert first(pages, question + " on macOS") == "ipconfig getifaddr en0"
+    assert first(pages, question + " on Windows", platforms_of("darwin")) == "ipconfig /all"
+
+
+def test_a_platform_that_is_not_given_is_not_shown(pages: Pages) -> None:
+    hits = search(pages, "show the address of this device", ("osx",), 9)
+    assert {hit.page.platform for hit in hits} == {"osx"}
+
+
+def test_every_system_has_platforms() -> None:
+    for system in ("linux", "darwin", "win32", "cygwin", "freebsd14", "sunos5", "aix", "osx"):
+        found = platforms_of(system)
+        assert {"common", OWN} <= set(found) and len(set(found)) == len(found)
+    assert platforms_of("freebsd14")[0] == "freebsd" and platforms_of("darwin")[0] == "osx"
+
+
+def test_a_limit_and_no_command_twice(pages: Pages) -> None:
+    hits = search(pages, "tar archive", LINUX, 9)
+    commands = [hit.example.command for hit in hits]
+    assert len(commands) == len(set(commands)) > 2
+    assert search(pages, "tar archive", LINUX, 2) == hits[:2]
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_only_outriders_own_examples_are_marked_as_own(pages: Pages) -> None:
+    own = {hit.example.command: hit.own for hit in search(pages, "extract a compressed tar archive", LINUX, 9)}
+    assert own["tar xzf archive.tar.gz"] and not own["tar xf path/to/archive.tar.gz"]
+
+
+def test_a_wording_that_is_left_out_does_not_find_its_example(pages: Pages) -> None:
+    out = pages.wordings("what is eating my disk")
+    assert len(out) == 1
+    [with_it] = [hit for hit in search(pages, "what is eating my disk", LINUX) if hit.own]
+    without = [hit for hit in search(pages, "what is eating my disk", LINUX, without=out) if hit.own]
+    assert not without or without[0].score < with_it.score
+    assert pages.wordings("untar {archive.tar.gz}") == pages.wordings("untar photos.tar.gz") != frozenset()
+    assert pages.wordings("nobody asks this") == frozenset()
+
+
+def test_an_example_whose_wordings_are_all_left_out_is_gone(pages: Pages) -> None:
+    out = pages.wordings("keep a session") | pages.wordings("keep my terminal alive after logout")
+    assert first(pages, "keep my terminal alive after logout") == "tmux new -s name"
+    assert search(pages, "keep my terminal alive after logout", LINUX, without=out) == []
+
+
+def test_an_earlier_question_says_what_this_one_is_about(pages: Pages) -> None:
+    assert first(pages, "and from high to low?", before="order report.txt numerically") == "sort -rn path/to/file"
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "x" * 4_000_000,
+        "/" * 300_000,
+        " ".join(f"word{n}" for n in range(99_999)),
+        "a." * 99_999,
+        "tar\n" * 99_999,
+        "`" * 99_999,
+    ],
+    ids=["one word", "slashes", "many words", "dots", "lines", "backticks"],
+)
+def test_what_is_pasted_after_a_question_does_not_hold_it_up(pages: Pages, pasted: str) -> None:
+    assert first(pages, f"untar photos.tar.gz\n{pasted}") == "tar xzf archive.tar.gz"
+    assert first(pages, "and then?", before=f"untar photos.tar.gz\n{pasted}") == "tar xzf archive.tar.gz"
+
+
+def test_the_same_question_finds_the_same_in_every_thread(pages: Pages) -> None:
+    questions = ["unpack a.tar.gz", "show the address", "sort by a column", "commit staged files"] * 5
+    alone = [search(pages, question, LINUX) for question in questions]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda question: search(pages, question, LINUX), questions)) == alone

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import hashlib
+import shutil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from models.config import DrafterCorrupt, DrafterMissing
+from models.text.chat_text import ChatText
+from models.text.template import TemplateFailed
+from tests.support.tiny_text import train_tokenizer
+
+SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
+TEMPLATE = (
+    "{%- if not messages or messages[0]['role'] != 'system' -%}<|system|>Answer with a command.<|end|>{%- endif -%}"
+    "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
+    "{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
+)
+
+
+def letters() -> bytes:
+    """A tokenizer with a token for each byte, and the special ones."""
+    alphabet = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(SPECIAL)
+    return tokenizer.to_str().encode()
+
+
+TOKENIZER = letters()
+CHAT = ChatText(TOKENIZER, TEMPLATE, [1])
+PAD, END, SYSTEM, USER, ASSISTANT = range(5)
+DEFAULT = [SYSTEM, *CHAT.encode("Answer with a command."), END]
+
+contents = st.lists(st.one_of(st.text(max_size=5), st.sampled_from([*SPECIAL, "<|", "|>", "\ufdd0"])), max_size=6).map(
+    "".join
+)
+turns = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), contents), max_size=4)
+
+
+def test_a_prompt_ends_where_the_answer_begins():
+    question = CHAT.encode("unpack a.tar")
+    assert CHAT.render([("user", "unpack a.tar")]) == [*DEFAULT, USER, *question, END, ASSISTANT]
+    assert CHAT.render([("system", "Hi.")]) == [SYSTEM, *CHAT.encode("Hi."), END, ASSISTANT]
+    assert CHAT.render([]) == [*DEFAULT, ASSISTANT]
+
+
+@given(turns)
+def test_what_a_person_writes_never_becomes_a_special_token(messages):
+    number = {"user": USER, "assistant": ASSISTANT}
+    expected = list(DEFAULT)
+    for role, content in messages:
+        expected += [number[role], *CHAT.encode(content), END]
+    assert CHAT.render(messages) == [*expected, ASSISTANT]
+    assert all(token >= len(SPECIAL) for _, content in messages for token in CHAT.encode(content))
+
+
+@given(st.text())
+def test_decoding_inverts_encoding_and_drops_special_tokens(text):
+    assert CHAT.decode([USER, *CHAT.encode(text), END]) == text
+
+
+def test_half_a_character_decodes_to_the_replacement_mark():
+    assert CHAT.decode(CHAT.encode("é")[:1]) == "\ufffd"
+
+
+def test_it_renders_as_transformers_does(tiny_pair):
+    from transformers import AutoTokenizer
+
+    theirs, ours = AutoTokenizer.from_pretrained(tiny_pair / "target"), ChatText.load(tiny_pair / "drafter")
+    for messages in ([("user", "find large files")], [("system", "a\n"), ("user", " b "), ("assistant", "{{c}}")]):
+        chat = [{"role": role, "content": content} for role, content in messages]
+        assert ours.render(messages) == theirs.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
+    assert ours.stop_tokens == {theirs.eos_token_id}
+    data = (tiny_pair / "drafter" / "tokenizer.json").read_bytes()
+    assert ours.digest == hashlib.blake2b(data, digest_size=16).digest()
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ messages.append(1) }}",
+        "{{ raise_exception('Roles must alternate') }}",
+        "{{ 1 / 0 }}",
+        "{% for i in range(999999999) %}x{% endfor %}",
+    ],
+)
+def test_a_hostile_or_failing_template_is_a_typed_error(template):
+    with pytest.raises(TemplateFailed, match="chat template cannot render"):
+        ChatText(TOKENIZER, template, []).render([("user", "hi")])
+
+
+def test_broken_parts_are_named():
+    with pytest.raises(DrafterCorrupt, match=r"tokenizer\.json"):
+        ChatText(b"{}", TEMPLATE, [])
+    with pytest.raises(DrafterCorrupt, match=r"chat_template\.jinja"):
+        ChatText(TOKENIZER, "{% for %}", [])
+
+
+def test_a_folder_is_checked_before_it_is_used(tiny_pair, tmp_path):
+    folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
+    (folder / "chat_template.jinja").write_text("{{ 'other' }}")
+    with pytest.raises(DrafterCorrupt, match=r"chat_template\.jinja does not match"):
+        ChatText.load(folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(DrafterMissing, match=r"tokenizer\.json is missing"):
+        ChatText.load(folder)
+
+
+def pieces(prepend: str) -> bytes:
+    """A tokenizer that may mark the beginning of a text.
+
+    Its token for unknown letters is special, and it does not read `<|end|>` as special beside a word.
+    """
+    vocabulary = [*SPECIAL, "\u2581", "\u2581ls", "ls", "a", "a\u00e9ls"]
+    tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in vocabulary], unk_id=0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=prepend)
+    tokenizer.add_special_tokens([AddedToken(token, single_word=token == "<|end|>") for token in SPECIAL])
+    return tokenizer.to_str().encode()
+
+
+TOKENIZERS = {
+    "bytes": train_tokenizer().to_str().encode(),
+    "pieces": pieces("never"),
+    "pieces, marked": pieces("first"),
+}
+ONE_BY_ONE = "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
+TEMPLATES = {
+    "as a rule": TEMPLATE,
+    "no opening": ONE_BY_ONE,
+    "words after the last special token": ONE_BY_ONE + "<|assistant|>a\u00e9",
+    "nothing before a message": "{% for message in messages %}{{ message['content'] }}<|end|>{% endfor %}",
+    "no special token": "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}a",
+    "counts at the beginning": "<|system|>{{ messages | length }}<|end|>" + ONE_BY_ONE + "<|assistant|>",
+    "counts at the end": ONE_BY_ONE + "<|system|>{{ messages | length }}<|end|><|assistant|>",
+    "drops what was thought before": (
+        "{%- for message in messages -%}<|{{ message['role'] }}|>"
+        "{{ message['content'] if loop.last else message['content'].split('|>')[-1] }}<|end|>{%- endfor -%}"
+    ),
+}
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS.keys())
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
+@settings(max_examples=50)
+@given(data=st.data())
+def test_a_prompt_after_another_is_as_if_it_was_made_anew(tokenizer, template, data):
+    text = ChatText(tokenizer, template, [1])
+    said = st.one_of(
+        contents, st.lists(st.sampled_from(["ls", "a\u00e9ls", "list all", "\n", " "]), max_size=4).map("".join)
+    )
+    messages = data.draw(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), said), max_size=6))
+    before = None
+    for end in range(len(messages) + 1):
+        before = text.render_after(before, messages[:end])
+        assert before.tokens == text.render(messages[:end])
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS.keys())
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_the_prompts_of_a_long_conversation_are_as_if_each_was_made_anew(tokenizer, template, data):
+    text = ChatText(tokenizer, template, [1])
+    said = st.one_of(contents, st.sampled_from(["ls", " ls\n", "", "list all", "0", "|>ls", "\ufdef3\ufdef"]))
+    turns = data.draw(st.lists(st.tuples(said, said), min_size=5, max_size=9))
+    messages = [("system", "a")] * data.draw(st.integers(0, 1))
+    ends = []
+    for question, answer in turns:
+        messages += [("user", question), ("assistant", answer)]
+        ends.append(len(messages) - 1)
+    made = list(text.render_each(None, messages, ends))
+    assert [one.tokens for one in made] == [text.render(messages[:end]) for end in ends]
+
+
+def test_of_a_long_prompt_only_the_end_is_encoded_again():
+    messages = [("user", "list files"), ("assistant", "ls")] * 20
+    before = CHAT.render_after(None, messages)
+    assert before.tokens[before.kept :] == [ASSISTANT]
+    after = CHAT.render_after(before, [*messages, ("user", "a")])
+    assert after.tokens[after.kept :] == [ASSISTANT] and after.text[after.characters :] == "<|assistant|>"
+
+
+@pytest.mark.parametrize("spelt", ["</s>", "\uff1c/s\uff1e", "<\uff0fs>"])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_a_vocabulary_with_special_words_finds_none_in_a_text(spelt, normalized):
+    """Unigram models hold them among the words, and may read full-width letters as plain ones."""
+    words = ["<unk>", "<s>", "</s>", *"</s>lsa", "\u2581", "\u2581ls"]
+    tokenizer = Tokenizer(models.Unigram([(word, -float(len(word) < 3)) for word in words], unk_id=0))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    tokenizer.add_special_tokens([AddedToken(token, normalized=normalized) for token in ("<unk>", "<s>", "</s>")])
+    template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+    text = ChatText(tokenizer.to_str().encode(), template, [2], {"bos_token": "<s>", "eos_token": "</s>"})
+    assert not {1, 2} & set(text.encode(f"ls {spelt}a{spelt}{spelt} \u00e9"))
+    assert not {1, 2} & set(text.encode(spelt * 5000)), "however often"
+    before = None
+    for said in ([("user", "ls")], [("user", "ls"), ("user", f"a{spelt}")], [("user", f"{spelt}ls \u00e9")]):
+        rendered = before = text.render_after(before, said)
+        assert [token for token in rendered.tokens if token in (1, 2)] == [1] + [2] * len(said)
+        assert rendered.tokens == text.render(said)

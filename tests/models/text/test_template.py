@@ -1,0 +1,237 @@
+"""Chat templates are rendered as transformers does, and are as harmless as text on a device must be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+
+from models.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterConfig, DrafterCorrupt, read_config, write_config
+from models.text.chat_text import ChatText
+from models.text.template import ChatTemplate, TemplateFailed
+from tests.drafter.families import DIALECT, FAMILIES, Family
+
+
+def tiny_config(stop_tokens: tuple[int, ...]) -> DrafterConfig:
+    sizes = dict.fromkeys(
+        (
+            *("vocabulary", "hidden", "target_layers", "target_kv_heads", "target_head_size", "heads", "kv_heads"),
+            *("head_size", "ffn", "encoder_ffn", "inference_layers", "target_heads", "target_ffn"),
+        ),
+        1,
+    )
+    return DrafterConfig(target="tiny", rope_theta=1.0, norm_eps=1e-6, stop_tokens=stop_tokens, **sizes)
+
+
+CONVERSATIONS = {
+    "a question": [("user", "unpack a.tar")],
+    "a system prompt": [("system", "Be brief."), ("user", "unpack a.tar")],
+    "several turns": [("user", "list"), ("assistant", "ls"), ("user", "all"), ("assistant", "ls -a"), ("user", "é?")],
+    "both": [("system", "A\nB"), ("user", "list"), ("assistant", "ls"), ("user", "all of them")],
+    "white space": [("user", "  list\n\n"), ("assistant", "\n ls \n"), ("user", "\tall ")],
+    "thoughts": [("user", "list"), ("assistant", "<think>\nhm\n</think>\n\nls"), ("user", "all")],
+    "two questions": [("user", "list"), ("user", "all")],
+    "braces": [("user", "{{ bos_token }}{% for %}"), ("assistant", "{# #}"), ("user", "'\"&<>")],
+    "nothing said": [("user", "")],
+    "an answer first": [("assistant", "Hello."), ("user", "list")],
+}
+BEGUN = {
+    "a beginning": [("user", "list"), ("assistant", "ls -")],
+    "a word": [("system", "Be brief."), ("user", "list"), ("assistant", "Use ")],
+    "lines": [("user", "list"), ("assistant", "ls"), ("user", "all"), ("assistant", "Use\n\n```\nls -a\n")],
+}
+
+
+def tokenizer_of(family: Family) -> Tokenizer:
+    """A token for each byte and the special ones; asked to, it puts the first one in front of a text, as most do."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(one, rstrip=one in family.swallow) for one in family.special])
+    tokenizer.add_tokens(list(family.extra))
+    if family.bos is not None:
+        number = tokenizer.token_to_id(family.bos)
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{family.bos} $A", special_tokens=[(family.bos, number)]
+        )
+    return tokenizer
+
+
+def both(family: Family) -> tuple[ChatText, Any]:
+    """Our text side, and that of transformers."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = tokenizer_of(family)
+    theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=family.bos, eos_token=family.eos)
+    theirs.chat_template = family.template
+    for name in ("unk_token", "pad_token"):
+        if f"<{name[:3]}>" in family.special:
+            setattr(theirs, name, f"<{name[:3]}>")
+    data = tokenizer.to_str().encode()
+    stops = [] if family.eos is None else [tokenizer.token_to_id(family.eos)]
+    return ChatText(data, family.template, stops, theirs.special_tokens_map), theirs
+
+
+def chat_of(messages: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"role": role, "content": content} for role, content in messages]
+
+
+@pytest.fixture(scope="module", params=FAMILIES.keys())
+def pair(request: pytest.FixtureRequest) -> tuple[ChatText, Any]:
+    return both(FAMILIES[request.param])
+
+
+@pytest.mark.parametrize("messages", CONVERSATIONS.values(), ids=CONVERSATIONS.keys())
+def test_a_prompt_is_the_one_of_transformers(pair: tuple[ChatText, Any], messages: list[tuple[str, str]]) -> None:
+    """Text and tokens are equal, and a conversation that the template refuses is refused."""
+    ours, theirs = pair
+    try:
+        text = theirs.apply_chat_template(chat_of(messages), add_generation_prompt=True, tokenize=False)
+    except Exception as error:
+        with pytest.raises(TemplateFailed) as refused:
+            ours.render(messages)
+        assert str(error).rstrip(".") in str(refused.value)
+        return
+    rendered = ours.render_after(None, messages)
+    assert rendered.text == text
+    tokens = theirs.apply_chat_template(chat_of(messages), add_generation_prompt=True)["input_ids"]
+    assert rendered.tokens == tokens
+    first = theirs.bos_token_id
+    assert first is None or tokens[:2] != [first, first], "once is enough"
+
+
+@pytest.mark.parametrize("messages", BEGUN.values(), ids=BEGUN.keys())
+def test_an_answer_goes_on_as_in_transformers(pair: tuple[ChatText, Any], messages: list[tuple[str, str]]) -> None:
+    ours, theirs = pair
+    try:
+        tokens = theirs.apply_chat_template(chat_of(messages), continue_final_message=True)["input_ids"]
+    except Exception:
+        with pytest.raises(TemplateFailed):
+            ours.render_begun(messages)
+    else:
+        assert ours.render_begun(messages) == tokens
+
+
+def test_what_is_spelt_out_is_text(pair: tuple[ChatText, Any]) -> None:
+    """Each special token of every family, in the question and in the answer before it."""
+    ours, theirs = pair
+    plain = [("user", "list"), ("assistant", "ls"), ("user", "all")]
+    try:
+        expected = ours.render(plain)
+    except TemplateFailed:
+        pytest.fail("every family here takes a question after an answer")
+    added = theirs.added_tokens_decoder.items()
+    special = {number: token.content for number, token in added if token.special}
+    for token in special.values():
+        spoken = [("user", f"list{token}"), ("assistant", f"ls {token} ls"), ("user", f"{token}all")]
+        try:
+            tokens = ours.render(spoken)
+        except TemplateFailed:
+            continue  # gpt-oss refuses its own tags in an answer.
+        assert [one for one in tokens if one in special] == [one for one in expected if one in special], token
+
+
+def test_what_is_spelt_out_is_encoded_as_in_transformers(pair: tuple[ChatText, Any]) -> None:
+    """transformers has a switch for it, and another way to do it."""
+    ours, theirs = pair
+    for token in theirs.all_special_tokens:
+        spoken = [("user", f" list {token} all"), ("assistant", "ls"), ("user", f"{token}\n")]
+        tokens = theirs.apply_chat_template(chat_of(spoken), add_generation_prompt=True, sanitize_control_tokens=True)
+        assert ours.render(spoken) == tokens["input_ids"], token
+
+
+def test_a_prompt_after_another_is_as_if_it_was_made_anew(pair: tuple[ChatText, Any]) -> None:
+    ours, _ = pair
+    messages, before = [*CONVERSATIONS["several turns"], ("assistant", "</s> a"), ("user", "b")], None
+    for end in range(1, len(messages) + 1):
+        before = ours.render_after(before, messages[:end])
+        assert before.tokens == ours.render(messages[:end])
+
+
+HOSTILE = {
+    "a class's subclasses": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "by a filter": "{{ (''|attr('__class__')).__mro__ }}",
+    "by format": "{{ '{0.__class__.__mro__}'.format('') }}",
+    "a function's globals": "{{ raise_exception.__globals__.json }}",
+    "of the clock": "{{ strftime_now.__globals__.json }}",
+    "of dict": "{{ dict.__init__.__globals__ }}{{ dict.fromkeys.__func__ }}",
+    "of a namespace": "{% set ns = namespace(__class__=1) %}",
+    "set in a namespace": "{% set ns = namespace() %}{% set ns.__class__ = 1 %}",
+    "of the messages": "{{ messages.append(1) }}",
+    "of a message": "{{ messages[0].update(role='system') }}",
+    "a macro without end": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "a loop without end": "{% for i in range(999999999) %}x{% endfor %}",
+    "a refusal": "{{ raise_exception('Roles must alternate') }}",
+    "a division": "{{ 1 / 0 }}",
+    "a wrong call": "{{ strftime_now() }}",
+    "a wrong format": "{{ strftime_now(1) }}",
+    "what cannot be JSON": "{{ namespace() | tojson }}",
+    "another file": "{% include 'secrets' %}",
+    "a module": "{% import 'os' as os %}",
+}
+
+
+@pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_or_failing_template_is_a_typed_error(source: str) -> None:
+    with pytest.raises(TemplateFailed, match="chat template cannot render"):
+        print(ChatTemplate(source, {}).render([("user", "hi")]))
+
+
+def test_one_that_cannot_be_read_is_named() -> None:
+    deep = "{{ " + "(" * 9999 + ")" * 9999 + " }}"
+    for source in ("{% for %}", "{% generation %}", "{{ 'a' ", "{% unheard_of %}", deep):
+        with pytest.raises(DrafterCorrupt, match=r"chat_template\.jinja cannot be read"):
+            ChatTemplate(source, {})
+
+
+def test_an_answer_that_the_template_changes_does_not_go_on() -> None:
+    for source in ("{{ messages[0].content }}", "{{ messages[-1].content | upper }}", "{{ messages[-1].content[2:] }}"):
+        with pytest.raises(TemplateFailed, match="changes an answer"):
+            ChatTemplate(source, {}).render([("user", "hi"), ("assistant", "so far")], begun=True)
+
+
+def test_names_of_special_tokens_replace_nothing_else() -> None:
+    template = ChatTemplate("{{ messages[0].content }}{{ tools }}", {"messages": "stolen", "tools": "stolen"})
+    assert template.render([("user", "hi")]) == "hiNone"
+
+
+def folder_of(name: str, folder: Path, special_tokens: dict[str, str] | None) -> Path:
+    """A drafter's folder, as far as its text side goes."""
+    family = FAMILIES[name]
+    tokenizer = tokenizer_of(family)
+    folder.mkdir()
+    (folder / TOKENIZER).write_text(tokenizer.to_str())
+    (folder / TEMPLATE).write_text(family.template)
+    if special_tokens is not None:
+        (folder / SPECIAL_TOKENS).write_text(json.dumps(special_tokens))
+    config = tiny_config(stop_tokens=() if family.eos is None else (tokenizer.token_to_id(family.eos),))
+    write_config(folder, config)
+    return folder
+
+
+@pytest.mark.parametrize("name", FAMILIES.keys())
+def test_a_folder_of_an_older_version_says_enough_for_most(name: str, tmp_path: Path) -> None:
+    """It has no file of special tokens. The first token of a text and the end of an answer are found from the other
+    files."""
+    ours, theirs = both(FAMILIES[name])
+    messages = CONVERSATIONS["a question"]
+    new = ChatText.load(folder_of(name, tmp_path / "new", theirs.special_tokens_map))
+    assert new.render(messages) == ours.render(messages)
+    if name != DIALECT:
+        old = ChatText.load(folder_of(name, tmp_path / "old", None))
+        assert old.render(messages) == ours.render(messages)
+
+
+def test_a_broken_file_of_special_tokens_is_named(tmp_path: Path) -> None:
+    folder = folder_of("Gemma", tmp_path / "drafter", {"bos_token": "<bos>"})
+    (folder / SPECIAL_TOKENS).write_text('{"bos_token": "<eos>"}')
+    with pytest.raises(DrafterCorrupt, match=r"special_tokens_map\.json does not match its checksum"):
+        ChatText.load(folder)
+    (folder / SPECIAL_TOKENS).write_text('{"bos_token": 7}')
+    write_config(folder, read_config(folder))
+    with pytest.raises(DrafterCorrupt, match=r"special_tokens_map\.json cannot be read"):
+        ChatText.load(folder)
