@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from types import TracebackType
 
 import httpx
 import msgspec
 
 from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
-from remote.handshake import Handshake
 from remote.openai.dialect import refused_field, takes_prediction, without_field
 from remote.openai.error_bodies import read_error
 from remote.openai.lenient_json import UNREADABLE, parse
@@ -34,8 +32,9 @@ from remote.openai.schema import (
 from remote.openai.server_errors import BadRequest, Forbidden, refusal, refused
 from remote.openai.stream import ChatStream
 from remote.protocol import Sampling
+from remote.response import Response, Traffic
 from remote.transport import DEFAULT, TransportOptions
-from remote.wire import Response, Traffic, Wire
+from remote.wire import Client, Wire
 
 VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
 """A base address that names its version, as in most servers' documentation."""
@@ -48,12 +47,19 @@ CONNECT_SECONDS = 10.0
 """Time to connect if the remote does not set one. The first words may take far longer."""
 
 
-class CompletionsClient:
-    """One OpenAI-compatible server.
+class ChatWire(Wire):
+    """The connections to an OpenAI-compatible server. Headers that every request is to have belong here."""
 
-    `url`: its base address, with or without `/v1` at the end. The other arguments are those of `VerifierClient`. Raises
-    `Misconfigured`.
-    """
+    headers = {"accept": f"{JSON}, {EVENTS}"}
+    keep_alive = IDLE_SECONDS
+    probed = True
+    connect_seconds = CONNECT_SECONDS
+
+
+class CompletionsClient(Client):
+    """One OpenAI-compatible server, at its base address with or without `/v1`. For the arguments, see `Client`."""
+
+    wire = ChatWire
 
     def __init__(
         self,
@@ -68,49 +74,12 @@ class CompletionsClient:
         path = base.partition("://")[2].partition("/")
         if not VERSIONED.search("".join(path[1:])):
             base += "/v1"
-        accept = f"{JSON}, {EVENTS}"
-        self._wire = Wire(
-            base,
-            token,
-            transport=transport,
-            options=options,
-            accept=accept,
-            probed=True,
-            keep_alive=IDLE_SECONDS,
-            clock=clock,
-        )
+        super().__init__(base, token, transport=transport, options=options, clock=clock)
         self._url = base
         self._refused: dict[str, tuple[str, ...]] = {}
         """Fields that the server refused to know, by model."""
         self.options = options
         """How the server is reached."""
-        self.rtt_seconds: float | None = None
-        """Seconds that the last list of models took, which costs a server next to nothing. None before the first."""
-
-    @property
-    def host(self) -> str:
-        return self._wire.host
-
-    @property
-    def handshake(self) -> Handshake | None:
-        """How the last connection was made; None before the first."""
-        return self._wire.handshake
-
-    @property
-    def ahead_seconds(self) -> float | None:
-        """How far the server's clock was ahead of this device's at its last answer, in seconds.
-
-        None if it tells no time.
-        """
-        return self._wire.ahead_seconds
-
-    async def __aenter__(self) -> CompletionsClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
         """The models that can be asked, at least one.
@@ -213,7 +182,7 @@ class CompletionsClient:
                 left_out, request = (*left_out, refused), without_field(request, refused)
         limits = {"deadline": deadline, "silence": silence, "patience": patience}
         predicted = request.prediction is not None
-        return ChatStream(self._wire, answer, traffic, begun=begun, predicted=predicted, left_out=left_out, **limits)
+        return ChatStream(self._wire, answer, begun=begun, predicted=predicted, left_out=left_out, **limits)
 
     async def _asked(
         self,
@@ -228,16 +197,11 @@ class CompletionsClient:
         A request without a body costs nothing, so it is sent once more if the connection breaks: the server may have
         given that connection up long ago.
         """
+        headers = {} if body is None else {"content-type": JSON}
         for last in (False, True) if body is None else (True,):
             try:
                 answer = await self._wire.exchange(
-                    method,
-                    path,
-                    traffic or Traffic(),
-                    silence=silence,
-                    body=body,
-                    content_type=JSON,
-                    connect=CONNECT_SECONDS,
+                    method, path, traffic or Traffic(), silence=silence, body=body, headers=headers
                 )
                 break
             except Broken:
@@ -251,10 +215,6 @@ class CompletionsClient:
                 f"{self._wire.host} packs its answers ({answer.encoding}), though asked not to; turn that off there"
             )
         return answer
-
-    async def close(self) -> None:
-        """Close all connections, also those on which answers are still arriving."""
-        await self._wire.aclose()
 
 
 def _lists_nothing(error: Refused | Stranger | Incompatible) -> bool:

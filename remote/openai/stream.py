@@ -20,7 +20,8 @@ from remote.openai.schema import DONE, EVENTS, JSON, PredictionTokens, Usage
 from remote.openai.server_errors import refused
 from remote.openai.sse import EventReader, EventTooLong, begins
 from remote.proxies import to_check
-from remote.wire import Metered, Response, Traffic, Wire
+from remote.response import Metered, Response
+from remote.wire import Wire
 
 MAX_TEXT = 1 << 20
 """Most characters of an answer. What a server sends beyond is not read."""
@@ -52,7 +53,6 @@ class ChatStream(Metered):
         self,
         wire: Wire,
         answer: Response,
-        traffic: Traffic,
         *,
         begun: float,
         deadline: float,
@@ -61,7 +61,7 @@ class ChatStream(Metered):
         predicted: bool = False,
         left_out: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(traffic)
+        super().__init__(answer.traffic)
         self.predicted = predicted
         """A prediction went up with the question, and the server did not refuse it."""
         self.left_out = left_out
