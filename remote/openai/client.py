@@ -13,10 +13,9 @@ import msgspec
 
 from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
-from remote.openai.dialect import refused_field, takes_prediction, without_field
+from remote.openai.dialect import ordered, refused_field, takes_prediction, without_field
 from remote.openai.error_bodies import read_error
 from remote.openai.lenient_json import UNREADABLE, parse
-from remote.openai.message_order import ordered
 from remote.openai.model_list import find_model, read_model_list, unlisted_model
 from remote.openai.schema import (
     EVENTS,
@@ -89,7 +88,7 @@ class CompletionsClient(Client):
         """
         try:
             async with self._wire.within(timeout):
-                answer = await self._asked("GET", "/models", timeout)
+                answer = await self._asked("GET", "/models", timeout, Traffic())
                 body = await answer.read(MAX_LIST_BYTES)
             listed = self._listed(answer, body)
         except (Refused, Stranger, Incompatible) as error:
@@ -127,52 +126,36 @@ class CompletionsClient(Client):
         *,
         model: str,
         most: int | None,
-        unset: Collection[str] = (),
         deadline: float,
         silence: float,
-        patience: float,
+        unset: Collection[str] = (),
         continued: bool = False,
         prediction: str = "",
     ) -> ChatStream:
-        """Ask for an answer to `messages`, (role, content) in order. The server answers once, whatever happens.
+        """Ask for an answer to `messages`, (role, content) in order, and send them in the form that suits any server.
 
-        They are sent with one system message, first, and roles that alternate.
+        An optional field that the server refuses to know is left out at once, and of later questions to the model too;
+        `left_out` of the stream names such fields. The server answers once, whatever happens.
 
-        A server that refuses to know an optional field is asked again without it, at once and for later questions to
-        the model too; `left_out` of the stream names such fields.
-
-        `most`: tokens that the answer may have; None: as many as the server gives. `unset`: fields of `sampling` that
-        nobody has chosen, which are not sent. `continued`: the last message is the
-        assistant's, and the answer continues it; only for a model that `continues`. `prediction`: text that the answer
-        will probably have; only where `may_predict`. `deadline`: seconds until the first words. `silence`: seconds
-        without a byte after them. `patience`: seconds without words after them, while the line is kept open. Raises
-        `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` if nothing was begun.
+        `most`: tokens that the answer may have, or None for as many as the server gives. `deadline`: seconds until the
+        first words, and from then on without words while the line is kept open. `silence`: seconds without a byte after
+        the first words. `unset`: fields of `sampling` that nobody has chosen, which are not sent. `continued`: the
+        last message is the assistant's, and the answer continues it; only for a model that `continues`. `prediction`:
+        text that the answer will probably have; only where `may_predict`. Raises `LinkDown`, `Refused`,
+        `Incompatible`; `Unsent` and `Busy` if nothing was begun.
         """
-        request = ChatRequest(
-            messages=tuple(ChatMessage(role=role, content=content) for role, content in ordered(messages)),
-            model=model,
-            max_tokens=most,
-            temperature=sampling.temperature,
-            top_p=sampling.top_p if sampling.top_p < 1 else None,
-            top_k=sampling.top_k or None,  # Not every server knows it, and some refuse unknown fields.
-            seed=sampling.seed if sampling.temperature or "temperature" in unset else None,
-            stream=True,
-            stream_options=StreamOptions(include_usage=True),
-            add_generation_prompt=False if continued else None,
-            continue_final_message=True if continued else None,
-            prediction=Prediction(content=prediction) if prediction else None,
+        request = _request(
+            messages, sampling, unset, model=model, most=most, continued=continued, prediction=prediction
         )
-        request = msgspec.structs.replace(request, **dict.fromkeys(unset))
         left_out = tuple(field for field in self._refused.get(model, ()) if getattr(request, field) is not None)
         for field in left_out:
             request = without_field(request, field)
         traffic, begun = Traffic(), self._wire.clock.now()
-        longest = max(deadline, silence, patience)
         async with self._wire.within(deadline):
             while True:
-                body = msgspec.json.encode(request)
                 try:
-                    answer = await self._asked("POST", "/chat/completions", longest, traffic, body)
+                    body = msgspec.json.encode(request)
+                    answer = await self._asked("POST", "/chat/completions", max(deadline, silence), traffic, body)
                     break
                 except BadRequest as error:  # Nothing was begun, so nothing is charged twice.
                     refused = refused_field(error.status, error.field, error.said, request)
@@ -180,17 +163,12 @@ class CompletionsClient(Client):
                         raise
                 self._refused[model] = (*self._refused.get(model, ()), refused)
                 left_out, request = (*left_out, refused), without_field(request, refused)
-        limits = {"deadline": deadline, "silence": silence, "patience": patience}
         predicted = request.prediction is not None
-        return ChatStream(self._wire, answer, begun=begun, predicted=predicted, left_out=left_out, **limits)
+        waits = begun, deadline, silence
+        return ChatStream(self._wire, answer, *waits, predicted=predicted, left_out=left_out)
 
     async def _asked(
-        self,
-        method: str,
-        path: str,
-        silence: float,
-        traffic: Traffic | None = None,
-        body: bytes | None = None,
+        self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None = None
     ) -> Response:
         """Send a request and return its answer. A refusal is raised.
 
@@ -200,9 +178,7 @@ class CompletionsClient(Client):
         headers = {} if body is None else {"content-type": JSON}
         for last in (False, True) if body is None else (True,):
             try:
-                answer = await self._wire.exchange(
-                    method, path, traffic or Traffic(), silence=silence, body=body, headers=headers
-                )
+                answer = await self._wire.exchange(method, path, traffic, silence=silence, body=body, headers=headers)
                 break
             except Broken:
                 if last:
@@ -215,6 +191,33 @@ class CompletionsClient(Client):
                 f"{self._wire.host} packs its answers ({answer.encoding}), though asked not to; turn that off there"
             )
         return answer
+
+
+def _request(
+    messages: Sequence[tuple[str, Content]],
+    sampling: Sampling,
+    unset: Collection[str],
+    model: str,
+    most: int | None,
+    continued: bool,
+    prediction: str,
+) -> ChatRequest:
+    """The request that `chat` sends: no field that has no effect, because some servers refuse fields."""
+    request = ChatRequest(
+        messages=tuple(ChatMessage(role=role, content=content) for role, content in ordered(messages)),
+        model=model,
+        max_tokens=most,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p if sampling.top_p < 1 else None,
+        top_k=sampling.top_k or None,
+        seed=sampling.seed if sampling.temperature or "temperature" in unset else None,
+        stream=True,
+        stream_options=StreamOptions(include_usage=True),
+        add_generation_prompt=False if continued else None,
+        continue_final_message=True if continued else None,
+        prediction=Prediction(content=prediction) if prediction else None,
+    )
+    return msgspec.structs.replace(request, **dict.fromkeys(unset))
 
 
 def _lists_nothing(error: Refused | Stranger | Incompatible) -> bool:
