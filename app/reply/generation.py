@@ -250,9 +250,9 @@ class Generation:
 
     def stats(self, connection: Connection | None) -> Stats:
         """The totals so far."""
-        link = None if connection is None else connection.link
+        link = None if connection is None else connection.speed.link
         # What was measured of a line that is down is not what the line is like now.
-        rtt = None if connection is None or connection.verifier is None else connection.link.rtt_seconds
+        rtt = None if connection is None or connection.verifier is None else connection.speed.link.rtt_seconds
         return Stats(
             rounds=self.rounds,
             verified=max(0, self.answer.verified - self._verified_before),
@@ -448,8 +448,8 @@ class Generation:
         if not self.chooses_mode:
             return "hosted" if self.given.settings.mode == "hosted" else "edge"
         chosen, self._mode_chosen = self._mode_chosen, True
-        rtt = connection.link.rtt_seconds or 0.0
-        return connection.modes.review(rtt) if chosen else connection.modes.choose(rtt)
+        rtt = connection.speed.link.rtt_seconds or 0.0
+        return connection.speed.modes.review(rtt) if chosen else connection.speed.modes.choose(rtt)
 
     def memory_from(self, verifier: Verifier) -> int | None:
         """The first token whose memory to ask for; None: this verifier's memory means nothing to the drafter."""
@@ -464,8 +464,8 @@ class Generation:
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:
         """Seconds for the verifier to answer to these tokens, of which it may have to read some first."""
         unread = self.session.unread(committed)
-        estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unread
-        return connection.link.deadline(estimate, TOKEN_BYTES * unread)
+        estimate = (connection.speed.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unread
+        return connection.speed.link.deadline(estimate, TOKEN_BYTES * unread)
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
         """The result of `work`. None if the person stops the answer first; then the work is cancelled."""
