@@ -3,8 +3,8 @@
     python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--baselines DIR]
         [--engine torch|onnx|llama [--target FILE.gguf]] [--json OUT]
 
-`--engine` is what runs the target: PyTorch in float32, its graph in 8 bits on ONNX Runtime, or llama.cpp, which needs a
-GGUF file (`python -m benchmarks.gguf_file`). Transformers' own loops run beside PyTorch alone, whose text they give.
+`--engine` runs the target: PyTorch in float32, its graph in 8 bits on ONNX Runtime, or llama.cpp, which needs a GGUF
+file (`python -m tests.support.gguf_writer`). With PyTorch, transformers' own loops are measured as well.
 
 Decoding is greedy, and every way must give the same tokens, or the run ends with an error. On llama.cpp, whose products
 depend on how many rows there are, answers that differ are counted. In one run, prompt by prompt:

@@ -14,7 +14,6 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from benchmarks.gguf_file import write_gguf
 from models.engines.choice import graph_of, llama_engine
 from models.engines.target import load_target
 from models.errors import CorruptWeights, MissingPackage, UnknownModel
@@ -24,6 +23,7 @@ from models.tree import DraftTree
 from remote.verifier.loader import licence, opened
 from remote.verifier.maker import kept_drafter
 from tests.remote.verifier.tiny import save_speaking
+from tests.support.gguf_writer import write_gguf
 from tests.support.tiny_text import END, SPECIAL
 
 ASSISTANT = SPECIAL.index("<|assistant|>")

@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.gguf_file import write_gguf
 from models.engines.choice import llama_engine
 from models.engines.engine import Engine, UnfitDrafter
 from models.errors import UnknownModel
@@ -18,6 +17,7 @@ from remote.verifier.loader import opened
 from remote.verifier.maker import Making
 from tests.remote.verifier.tiny import save_speaking
 from tests.support.gguf_files import rewritten, texts
+from tests.support.gguf_writer import write_gguf
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
