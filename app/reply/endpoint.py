@@ -123,7 +123,6 @@ class EndpointText:
             most=given.settings.max_tokens,
             deadline=first,
             silence=options.read_seconds or BETWEEN_SECONDS,
-            patience=first,
             continued=bool(begun),
             prediction=given.prediction if predicts else "",
         )

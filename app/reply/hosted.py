@@ -212,7 +212,7 @@ class Hosted:
 
     def _learn(self, stream: HostedStream, progress: Progress) -> float:
         """Note what a round says of verifier and line. Returns seconds since the round before it; 0 for the first."""
-        connection, now, gained = self._connection, self._generation.clock.now(), len(progress.tokens) // 4
+        connection, now, gained = self._connection, self._generation.clock.now(), progress.gained
         before, self._last = self._last, now
         if self.begun:
             connection.modes.hosted(gained, now - before)
@@ -242,7 +242,7 @@ def _report(progress: Progress, seconds: float) -> RoundReport:
         levels=0,
         nodes=0,
         expected=None,
-        gained=len(progress.tokens) // 4,
+        gained=progress.gained,
         cost=None,
         draft_seconds=0.0,
         server_seconds=progress.server_seconds,

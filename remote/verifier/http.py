@@ -22,7 +22,6 @@ from starlette.types import ASGIApp
 
 from models.engines.engine import BrokenTarget, Engine, EngineError
 from models.text.chat_text import ChatText
-from remote.kept_alive import kept_alive
 from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.openai.sse import QUIET_SECONDS
 from remote.protocol import (
@@ -42,6 +41,7 @@ from remote.protocol import (
     encode,
     encode_frame,
 )
+from remote.tasks import kept_alive
 from remote.verifier.admission import Admission, Gate, refusal
 from remote.verifier.completion_requests import CompletionRefused
 from remote.verifier.completions import Completions

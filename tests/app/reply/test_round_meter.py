@@ -14,7 +14,7 @@ from models.config import DIGEST_BYTES
 from remote import RoundReply
 from remote.clock import Clock
 from remote.protocol import Verdict
-from remote.wire import Traffic
+from remote.response import Traffic
 
 DRAFT, WAIT, SERVER, RTT = 0.01, 0.3, 0.05, 0.08
 """Seconds of a round: its draft, the wait for memory after it, the verifier's own time, and the line."""
