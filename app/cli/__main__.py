@@ -159,12 +159,11 @@ def ask(
     ] = False,
 ) -> None:
     """Print one answer."""
-    from app.cli.question import answer
+    from app.cli.question import AskOptions, answer
 
-    code = answer(
-        words or (),
-        last=last,
+    options = AskOptions(
         conversation=conversation,
+        last=last,
         json=json,
         remote=remote,
         model=model,
@@ -181,7 +180,7 @@ def ask(
         save=not no_save,
         queue=queue,
     )
-    raise typer.Exit(code)
+    raise typer.Exit(answer(words or (), options))
 
 
 cli.command()(verify)

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.cli.ask import AskResult
+    from app.cli.question import AskOptions
     from app.config import Folders, Settings
-    from app.remotes.choice import Asks
-    from app.system_prompts import SystemPrompt
     from storage import Attachment, Message
 
 NO_SERVER = ("unavailable", "incompatible")
@@ -97,30 +96,22 @@ def verify(
 
 
 def enqueue(
-    question: str,
-    settings: Settings,
-    folders: Folders,
-    asks: Asks,
-    conversation: str | None = None,
-    *,
-    last: bool = False,
-    system: SystemPrompt | None = None,
-    attachments: Sequence[Attachment] = (),
+    question: str, settings: Settings, folders: Folders, options: AskOptions, attachments: Sequence[Attachment] = ()
 ) -> int:
-    """Queue a question for `outrider ask --queue`, and print its id in the queue; returns the exit code.
+    """Queue a question for `outrider ask --queue` and print its id in the queue; returns the exit code.
 
-    `conversation`, `last`, `system` and `attachments` are as for `ask`. Raises `StorageError`.
+    Raises `StorageError`.
     """
     from app.cli.ask import chosen_conversation
     from app.remotes.choice import choices_named
     from storage import Store
 
     with Store.open(folders.database) as store:
-        kept = choices_named(settings, folders, asks)
-        chosen = chosen_conversation(store, question, kept, conversation, last=last, system=system)
+        kept = choices_named(settings, folders, options.asks)
+        chosen = chosen_conversation(store, question, kept, options)
         queued = store.queue.add(chosen, question, attachments)
     print(queued.id)
-    complain("queued: it is sent when the server is back and the chat is open, or with `outrider queue send`")
+    complain("queued: the chat sends it once the server is back, and so does `outrider queue send`")
     return OK
 
 
@@ -201,13 +192,10 @@ def _print(result: AskResult, thread: Sequence[Message]) -> None:
     `thread`: the messages up to the answer.
     """
     if result.done is not None:
-        from app.cli.ask import complain_of_unchecked
-        from app.cli.risks import complain_of, told_risks
+        from app.cli.ask import asked_in, complain_of_answer
 
         print(result.text, flush=True)
-        asked = [message.text for message in thread if message.role == "user"]
-        complain_of(told_risks("\n".join(asked[-2:]), result.text))
-        complain_of_unchecked(result.done)
+        complain_of_answer(result.done, result.text, asked_in(thread))
     if result.judged is not None:
         complain(str(result.judged))
         if result.judged.dropped:
