@@ -26,17 +26,17 @@ NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
-    help="List what waits for the server, or send it. A line each: id, conversation, ask or verify (= check), text.",
+    help="List what waits for the server, or send it. One line each: id, conversation, ask or verify (= check), text.",
     rich_markup_mode=None,
 )
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="As `outrider queue` lists it.", autocompletion=completion.queued)
+    str, typer.Argument(metavar="ID", help="Id, as `outrider queue` lists it.", autocompletion=completion.queued)
 ]
 
 
 @queue_commands.callback(invoke_without_command=True)
 def queue(context: typer.Context) -> None:
-    """List what waits, in its order: id, conversation, ask or verify (= check), text."""
+    """List what waits, in order: id, conversation, ask or verify (= check), text."""
     if context.invoked_subcommand is not None:
         return
     from app.sanitise import sanitise
@@ -53,13 +53,13 @@ def queue(context: typer.Context) -> None:
 
 @queue_commands.command("send")
 def send(remote: Remote = None, token: Token = None) -> None:
-    """Send everything now, and print the answers. The exit code is 3 if no server answers."""
+    """Send everything now and print the answers. The exit code is 3 if no server answers."""
     raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token), explicit=remote is not None)))
 
 
 @queue_commands.command("edit")
 def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="What to ask instead.")]) -> None:
-    """Replace the text of a prompt that was not sent yet."""
+    """Replace the text of a prompt that has not been sent yet."""
     from storage import Store
 
     _, folders = settings_with()
@@ -83,7 +83,7 @@ def verify(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="As `outrider history` lists it. Default: the last.",
+            help="Id, as `outrider history` lists it. Default: the last one.",
             autocompletion=completion.conversations,
         ),
     ] = None,
