@@ -23,7 +23,7 @@ def run(payoff: Payoff, rounds: int, drafted: float, plain: float, *, tau: int =
 
 def test_where_a_round_without_a_draft_gains_more_a_second_nothing_is_drafted() -> None:
     kinds = run(Payoff(), 100, drafted=0.012, plain=0.002)
-    assert all(kinds[: DRAFTED]) and not any(kinds[DRAFTED :])
+    assert all(kinds[:DRAFTED]) and not any(kinds[DRAFTED:])
 
 
 def test_where_drafts_gain_more_a_few_rounds_go_without_and_no_more() -> None:
