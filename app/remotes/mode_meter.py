@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from drafter.payoff import Allowance
+from drafter.pacer import Allowance
 
 Verifying = Literal["edge", "hosted"]
 MODES: tuple[Verifying, ...] = ("edge", "hosted")

@@ -22,7 +22,7 @@ from drafter.delivery import delivery
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from models.config import GRAPH, TEMPLATE, read_config
-from models.engines.choice import EngineKind
+from models.engines.choice import EngineKind, licence
 from models.engines.engine import Engine
 from models.engines.threads import spin_briefly
 from models.free_memory import CACHE_SHARE
@@ -43,7 +43,7 @@ from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import EVERYONE, Tokens
 from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, Teaching, cannot_learn
-from remote.verifier.loader import licence, opened, say, timed_step
+from remote.verifier.loader import opened, say, timed_step
 from remote.verifier.maker import Maker, Making, task_for
 from remote.verifier.metrics import Metrics
 from remote.verifier.own_drafter import OwnDrafter

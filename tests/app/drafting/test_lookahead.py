@@ -12,9 +12,9 @@ import pytest
 from app.config import Settings
 from app.events import Done, RoundEnded, Verified
 from app.reply.assistant import Assistant
-from benchmarks.emulator import Emulator, LinkProfile
 from drafter.runtime import Drafter
 from tests.support.conversing import ask, assistant
+from tests.support.emulator import Emulator, LinkProfile
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 

@@ -20,12 +20,12 @@ from app.remotes.mode_meter import Verifying
 from app.remotes.speed import FIRST_COST
 from app.reply.assistant import Assistant
 from app.reply.edge import UNHEARD, put_off
-from benchmarks.emulator import Emulator, LinkProfile
 from drafter.runtime import Drafter
 from storage import Message, Store
 from storage.branches import Branches
 from storage.database import Database
 from tests.support.conversing import Heard, ask, assistant, until_connected, until_mode
+from tests.support.emulator import Emulator, LinkProfile
 from tests.support.serving import VerifierProcess
 
 EDGE = Settings(mode="edge", max_tokens=40, pace="fixed")

@@ -14,16 +14,21 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from benchmarks.gguf_file import write_gguf
+<<<<<<< HEAD
 from models.engines.choice import graph_of, llama_engine
+=======
+from benchmarks.gguf_file import write_gguf
+from models.engines.choice import EngineOptions, graph_of, licence, llama_engine
+>>>>>>> n-core
 from models.engines.target import load_target
 from models.errors import CorruptWeights, MissingPackage, UnknownModel
 from models.gguf.file import text_source
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
-from remote.verifier.loader import licence, opened
+from remote.verifier.loader import opened
 from remote.verifier.maker import kept_drafter
 from tests.remote.verifier.tiny import save_speaking
+from tests.support.gguf_writer import write_gguf
 from tests.support.tiny_text import END, SPECIAL
 
 ASSISTANT = SPECIAL.index("<|assistant|>")
@@ -113,7 +118,7 @@ def test_its_drafter_is_kept_by_the_file_as_it_is(alone: Path, tmp_path: Path) -
 def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     with pytest.raises(MissingPackage, match=r"\.\[gguf\].*--engine torch"):
-        llama_engine(str(alone), None, 1, None)
+        llama_engine(str(alone))
 
 
 def test_neither_pytorch_nor_transformers_is_needed(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,10 +226,10 @@ def test_what_is_no_gguf_file_is_told(tmp_path: Path, model_folder: Path) -> Non
     with pytest.raises(CorruptWeights, match=r"a.gguf is no GGUF file"), text_source(str(tmp_path / "a.gguf")):
         pass
     with pytest.raises(UnknownModel, match="name ends in .gguf"):
-        graph_of(str(model_folder), "llama", None)
+        graph_of(str(model_folder), EngineOptions("llama"))
     with pytest.raises(UnknownModel, match="--quantize is for PyTorch"):
         (tmp_path / "b.gguf").write_bytes(b"")
-        llama_engine(str(tmp_path / "b.gguf"), None, 1, "int8")
+        llama_engine(str(tmp_path / "b.gguf"), None, EngineOptions(quantize="int8"))
 
 
 def test_a_model_of_another_kind_is_not_written(tmp_path: Path) -> None:
