@@ -44,7 +44,7 @@ def gateway(
     settings, folders = unsaved(settings, folders)
     if model is not None and settings.mode == "offline":
         fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
-    from app.gateway.serve import serve
+    from app.gateway.serve import GatewayOptions, serve
     from remote.verifier.holders import SecurityError, read_tokens
     from remote.verifier.security import web_origins
 
@@ -53,13 +53,4 @@ def gateway(
         origins = web_origins(allow_origin or (), tokens)
     except SecurityError as error:
         fail(str(error), USAGE)
-    serve(
-        settings,
-        folders,
-        model=model,
-        port=port,
-        tokens=tokens,
-        origins=origins,
-        most=max_answers,
-        waiting=max_waiting,
-    )
+    serve(settings, folders, GatewayOptions(model, port, tokens, origins, max_answers, max_waiting))

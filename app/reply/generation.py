@@ -19,9 +19,8 @@ from app.drafting.readings import Conversation, Reading
 from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
-from app.remotes.peer import Verifier
+from app.remotes.peer import Verifier, VerifierSession
 from app.remotes.substitute import name_of
-from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer, too_long
 from app.sanitise import Sanitiser
