@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from drafter.floors import why_no_drafts
 from models.config import read_config
 from models.cores import usable_cores
-from models.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
+from models.engines.choice import graph_of, llama_engine, onnx_engine
 from models.engines.engine import Engine, UnverifiableTarget
 from models.engines.graphs import is_gguf
 from models.engines.llama_text import LlamaText
@@ -28,7 +28,8 @@ from models.extras import how_to_install
 from models.gguf.file import gguf_licence, gguf_path, why_not_unpacked
 from models.gguf.vocabulary_check import settled
 from models.text.text_side import TextSide, licence_in, stored_size
-from remote.verifier.maker import Making, look_up
+from remote.verifier.maker import look_up
+from remote.verifier.options import ServeOptions
 
 if TYPE_CHECKING:
     from models.engines.target import Target
@@ -46,32 +47,21 @@ class Opened:
     """A drafter is to be made."""
 
 
-def opened(
-    model: str,
-    drafter: Path | None,
-    making: Making | None,
-    kind: EngineKind,
-    quantize: Literal["int8", "int4"] | None,
-    threads: int | None,
-    *,
-    kept: Path | None = None,
-    template: str | None = None,
-) -> Opened:
-    """The text side, the engine, and the drafter: the one that was given, or one that was made before.
+def opened(options: ServeOptions) -> Opened:
+    """Load the text side, the engine, and the drafter: the one that was given, or one that was made before.
 
-    `threads`: for the products of the model; None: as many as are fastest. `kept`: see `text_source`. `template`: a
-    chat template in the place of the model's own. Raises what `START_ERRORS` names, and `DrafterError`.
+    Raises what `START_ERRORS` names.
     """
     due = False
-    if drafter is not None:
-        drafter = of_use(drafter)
-    elif making is not None:
-        drafter, said, due = look_up(model, making, template)
+    if options.drafter is not None:
+        drafter = of_use(options.drafter)
+    else:
+        drafter, said, due = look_up(options)
         if said is not None:
             say(said)
-    found = _opened(model, drafter, kind, quantize, threads, kept, template)
+    found = _opened(options, drafter)
     say(f"{found.side.name}: {found.engine.description}")
-    if due and found.engine.takes_drafts and (why := _why_none_is_made(model, found.side)) is not None:
+    if due and found.engine.takes_drafts and (why := _why_none_is_made(options.model, found.side)) is not None:
         say(f"no drafter: {why} Devices get plain text.")
         due = False
     return replace(found, due=due and found.engine.takes_drafts)
@@ -101,33 +91,36 @@ def of_use(drafter: Path) -> Path | None:
     return None
 
 
-def _opened(
-    model: str,
-    drafter: Path | None,
-    kind: EngineKind,
-    quantize: Literal["int8", "int4"] | None,
-    threads: int | None,
-    kept: Path | None,
-    template: str | None,
-) -> Opened:
+def _opened(options: ServeOptions, drafter: Path | None) -> Opened:
+    model, kind = options.model, options.engine
     if is_gguf(model) and kind in ("auto", "llama"):
-        with timed_step(f"loading {model}"):
-            text, llama = llama_engine(model, drafter, threads, quantize, kept=kept, template=template)
-            own = settled(text, gguf_path(model), llama.tokenize, say, kept=kept, template=template)
-            text = own or llama.text_side(text.name, template) or text
-        if drafter is not None and llama.why_no_drafter:
-            say(f"without the drafter {drafter}, because the model takes none: {llama.why_no_drafter}")
-            drafter = None
-        return Opened(text, llama, drafter)
-    if (graph := graph_of(model, kind, quantize)) is not None:
+        return _llama(options, drafter)
+    if (graph := graph_of(model, kind, options.quantize)) is not None:
         try:
             with timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
-                side, engine = onnx_engine(graph, drafter, threads or usable_cores(), template)
+                side, engine = onnx_engine(graph, drafter, options.threads or usable_cores(), options.template)
             return Opened(side, engine, drafter)
         except UnverifiableTarget as error:
             if kind == "onnx":
                 raise
             say(f"PyTorch instead: {error}")
+    return _torch(options, drafter)
+
+
+def _llama(options: ServeOptions, drafter: Path | None) -> Opened:
+    model, kept, template = options.model, options.texts, options.template
+    with timed_step(f"loading {model}"):
+        text, llama = llama_engine(model, drafter, options.threads, options.quantize, kept=kept, template=template)
+        own = settled(text, gguf_path(model), llama.tokenize, say, kept=kept, template=template)
+        text = own or llama.text_side(text.name, template) or text
+    if drafter is not None and llama.why_no_drafter:
+        say(f"without the drafter {drafter}, because the model takes none: {llama.why_no_drafter}")
+        drafter = None
+    return Opened(text, llama, drafter)
+
+
+def _torch(options: ServeOptions, drafter: Path | None) -> Opened:
+    model, threads = options.model, options.threads
     say("loading PyTorch ...")  # Takes seconds without any other output.
     try:
         import torch
@@ -138,7 +131,7 @@ def _opened(
             f"This model needs PyTorch and more ({error.name} is missing): {how_to_install('server')}"
         ) from error
     with timed_step(f"loading {model}{stored_size(Path(model))}"):
-        target = load_target(model, quantize=quantize, kept=kept, template=template)
+        target = load_target(model, quantize=options.quantize, kept=options.texts, template=options.template)
     with timed_step("testing whether it can check drafts"):
         engine, drafter = _torch_engine(target, drafter)
         torch.set_num_threads(threads or usable_cores())
