@@ -26,7 +26,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ class Client:
 
     def published(self) -> bool:
         """Whether the server has learnt something that is better."""
-        return any(self.made.glob(f"*/*/*/*/{ABOUT}"))
+        return any(self.made.rglob(ABOUT))
 
     async def until_published(self, questions: Sequence[str]) -> float:
         """Wait for that, asking once a second. Returns when it was."""
@@ -130,14 +130,15 @@ async def served(drafter: Path, stands_back: bool | None) -> AsyncIterator[Clien
 
 def serve(drafter: Path, scratch: Path, way: str) -> None:
     """Serve the bundled target with this drafter until stdin ends."""
-    from remote.verifier.learning.learning import Teaching
+    from remote.verifier.options import ServeOptions
     from remote.verifier.own_drafter import OwnDrafter
     from remote.verifier.serve import serve as listen
 
     # Its drafter drafts in each round, also where that would not pay: its drafts are what is judged.
     OwnDrafter.pays, OwnDrafter.rate = True, math.inf  # type: ignore[assignment, method-assign]
-    teaching = None if way == "none" else Teaching(scratch, pausing=way == "back")
-    listen(str(BUNDLED_TARGET), drafter=drafter, teaching=teaching, watch_stdin=True, log_format="off")
+    learn = None if way == "none" else "own"
+    options = ServeOptions(str(BUNDLED_TARGET), drafter, port=0, log_format="off", watch_stdin=True)
+    listen(replace(options, made=scratch, learn=learn, pausing=way == "back"))
 
 
 async def measured(drafter: Path, learnt: Sequence[str], held_out: Sequence[str]) -> dict[str, Any]:
@@ -162,7 +163,7 @@ async def measured(drafter: Path, learnt: Sequence[str], held_out: Sequence[str]
                 near = [took for begun, took in client.seconds if abs(begun + took - at) < 1.0]
                 found["change"] = {"most_ms": 1e3 * max(near), "rounds": len(near), "after_seconds": at - begun}
                 found["tau"]["after"] = await client.stream(held_out)
-                (about,) = client.made.glob(f"*/*/*/*/{ABOUT}")
+                (about,) = client.made.rglob(ABOUT)
                 found["published"] = json.loads(about.read_text())
     return {"rounds": rows, **found}
 

@@ -20,7 +20,8 @@ from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.holders import EVERYONE
 from remote.verifier.holders import SCOPE as HOLDER
-from remote.verifier.rate_limits import Account, NotAdmitted, RateLimited, RateLimits
+from remote.verifier.options import ServeOptions
+from remote.verifier.rate_limits import Account, NotAdmitted, RateLimited
 from remote.verifier.record import Record, record_of
 
 RUNNING_SECONDS = 5.0
@@ -71,8 +72,8 @@ class RunningAnswer:
 class Admission:
     """Belongs to the event loop. It knows the answers that run, and what each holder has used."""
 
-    def __init__(self, limits: RateLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits, self._clock = limits or RateLimits(), clock
+    def __init__(self, options: ServeOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._options, self._clock = options, clock
         self._accounts: dict[str, Account] = {}
         self._answers: OrderedDict[object, RunningAnswer] = OrderedDict()
         self.draining = False
@@ -116,7 +117,7 @@ class Admission:
         self.check()
         now = self._clock()
         self._forget(now)
-        account = self._accounts.setdefault(holder, Account(self._limits, now))
+        account = self._accounts.setdefault(holder, Account(self._options, now))
         mine = [(name, answer) for name, answer in self._answers.items() if answer.holder == holder]
         for _, answer in mine:
             self._charge(answer)

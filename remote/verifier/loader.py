@@ -9,19 +9,20 @@ import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from drafter.floors import why_no_drafts
 from models.config import read_config
 from models.engines import choice
-from models.engines.choice import EngineKind, EngineOptions, open_model, timed
+from models.engines.choice import EngineOptions, open_model, timed
 from models.engines.graphs import is_gguf
 from models.engines.llama_text import LlamaText
 from models.gguf.file import gguf_path, why_not_unpacked
 from models.text.text_side import TextSide
-from remote.verifier.maker import Making, look_up
+from remote.verifier.maker import look_up
+from remote.verifier.options import ServeOptions
 
 if TYPE_CHECKING:
     from drafter.model import MemoryEncoder
@@ -35,33 +36,22 @@ class Opened(choice.Opened):
     """A drafter is to be made."""
 
 
-def opened(
-    model: str,
-    drafter: Path | None,
-    making: Making | None,
-    kind: EngineKind,
-    quantize: Literal["int8", "int4"] | None,
-    threads: int | None,
-    *,
-    kept: Path | None = None,
-    template: str | None = None,
-) -> Opened:
-    """The text side, the engine, and the drafter: the one that was given, or one that was made before.
+def opened(options: ServeOptions) -> Opened:
+    """Load the text side, the engine, and the drafter: the one that was given, or one that was made before.
 
-    `threads`: for the products of the model; None: as many as are fastest. `kept`: see `text_source`. `template`: a
-    chat template in the place of the model's own. Raises what `START_ERRORS` names, and `DrafterError`.
+    Raises what `START_ERRORS` names.
     """
     due = False
-    if drafter is not None:
-        drafter = of_use(drafter)
-    elif making is not None:
-        drafter, said, due = look_up(model, making, template)
+    if options.drafter is not None:
+        drafter = of_use(options.drafter)
+    else:
+        drafter, said, due = look_up(options)
         if said is not None:
             say(said)
-    options = EngineOptions(kind, quantize, threads, template, kept)
-    found = open_model(model, options, drafter, torch_encoder=_torch_encoder, say=say)
+    engine = EngineOptions(options.engine, options.quantize, options.threads, options.template, options.texts)
+    found = open_model(options.model, engine, drafter, torch_encoder=_torch_encoder, say=say)
     say(f"{found.side.name}: {found.engine.description}")
-    if due and found.engine.takes_drafts and (why := _why_none_is_made(model, found.side)) is not None:
+    if due and found.engine.takes_drafts and (why := _why_none_is_made(options.model, found.side)) is not None:
         say(f"no drafter: {why} Devices get plain text.")
         due = False
     return Opened(found.side, found.engine, found.drafter, due and found.engine.takes_drafts)

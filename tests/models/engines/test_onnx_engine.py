@@ -37,8 +37,8 @@ import sys
 for name in ("torch", "transformers", "safetensors", "onnx", "accelerate"):
     sys.modules[name] = None  # Importing it raises ImportError.
 from pathlib import Path
-from remote.verifier.serve import serve
-serve({target!r}, drafter=Path({drafter!r}), watch_stdin=True)
+from remote.verifier.serve import ServeOptions, serve
+serve(ServeOptions({target!r}, Path({drafter!r}), port=0, watch_stdin=True))
 """
 
 

@@ -14,12 +14,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-<<<<<<< HEAD
-from models.engines.choice import graph_of, llama_engine
-=======
-from benchmarks.gguf_file import write_gguf
 from models.engines.choice import EngineOptions, graph_of, licence, llama_engine
->>>>>>> n-core
 from models.engines.target import load_target
 from models.errors import CorruptWeights, MissingPackage, UnknownModel
 from models.gguf.file import text_source
@@ -27,6 +22,7 @@ from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from remote.verifier.loader import opened
 from remote.verifier.maker import kept_drafter
+from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import save_speaking
 from tests.support.gguf_writer import write_gguf
 from tests.support.tiny_text import END, SPECIAL
@@ -88,7 +84,7 @@ def test_pytorch_reads_the_same_weights(model_folder: Path, alone: Path) -> None
 
 
 def test_it_is_served_by_pytorch_where_that_is_asked_for(model_folder: Path, alone: Path) -> None:
-    found = opened(str(alone), None, None, "torch", None, 1)
+    found = opened(ServeOptions(str(alone), engine="torch", threads=1))
     assert (found.side.name, found.drafter) == ("tiny-f32", None) and "PyTorch" in found.engine.description
     context = found.engine.context()
     context.assign(0, [5, 9, 200])

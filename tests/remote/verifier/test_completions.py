@@ -27,6 +27,7 @@ from remote.verifier.completions import KEPT
 from remote.verifier.connections import MAX_HEAD_BYTES
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
+from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.request_log import REQUESTS
 from remote.verifier.serve import card
@@ -56,8 +57,14 @@ def engine(target: Target) -> Engine:
     return TorchEngine(target.model)
 
 
-def app(target: Target, engine: Engine, **options: Any) -> Starlette:
-    return create_app(engine, card(target, engine), text=target.text, **options)
+def app(target: Target, engine: Engine, own: OwnDrafter | None = None, **options: Any) -> Starlette:
+    return create_app(engine, card(target, engine), ServeOptions(**options), text=target.text, own=own)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream without words says very soon that it is still there."""
+    monkeypatch.setattr("remote.verifier.completions.QUIET_SECONDS", 0.05)
 
 
 async def own_text(verifier: VerifierProcess, count: int, sampling: Sampling = GREEDY) -> str:
@@ -441,7 +448,7 @@ async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Tar
         raise MemoryError("no memory left")
 
     page = "https://chat.example"
-    async with connected(app(target, engine, origins={page}), Origin=page) as client:
+    async with connected(app(target, engine, allow_origin=(page,)), Origin=page) as client:
         hook = target.model.register_forward_pre_hook(broken)
         try:
             failed = await client.post(CHAT, json=body(stream=True))
@@ -456,8 +463,9 @@ async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Tar
 # ---- waits -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_stream_without_words_says_that_it_is_still_there(target: Target, engine: Engine) -> None:
-    with running(app(target, engine, quiet_seconds=0.05)) as url:
+    with running(app(target, engine)) as url:
         async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
             expected = await streamed(client)
             with gate(target.model) as held:
@@ -471,11 +479,12 @@ async def test_a_stream_without_words_says_that_it_is_still_there(target: Target
     assert said([json.loads(line) for line in data]) == said(expected) != ""
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_what_fails_after_that_is_an_event(target: Target, engine: Engine) -> None:
     def broken(_: object, __: object, logits: torch.Tensor) -> torch.Tensor:
         return torch.full_like(logits, torch.nan)
 
-    with running(app(target, engine, quiet_seconds=0.05)) as url, gate(target.model) as held:
+    with running(app(target, engine)) as url, gate(target.model) as held:
         async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
             async with client.stream("POST", CHAT, json=body(stream=True)) as response:
                 lines = response.aiter_lines()
@@ -492,8 +501,9 @@ async def test_what_fails_after_that_is_an_event(target: Target, engine: Engine)
                     await asyncio.sleep(0.01)
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_client_that_hangs_up_before_its_first_words_stops_its_answer(target: Target, engine: Engine) -> None:
-    with running(app(target, engine, quiet_seconds=0.05, max_sessions=2)) as url, gate(target.model) as held:
+    with running(app(target, engine, max_sessions=2)) as url, gate(target.model) as held:
         async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
             written = asyncio.create_task(whole(client))
             while not held.came:

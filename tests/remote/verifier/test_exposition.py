@@ -11,7 +11,7 @@ from remote.protocol import Card, encode
 from remote.verifier.exposition import CONTENT_TYPE, Counter, Gauge, Histogram, page
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
-from remote.verifier.metrics import Metrics
+from remote.verifier.options import ServeOptions
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PROMPT, connected, message
 
@@ -82,7 +82,7 @@ async def test_the_page_counts_requests_times_and_tokens(target: Engine, card: C
 async def test_names_of_holders_are_shown_only_where_that_is_asked_for(target: Engine, card: Card) -> None:
     tokens = Tokens([("anna", TOKEN), ("bert", TOKEN[::-1])])
     for by_holder in (False, True):
-        app = create_app(target, card, tokens=tokens, metrics=Metrics(by_holder=by_holder))
+        app = create_app(target, card, ServeOptions(tokens=tokens, metrics_by_holder=by_holder))
         async with connected(app, Authorization=f"Bearer {TOKEN}") as client:
             await client.post("/v1/rounds", content=message(1, [], PROMPT))
             text = (await client.get("/metrics")).text
@@ -96,7 +96,7 @@ async def test_names_of_holders_are_shown_only_where_that_is_asked_for(target: E
 
 async def test_prometheus_reads_the_page(target: Engine, card: Card) -> None:
     parser = pytest.importorskip("prometheus_client.parser")
-    async with connected(create_app(target, card, metrics=Metrics(by_holder=True))) as client:
+    async with connected(create_app(target, card, ServeOptions(metrics_by_holder=True))) as client:
         await client.post("/v1/streams", content=encode(ask([], PROMPT, most=3)))
         text = (await client.get("/metrics")).text
     families = {family.name: family for family in parser.text_string_to_metric_families(text)}

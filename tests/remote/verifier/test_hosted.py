@@ -35,6 +35,7 @@ from remote.protocol import (
     unpack_tokens,
 )
 from remote.verifier.http import create_app
+from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, UnknownPrefix
 from remote.verifier.serve import card
@@ -359,7 +360,7 @@ async def test_frames_come_over_http_and_a_conflict_before_any(app, engine, prom
 
 async def test_too_many_waiting_is_busy(tiny_pair, engine, drafter, prompt):
     made = card(load_target(str(tiny_pair / "target")), engine)
-    async with connected(create_app(engine, made, max_waiting=0, own=OwnDrafter(drafter, engine))) as client:
+    async with connected(create_app(engine, made, ServeOptions(max_waiting=0))) as client:
         answer = await client.post("/v1/streams", content=encode(ask([], prompt)))
     assert answer.status_code == 503
 

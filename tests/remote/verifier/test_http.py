@@ -36,6 +36,7 @@ from remote.protocol import (
 from remote.verifier.connections import Server, config
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
+from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import VOCABULARY, generated
 
 PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
@@ -187,7 +188,7 @@ async def test_sessions_can_be_dropped(target: Engine, card: Card) -> None:
 
 
 async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> None:
-    app = create_app(target, card, tokens=Tokens.one(TOKEN))
+    app = create_app(target, card, ServeOptions(tokens=Tokens.one(TOKEN)))
     for shown in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": f"Basic {TOKEN}"}):
         async with connected(app, **shown) as client:
             for method, path in (
@@ -311,7 +312,7 @@ async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> N
 
 
 async def test_a_full_queue_says_busy(target: Engine, card: Card) -> None:
-    with running(create_app(target, card, max_waiting=1)) as url, gate(target.model) as held:
+    with running(create_app(target, card, ServeOptions(max_waiting=1))) as url, gate(target.model) as held:
         async with httpx.AsyncClient(timeout=PATIENT) as client:
             first = asyncio.create_task(client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT)))
             while not held.came:

@@ -13,6 +13,7 @@ import pytest
 from models.engines.engine import Engine
 from remote.protocol import Card, Error, Progress, Verdict, decode, encode
 from remote.verifier.http import create_app
+from remote.verifier.options import ServeOptions
 from remote.verifier.turns import AHEAD, Turns
 from remote.verifier.verification import Answer
 from tests.remote.verifier.test_hosted import ask, tokens_of
@@ -44,7 +45,7 @@ async def device(client: httpx.AsyncClient, name: str, rounds: int, text: list[i
 
 async def test_chats_are_finished_beside_more_devices_than_there_are_sessions(target: Engine, card: Card) -> None:
     text = generated(target.model, PROMPT, 100)
-    app = create_app(target, card, max_sessions=32)
+    app = create_app(target, card, ServeOptions(max_sessions=32))
     async with connected(app) as client:
 
         async def chat(name: str) -> list[int]:
@@ -66,7 +67,7 @@ async def test_chats_are_finished_beside_more_devices_than_there_are_sessions(ta
 
 
 async def test_a_full_verifier_says_so_and_cuts_nobody(target: Engine, card: Card) -> None:
-    with running(create_app(target, card, max_sessions=1)) as url, gate(target.encoder) as held:
+    with running(create_app(target, card, ServeOptions(max_sessions=1))) as url, gate(target.encoder) as held:
         async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
             first = message(1, [], PROMPT, memory_from=0)
             async with client.stream("POST", "/v1/rounds", content=first) as response:
@@ -211,6 +212,6 @@ async def test_turns_are_passed_on_whoever_gives_up_and_when(target: Engine) -> 
 
 
 async def test_a_prompt_that_never_fits_is_too_long_and_not_busy(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card, max_cached_bytes=target.bytes_per_token * 20)) as client:
+    async with connected(create_app(target, card, max_bytes=target.bytes_per_token * 20)) as client:
         reply = await client.post("/v1/rounds", content=message(1, [], [2] * 100))
     assert (reply.status_code, decode(reply.content, Error).code) == (422, "too_long")

@@ -24,6 +24,7 @@ from models.tree import DraftTree
 from remote.protocol import Card, Limits, decode
 from remote.verifier.connections import bind
 from remote.verifier.holders import Tokens
+from remote.verifier.options import ServeOptions
 from remote.verifier.security import Unprotected
 from remote.verifier.serve import card, serve
 from remote.verifier.start_errors import BadCertificate, CannotBind
@@ -146,16 +147,16 @@ def test_a_damaged_tokenizer(copy: Path) -> None:
 
 def test_what_cannot_be_served_is_told_before_loading(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(Unprotected):
-        serve(str(saved), host="0.0.0.0")
+        serve(ServeOptions(str(saved), host="0.0.0.0", port=0))
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(CannotBind, match="Choose another"):
-        serve(str(saved), port=taken.getsockname()[1])
+        serve(ServeOptions(str(saved), port=taken.getsockname()[1]))
     with pytest.raises(CannotBind):
-        serve(str(saved), host="no.such.host.invalid", tokens=Tokens.one("0123456789abcdef"))
+        serve(ServeOptions(str(saved), host="no.such.host.invalid", tokens=Tokens.one("0123456789abcdef")))
     (tmp_path / "cert.pem").write_text("no certificate")
     with pytest.raises(BadCertificate, match=r"cert\.pem"):
-        serve(str(saved), tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem")
+        serve(ServeOptions(str(saved), port=0, tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem"))
     with pytest.raises(DrafterMissing):
-        serve(str(saved), drafter=tmp_path)
+        serve(ServeOptions(str(saved), tmp_path, port=0))
 
 
 def test_a_drafter_of_another_target(saved: Path, drafter: Path, tmp_path: Path) -> None:
@@ -163,13 +164,14 @@ def test_a_drafter_of_another_target(saved: Path, drafter: Path, tmp_path: Path)
     tiny_model("llama-multi-query").save_pretrained(other)
     tiny_tokenizer().save_pretrained(other)
     with pytest.raises(UnfitDrafter, match="Serve its own target"):
-        serve(str(other), drafter=drafter)
+        serve(ServeOptions(str(other), drafter, port=0))
 
 
 def test_the_process_says_when_it_is_ready_and_ends_with_its_stdin(saved: Path, drafter: Path) -> None:
-    call = f"serve({str(saved)!r}, drafter=Path({str(drafter)!r}), watch_stdin=True)"
+    call = f"serve(ServeOptions({str(saved)!r}, Path({str(drafter)!r}), port=0, watch_stdin=True))"
+    imports = "from pathlib import Path; from remote.verifier.serve import ServeOptions, serve"
     process = subprocess.Popen(
-        [sys.executable, "-c", f"from pathlib import Path; from remote.verifier.serve import serve; {call}"],
+        [sys.executable, "-c", f"{imports}; {call}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

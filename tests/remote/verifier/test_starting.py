@@ -20,7 +20,8 @@ from models.engines.target import load_target
 from models.errors import UnknownModel
 from remote.protocol import Card, decode
 from remote.verifier.birth import BUDGET
-from remote.verifier.maker import Making, kept_drafter
+from remote.verifier.maker import kept_drafter
+from remote.verifier.options import ServeOptions
 from remote.verifier.serve import serve
 from remote.verifier.start_errors import NoMemory
 from tests.support.serving import REPOSITORY
@@ -105,7 +106,7 @@ def test_on_loopback_there_is_nothing_to_warn_of_and_sessions_fit_into_memory(ti
 
 def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
     with pytest.raises(NoMemory, match="--cache-mb"):
-        serve(str(tiny_pair / "target"), drafter=tiny_pair / "drafter", max_cached_bytes=1 << 10)
+        serve(ServeOptions(str(tiny_pair / "target"), tiny_pair / "drafter", port=0, cache_share=1e-9))
 
 
 def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_next_start_on(
@@ -129,8 +130,7 @@ def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_
 
 
 def test_a_drafter_of_no_use_is_neither_used_nor_made_again(brief: Path, tmp_path: Path) -> None:
-    making = Making(tmp_path / "home/data/drafters/made", BUDGET, ())
-    kept = kept_drafter(str(brief / "target"), making.budget, making.folder)
+    kept = kept_drafter(str(brief / "target"), BUDGET, tmp_path / "home/data/drafters/made")
     assert kept is not None
     kept.mkdir(parents=True)
     useless = msgspec.structs.replace(read_config(brief / "drafter"), measured=msgspec.structs.replace(GOOD, tau=1.04))
