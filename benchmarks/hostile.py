@@ -256,7 +256,7 @@ async def attacked(count: int, seed: int) -> dict[str, Any]:
                 "faults": attack.faults,
                 "slowest_seconds": attack.slowest,
                 "same_answer": before == after,
-                "running_sessions": int(running),
+                "running_sessions": int(float(running)),
                 "resident_bytes": memory,
             }
 

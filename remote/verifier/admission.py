@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -20,6 +19,7 @@ from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.holders import EVERYONE
 from remote.verifier.holders import SCOPE as HOLDER
+from remote.verifier.metrics import Metrics
 from remote.verifier.options import ServeOptions
 from remote.verifier.rate_limits import Account, NotAdmitted, RateLimited
 from remote.verifier.record import Record, record_of
@@ -165,18 +165,10 @@ class Admission:
             del self._answers[key]
 
 
-class Refusals(Protocol):
-    """Whoever counts what is refused."""
-
-    def not_admitted(self, reason: str) -> None:
-        """A request was refused before it began."""
-        ...
-
-
 class Gate:
     """ASGI middleware that asks for admission where the path does not do so itself."""
 
-    def __init__(self, app: ASGIApp, admission: Admission, metrics: Refusals) -> None:
+    def __init__(self, app: ASGIApp, admission: Admission, metrics: Metrics) -> None:
         self.app, self._admission, self._metrics = app, admission, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -184,7 +176,7 @@ class Gate:
             if scope["type"] == "http":
                 self._enter(scope)
         except NotAdmitted as refused:
-            self._metrics.not_admitted(refused.reason)
+            self._metrics.refused.labels(refused.reason).inc()
             await refusal(scope["path"], refused)(scope, receive, send)
             return
         await self.app(scope, receive, send)

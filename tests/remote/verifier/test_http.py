@@ -216,11 +216,11 @@ async def test_metrics_count(target: Engine, card: Card) -> None:
         tree = DraftTree.chain(generated(target.model, PROMPT, 2))
         await client.post("/v1/rounds", content=message(1, [], PROMPT, tree))
         lines = (await client.get("/metrics")).text.splitlines()
-    assert "outrider_rounds_total 1" in lines
-    assert "outrider_drafted_nodes_total 2" in lines
-    assert "outrider_accepted_nodes_total 2" in lines
-    assert "outrider_sessions 1" in lines
-    assert f"outrider_cached_tokens {len(PROMPT) + 3}" in lines
+    assert "outrider_rounds_total 1.0" in lines
+    assert "outrider_drafted_nodes_total 2.0" in lines
+    assert "outrider_accepted_nodes_total 2.0" in lines
+    assert "outrider_sessions 1.0" in lines
+    assert f"outrider_cached_tokens {len(PROMPT) + 3}.0" in lines
 
 
 class Gate:
@@ -290,7 +290,7 @@ async def test_a_round_whose_client_left_is_still_committed_once(target: Engine,
             retried = frames_of((await client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT))).content)
             assert retried[0].bonus == generated(target.model, PROMPT, 1)[0]
             lines = (await client.get(f"{url}/metrics")).text.splitlines()
-            assert "outrider_rounds_total 1" in lines
+            assert "outrider_rounds_total 1.0" in lines
 
 
 async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> None:

@@ -90,7 +90,7 @@ def test_it_tells_what_it_loads_and_takes_its_limits(tiny_pair: Path, tmp_path: 
         "--host", "0.0.0.0", "--token-file", str(token),
     )  # fmt: skip
     assert shown.limits.max_tokens == 300
-    assert {"outrider_max_sessions 7", f"outrider_max_cached_bytes {40 << 20}"} <= set(metrics.splitlines())
+    assert {"outrider_max_sessions 7.0", "outrider_max_cached_bytes 4.194304e+07"} <= set(metrics.splitlines())
     for what in ("loading PyTorch", f"loading {tiny_pair / 'target'}", "million parameters", "loading the drafter"):
         assert what in said
     assert "done in" in said and "sessions hold 300 tokens each, and 40 MB together" in said
