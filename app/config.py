@@ -78,26 +78,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """0: always the likeliest token. At most 2, as in other programs: above it, answers turn into noise. None: 0, but
     an OpenAI-compatible server answers at its own temperature."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Sample among so many of the likeliest tokens; 0: all."""
+    """Sample from this many of the most likely tokens; 0 means all."""
     top_p: Probability = 1.0
-    """Sample among the likeliest tokens that together have this probability."""
+    """Sample from the most likely tokens that together have this probability."""
     seed: int | None = None
     """Fixes a sampled answer, unless `tree` is sampled; None: a different answer each time."""
     max_tokens: Count | None = None
-    """Most tokens of an answer, as the server counts them. None: no limit; an answer ends by itself, or when the
-    context is full. The drafter alone writes at most 512."""
+    """Maximum number of tokens in an answer, as the server counts them, or None for no limit: an answer ends by itself,
+    or when the context is full. The drafter alone writes at most 512."""
     first_words_timeout: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 600.0
-    """Longest wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line
+    """Maximum wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line
     is alive. The server may have to load a model, read a long conversation, or reason."""
     pace: PaceRule = "measured"
     """measured: the size of a draft tree follows from the measured times of line, verifier and drafter. It is at most
     `depth`, `breadth` and `nodes`; a sampled tree has at most 8 levels and 60 nodes. fixed: always of that size."""
     depth: Count = 32
-    """Most levels of a draft tree."""
+    """Maximum number of levels in a draft tree."""
     breadth: Count = 8
-    """Most nodes of a level that get children."""
+    """Maximum number of nodes per level that get children."""
     nodes: Count = 128
-    """Most nodes of a draft tree."""
+    """Maximum number of nodes in a draft tree."""
     second_stage: bool = True
     """Guess the next text from earlier text, also of other conversations; the drafter checks the guesses. It changes
     the speed, never the answer."""

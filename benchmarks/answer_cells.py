@@ -26,12 +26,12 @@ from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.dimmed_text import DimmedText
-from benchmarks.emulator import Emulator
 from benchmarks.served import EAGLE, OWN
 from drafter.runtime import Drafter
 from remote import RemoteError, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from storage import Store
+from tests.support.emulator import Emulator
 
 PATIENCE_SECONDS = 60.0
 """How long plain streaming waits for a byte."""

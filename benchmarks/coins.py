@@ -23,8 +23,7 @@ from benchmarks.pair import machine_and_pair
 from benchmarks.retrieval import DATA
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from models.cores import usable_cores
-from models.engines.choice import graph_of, onnx_engine
+from models.engines.choice import EngineOptions, graph_of, onnx_engine
 from models.engines.engine import Engine
 from remote.verifier.measure import evenly, measure
 
@@ -72,9 +71,9 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=60)
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
-    drafter, graph = Drafter.load(BUNDLED_DRAFTER), graph_of(str(BUNDLED_TARGET), "onnx", None)
+    drafter, graph = Drafter.load(BUNDLED_DRAFTER), graph_of(str(BUNDLED_TARGET), EngineOptions("onnx"))
     assert graph is not None
-    _, engine = onnx_engine(graph, BUNDLED_DRAFTER, usable_cores())
+    _, engine = onnx_engine(graph, BUNDLED_DRAFTER)
     asked = evenly([one.prompt for one in read_questions(DATA / "everyday.jsonl")], arguments.limit)
     prompts = [drafter.asked_as(question) for question in asked]
     rows = []

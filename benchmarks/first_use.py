@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from app.config import BUNDLED_TARGET
-from benchmarks.emulator import Emulator, read_profiles
 from benchmarks.pair import machine_and_pair
+from tests.support.emulator import Emulator, read_profiles
 
 ROOT = Path(__file__).parents[1]
 QUESTION = "How do I list the files in a folder, the newest first?"
@@ -100,7 +100,7 @@ async def once(model: str, line: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(BUNDLED_TARGET))
-    parser.add_argument("--line", default="4g", help="a profile of benchmarks/profiles.json")
+    parser.add_argument("--line", default="4g", help="a profile of tests/support/profiles.json")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()

@@ -4,7 +4,7 @@
 
 `kill`: the verifier on loopback is killed (SIGKILL) after three rounds of an answer, so its connection ends visibly.
 `silence`: from then on every connection swallows everything, as a dead radio link does, and only a deadline can notice
-it. `--profile` puts an emulated line of benchmarks/profiles.json in between; without it, that line is loopback too.
+it. `--profile` puts an emulated line of tests/support/profiles.json in between; without it, that line is loopback too.
 After the answer the line heals, and the next answer must be verified throughout.
 
 Rows are added to OUT, which may hold those of another fault or line.
@@ -30,11 +30,11 @@ from app.events import Done, Drafted, Failed, ModeChanged, RoundEnded
 from app.remotes.loopback import Loopback
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
-from benchmarks.emulator import PROFILES, Emulator, read_profiles
 from benchmarks.pair import machine_and_pair
 from benchmarks.replicas import Replica
 from drafter.runtime import Drafter
 from storage import Store
+from tests.support.emulator import PROFILES, Emulator, read_profiles
 from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import silence
 

@@ -3,7 +3,7 @@
     python -m benchmarks.network [--prompts FILE ...] [--profiles FILE] [--json OUT] [--limit N]
         [--only-profile NAME ...] [--mode NAME ...] [--forward 0,25,60]
 
-For every line of `--profiles`, which `benchmarks/emulator.py` emulates, and for every mode: tokens per second, the
+For every line of `--profiles`, which `tests/support/emulator.py` emulates, and for every mode: tokens per second, the
 target's forward passes per 100 tokens, tau (verified tokens a round, the prompt's own round included), bytes up and
 down per token, and seconds from the question to the first drafted and the first verified word (medians).
 
@@ -55,7 +55,6 @@ from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET
 from benchmarks.answer_cells import MODES, Cell, CellStack, Counted, Drafters, Mode, Sample, plainly
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.eagle_edge import FeatureDrafter
-from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
 from benchmarks.journal import Journal, Key, OtherPlan
 from benchmarks.network_row import row
 from benchmarks.pair import machine_and_pair
@@ -67,6 +66,7 @@ from models.cores import draft_threads
 from models.engines.target import load_target
 from remote import VerifierClient
 from remote.verifier.measure import evenly
+from tests.support.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
 
 SEED = 0
 """Seed of every line."""

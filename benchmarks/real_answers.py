@@ -19,13 +19,13 @@ from app.events import Failed, ReplyText
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.answer_cells import MODES
-from benchmarks.emulator import Emulator, read_profiles
 from benchmarks.real_run import POEM, Count, Figures, Run, usable
 from benchmarks.reference import Reference
 from benchmarks.service import Running, Server
 from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
 from storage import Store
+from tests.support.emulator import Emulator, read_profiles
 
 CUT = "\ufffd"
 """What stands for a character of which a part is missing."""

@@ -15,11 +15,11 @@ import numpy as np
 from app.config import BUNDLED_DRAFTER, Settings
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
-from benchmarks.emulator import Emulator, read_profiles
 from benchmarks.served import OWN, Served
 from drafter.runtime import Drafter
 from models.guide.pages import FILE, Pages
 from storage import Store
+from tests.support.emulator import Emulator, read_profiles
 
 Rows = dict[str, Any]
 

@@ -246,7 +246,7 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
     """All servers. GGUF files are written into `folder`, with the bundled tokenizer beside them."""
     files = {form: folder / form / f"shell-guide-{form}.gguf" for form in arguments.gguf}
     for form, file in files.items():
-        from benchmarks.gguf_file import write_gguf  # Needs the `gguf` package.
+        from tests.support.gguf_writer import write_gguf  # Needs the `gguf` package.
 
         file.parent.mkdir()
         write_gguf(BUNDLED_TARGET, file, form)

@@ -3,8 +3,8 @@
     python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--baselines DIR]
         [--engine torch|onnx|llama [--target FILE.gguf]] [--json OUT]
 
-`--engine` is what runs the target: PyTorch in float32, its graph in 8 bits on ONNX Runtime, or llama.cpp, which needs a
-GGUF file (`python -m benchmarks.gguf_file`). Transformers' own loops run beside PyTorch alone, whose text they give.
+`--engine` runs the target: PyTorch in float32, its graph in 8 bits on ONNX Runtime, or llama.cpp, which needs a GGUF
+file (`python -m tests.support.gguf_writer`). With PyTorch, transformers' own loops are measured as well.
 
 Decoding is greedy, and every way must give the same tokens, or the run ends with an error. On llama.cpp, whose products
 depend on how many rows there are, answers that differ are counted. In one run, prompt by prompt:
@@ -59,7 +59,7 @@ from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from models.config import DrafterError
 from models.cores import usable_cores
-from models.engines.choice import graph_of, llama_engine, onnx_engine
+from models.engines.choice import EngineOptions, graph_of, llama_engine, onnx_engine
 from models.engines.engine import Engine
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
@@ -289,10 +289,10 @@ def opened(arguments: argparse.Namespace) -> tuple[Engine, PreTrainedModel | Non
         model = load_target(arguments.target).model
         return TorchEngine(model, MemoryEncoder.load(arguments.drafter)), model
     if arguments.engine == "llama":
-        return llama_engine(arguments.target, arguments.drafter, usable_cores(), None)[1], None
-    graph = graph_of(arguments.target, "onnx", None)
+        return llama_engine(arguments.target, arguments.drafter, EngineOptions(threads=usable_cores()))[1], None
+    graph = graph_of(arguments.target, EngineOptions("onnx"))
     assert graph is not None
-    return onnx_engine(graph, arguments.drafter, usable_cores())[1], None
+    return onnx_engine(graph, arguments.drafter)[1], None
 
 
 def main() -> None:

@@ -73,8 +73,8 @@ def page() -> str:
         text(root.help or ""),
         "Without a command it opens the chat.",
         ".SH OPTIONS",
-        *entry("--version", "Print which version this is."),
-        *entry("--help", "Of any command: what it does, and its options."),
+        *entry("--version", "Print the version."),
+        *entry("--help", "Show what a command does, and its options."),
         ".SH COMMANDS",
     ]
     for path, command in commands(root, "outrider"):

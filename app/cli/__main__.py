@@ -49,12 +49,12 @@ Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
     typer.Option(
         "--mode",
-        help="edge: this device drafts. hosted: the server drafts. auto: the faster of both. "
-        "offline: only the small model, not checked.",
+        help="Who drafts: edge (this device), hosted (the server), or auto (whichever is faster). "
+        "offline: only the small model writes, unchecked.",
     ),
 ]
 
-Version = Annotated[bool, typer.Option("--version", "-V", is_eager=True, help="Print which version this is.")]
+Version = Annotated[bool, typer.Option("--version", "-V", is_eager=True, help="Print the version.")]
 Last = Annotated[bool, typer.Option("--continue", "-c", help="Continue the last conversation.")]
 Conversation = Annotated[
     str | None,
@@ -105,63 +105,63 @@ def ask(
         list[str] | None,
         typer.Argument(
             metavar="QUESTION",
-            help="What you ask. @path sends a file along. Piped input is appended; -: only the input.",
+            help="The question. @path attaches a file. Piped input is appended; - reads only the input.",
         ),
     ] = None,
     last: Last = False,
     conversation: Conversation = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, when the answer is whole.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object when the answer is complete.")] = False,
     remote: Remote = None,
     model: Model = None,
     token: Token = None,
     mode: Mode = None,
     system: System = None,
     temperature: Annotated[
-        float | None, typer.Option("--temperature", metavar="NUMBER", help="0 to 2. 0: always the likeliest word.")
+        float | None,
+        typer.Option("--temperature", metavar="NUMBER", help="Sampling temperature, 0 to 2. 0: the most likely word."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="The same seed gives the same answer.")
+        int | None, typer.Option("--seed", metavar="N", help="Random seed: the same one gives the same answer.")
     ] = None,
     tree: Annotated[
         Literal["deterministic", "sampled"] | None,
         typer.Option(
-            "--tree", help="How drafts are made above temperature 0. With sampled, a seed does not fix the answer."
+            "--tree", help="How to draft at temperatures above 0. With sampled, a seed does not fix the answer."
         ),
     ] = None,
     max_tokens: Annotated[
         int | None,
         typer.Option(
-            "--max-tokens", metavar="N", help="Longest answer, in tokens. Default: no limit but the model's context."
+            "--max-tokens",
+            metavar="N",
+            help="Maximum tokens of the answer. Default: limited only by the model's context.",
         ),
     ] = None,
     no_draft: Annotated[
-        bool, typer.Option("--no-draft", help="Draft nothing: the large model alone, token by token.")
+        bool, typer.Option("--no-draft", help="Do not draft: the large model writes alone, token by token.")
     ] = False,
     prompts: Annotated[
         Path | None,
-        typer.Option("--prompts", metavar="FILE", help="Answer each line of the file, and print JSON lines."),
+        typer.Option("--prompts", metavar="FILE", help="Answer every line of the file and print JSON lines."),
     ] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option(
-            "--file", "-f", metavar="PATH", help="A text file, a folder or an image to send along. May be repeated."
-        ),
+        typer.Option("--file", "-f", metavar="PATH", help="Attach a text file, a folder or an image. May be repeated."),
     ] = None,
     no_save: Annotated[
-        bool, typer.Option("--no-save", help="Keep nothing: question and answer are in memory only.")
+        bool, typer.Option("--no-save", help="Store nothing: keep question and answer in memory only.")
     ] = False,
     queue: Annotated[
         bool,
-        typer.Option("--queue", help="Do not ask now: queue it. `outrider queue send` or the chat sends it."),
+        typer.Option("--queue", help="Queue the question instead. `outrider queue send` or the chat sends it."),
     ] = False,
 ) -> None:
-    """Print one answer."""
-    from app.cli.question import answer
+    """Ask a question and print the answer."""
+    from app.cli.question import AskOptions, answer
 
-    code = answer(
-        words or (),
-        last=last,
+    options = AskOptions(
         conversation=conversation,
+        last=last,
         json=json,
         remote=remote,
         model=model,
@@ -178,7 +178,7 @@ def ask(
         save=not no_save,
         queue=queue,
     )
-    raise typer.Exit(code)
+    raise typer.Exit(answer(words or (), options))
 
 
 cli.command()(verify)
@@ -201,7 +201,7 @@ def doctor(
     token: Token = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check every part, and say how to repair what is broken. The exit code is 1 if something is broken."""
+    """Check every part and say how to fix what is broken. The exit code is 1 if anything is."""
     from app.cli.doctor import examine
 
     raise typer.Exit(run(examine({"remote": remote, "token": token}, as_json=json)))

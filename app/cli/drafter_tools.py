@@ -286,7 +286,7 @@ def _engine(target: str, drafter: Drafter, folder: Path) -> tuple[Engine, int | 
     from remote.verifier.measure import check_fit
 
     if is_gguf(target):
-        side, llama = llama_engine(target, folder, None, None)
+        side, llama = llama_engine(target, folder)
         return llama, side.positions
     loaded = load_target(target)
     engine = TorchEngine(loaded.model, _encoder(folder))

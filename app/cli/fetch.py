@@ -12,7 +12,7 @@ from app.config import Folders, Settings
 from app.drafting.learning import Learner, NothingLearnt
 from app.exits import FAILED, OK, UNREACHABLE, complain
 from app.remotes.last_seen import LastSeen
-from app.remotes.origins import note_origin
+from app.remotes.notes import note_origin
 from app.remotes.source import Source, SourceFailed
 from app.sanitise import sanitise
 from drafter.delivery import delivery

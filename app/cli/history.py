@@ -29,25 +29,23 @@ SHORTEST_ID = 6
 """Characters of an id that are shown at least. They are enough wherever an id is asked for, if no other begins so."""
 
 history_commands = typer.Typer(
-    help="List your conversations, show one, rename, remove, search. Alone, it lists them.",
+    help="List, show, rename, remove and search conversations. Without a command, list them.",
     rich_markup_mode=None,
 )
-Most = Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="The newest N only.")]
+Most = Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="Only the newest N.")]
 From = Annotated[
     Literal["chat", "shell"] | None,
-    typer.Option("--from", help="shell: those that `outrider ask` began. chat: all others. Default: both."),
+    typer.Option("--from", help="Where they began: shell (`outrider ask`) or chat (all others). Default: both."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
-Binned = Annotated[bool, typer.Option("--bin", help="What was removed in the last 30 days.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Binned = Annotated[bool, typer.Option("--bin", help="List what was removed in the last 30 days.")]
 Id = Annotated[
     str,
-    typer.Argument(
-        metavar="ID", help="Its id, or the first letters of its id.", autocompletion=completion.conversations
-    ),
+    typer.Argument(metavar="ID", help="Id, or its first characters.", autocompletion=completion.conversations),
 ]
 Ids = Annotated[
     list[str],
-    typer.Argument(metavar="ID", help="Ids, or the first letters of each.", autocompletion=completion.conversations),
+    typer.Argument(metavar="ID", help="Ids, or their first characters.", autocompletion=completion.conversations),
 ]
 
 
@@ -59,7 +57,7 @@ def history(context: typer.Context, most: Most = None, json: Json = False, origi
 
 @history_commands.command("list")
 def show_list(most: Most = None, json: Json = False, binned: Binned = False, origin: From = None) -> None:
-    """List conversations, newest message first: id, date, title."""
+    """List conversations, the latest message first: id, date, title."""
     from app.sanitise import sanitise
     from storage.choices import ASKED
 
@@ -87,11 +85,11 @@ def show(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="Its id, or the first letters of its id. Default: the last conversation.",
+            help="Id, or its first characters. Default: the last conversation.",
             autocompletion=completion.conversations,
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="As `outrider export` writes it.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, as `outrider export` writes it.")] = False,
 ) -> None:
     """Print a conversation."""
     from app.cli.archive import print_conversation
@@ -100,8 +98,8 @@ def show(
 
 
 @history_commands.command("rename")
-def rename(identifier: Id, title: Annotated[list[str], typer.Argument(metavar="TITLE", help="Its new title.")]) -> None:
-    """Give a conversation another title."""
+def rename(identifier: Id, title: Annotated[list[str], typer.Argument(metavar="TITLE", help="New title.")]) -> None:
+    """Rename a conversation."""
     with _opened() as store:
         store.conversations.rename(store.conversations.find(identifier).id, " ".join(title))
 
@@ -116,8 +114,12 @@ def remove(identifiers: Ids) -> None:
 
 
 @history_commands.command("restore")
-def restore(identifiers: Annotated[list[str], typer.Argument(metavar="ID", help="As `--bin` lists them.")]) -> None:
-    """Bring removed conversations back."""
+def restore(
+    identifiers: Annotated[
+        list[str], typer.Argument(metavar="ID", help="Ids, as `outrider history list --bin` lists them.")
+    ],
+) -> None:
+    """Restore removed conversations."""
     with _opened() as store:
         for one in [store.bin.find(identifier) for identifier in identifiers]:
             store.bin.restore(one.id)
@@ -125,11 +127,11 @@ def restore(identifiers: Annotated[list[str], typer.Argument(metavar="ID", help=
 
 @history_commands.command("search")
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORD", help="All words must occur.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Words to find. All must occur.")],
     most: Most = None,
     json: Json = False,
 ) -> None:
-    """Find messages that have all words. A line each: conversation id, date, who, text around the words."""
+    """Find messages that contain all words. One line each: conversation id, date, role, text around the words."""
     with _read() as store:
         hits = store.search.messages(" ".join(words), most or MOST_FOUND)
         if not hits:

@@ -37,20 +37,20 @@ NICENESS = 15
 
 def learn(
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on: learn whenever there is enough that is new, until Ctrl+C.")
+        bool, typer.Option("--watch", help="Keep learning whenever there are enough new answers, until Ctrl+C.")
     ] = False,
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Train the small model's own layers too. It takes PyTorch and some minutes."),
+        typer.Option("--deep", help="Also train the small model's own layers. Needs PyTorch and a few minutes."),
     ] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Erase all that was learnt on this device, and what it was learnt from.")
+        bool, typer.Option("--forget", help="Erase everything learnt on this device, and what it was learnt from.")
     ] = False,
 ) -> None:
-    """Teach the small models from the checked answers on this device.
+    """Teach the small models from checked answers.
 
-    What was learnt is used only where it is surely better. Nothing of it leaves the device. The servers that a small
-    model was fetched from are asked for a newer version of it.
+    The result is used only where it is clearly better, and never leaves the device. Servers that a small model was
+    fetched from are asked for a newer version of it.
     """
     from app.drafting.learning import missing_for_deep
     from storage import Store
@@ -82,7 +82,7 @@ def learn(
 
 
 def history() -> None:
-    """List what each small model learnt: version, day, answers, tokens a round before and after, state."""
+    """List what each small model learnt. One line each: model, version, day, answers, tokens per round, gain, state."""
     from app.sanitise import sanitise
 
     for name, one in _versions():
@@ -96,7 +96,7 @@ def history() -> None:
 
 
 def rollback() -> None:
-    """Take back the newest version of what a small model learnt. The one before it drafts again."""
+    """Undo the newest version that a small model learnt. The one before it drafts again."""
     from drafter.learning.versions import Versions
 
     _, folders = settings_with()

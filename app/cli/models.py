@@ -23,14 +23,14 @@ def models(
     remote: Annotated[
         str | None,
         typer.Option(
-            "--remote", metavar="NAME|URL", help="Only those of this server.", autocompletion=completion.remotes
+            "--remote", metavar="NAME|URL", help="List only this server's models.", autocompletion=completion.remotes
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """List the models of all servers. A line each: server, model, what it can do.
+    """List the models of all servers. One line each: server, model, capabilities.
 
-    The exit code is 3 if a server that you name gives no list.
+    The exit code is 3 if the server of --remote gives no list.
     """
     settings, folders = settings_with(remote=remote)
     raise typer.Exit(run(_list(settings, folders, remote, as_json=json)))

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def find(
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     port: Annotated[
         list[int] | None,
-        typer.Option("--port", metavar="N", min=1, max=65535, help="Look at this port only. Can be given again."),
+        typer.Option("--port", metavar="N", min=1, max=65535, help="Look only at this port. May be repeated."),
     ] = None,
 ) -> None:
-    """Find model servers on this device. Known are Ollama, LM Studio, llama.cpp, vLLM, transformers and Outrider."""
+    """Find model servers on this device. Detects Ollama, LM Studio, llama.cpp, vLLM, transformers and Outrider."""
     raise typer.Exit(run(_find(port or [], as_json=json)))
 
 

@@ -13,7 +13,7 @@ from app.config import Folders, Settings, is_address, same_server
 from app.drafting.learning import Learner, NothingLearnt
 from app.drafting.newer import check_judgeable, fetch_newer, is_newer, judge
 from app.exits import complain
-from app.remotes.origins import origins
+from app.remotes.notes import origins
 from app.remotes.registry import Remotes
 from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
 from app.sanitise import sanitise

@@ -22,21 +22,21 @@ def shell(
     ] = None,
     status: Annotated[
         bool,
-        typer.Option("--status", help="Say whether the background helper runs, and how much memory it uses."),
+        typer.Option("--status", help="Print whether the background helper runs and how much memory it uses."),
     ] = False,
     stop: Annotated[
-        bool, typer.Option("--stop", help="End the background helper. The next key starts another one.")
+        bool, typer.Option("--stop", help="Stop the background helper. The next key press starts a new one.")
     ] = False,
 ) -> None:
-    """Print the keys for your shell. One turns words into a command, one explains a command.
+    """Print the script that adds keys to your shell. They write, fix and explain commands.
 
     \b
     eval "$(outrider shell bash)"       # the last line of ~/.bashrc
     eval "$(outrider shell zsh)"        # in ~/.zshrc
     outrider shell fish | source        # in ~/.config/fish/config.fish
 
-    Alt+M turns the words in the line into a command, and repairs the last command if the line is empty. Alt+I
-    explains the command in the line. Nothing is run by itself.
+    Alt+M turns the words in the line into a command, or fixes the last command if the line is empty. Alt+I explains the
+    command in the line. Nothing runs by itself.
     """
     if sys.platform == "win32":
         fail("The shell integration needs Unix sockets, which Python does not have on Windows.", FAILED)

@@ -9,6 +9,11 @@ Span = tuple[int, int]
 """Start and end in the text that was parsed, in characters."""
 
 
+def name_set(names: str) -> frozenset[str]:
+    """The set of names in a text, separated by white space."""
+    return frozenset(names.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word as the program gets it: `value` has no quotes. What the shell would replace (`$x`) stays as written."""

@@ -23,7 +23,7 @@ from models.config import DrafterError
 from models.guide.names import Marks, NoMarks, names_said
 from models.guide.prompt import Prompt
 from models.text.chat_text import ChatText, Rendered
-from remote.openai.message_order import OPENING
+from remote.openai.dialect import OPENING
 from remote.openai.schema import Content
 from storage import Message, Store
 from storage.replays import Replay

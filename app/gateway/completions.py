@@ -16,7 +16,6 @@ from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused, refused
 from app.gateway.seats import Seats
 from app.gateway.sent_text import By, Piece, Span
-from remote.kept_alive import kept_alive
 from remote.openai.schema import (
     DONE,
     EVENTS,
@@ -34,6 +33,7 @@ from remote.openai.schema import (
     Usage,
 )
 from remote.openai.sse import COMMENT, QUIET_SECONDS, event
+from remote.tasks import kept_alive
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 
 SOURCE = "x-outrider-source"

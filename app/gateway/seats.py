@@ -21,59 +21,9 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.source import Source
 from app.reply.assistant import Assistant
 from drafter.shelf import Drafters
-from remote import CompletionsClient, Kind, TransportOptions, VerifierClient
 from remote.verifier.line import Line
 from storage import Store
 from storage.database import MEMORY
-
-
-class SharedSource:
-    """One source for several connections. None of them closes it, and only one at a time starts what is behind it."""
-
-    def __init__(self, source: Source, turn: asyncio.Lock) -> None:
-        self._source, self._turn = source, turn
-
-    @property
-    def address(self) -> str | None:
-        return self._source.address
-
-    @property
-    def own(self) -> bool:
-        return self._source.own
-
-    @property
-    def chat(self) -> CompletionsClient | None:
-        return self._source.chat
-
-    @property
-    def model(self) -> str | None:
-        return self._source.model
-
-    @property
-    def name(self) -> str | None:
-        return self._source.name
-
-    @property
-    def system(self) -> str | None:
-        return self._source.system
-
-    @property
-    def kind(self) -> Kind:
-        return self._source.kind
-
-    @property
-    def options(self) -> TransportOptions:
-        return self._source.options
-
-    async def client(self) -> VerifierClient:
-        async with self._turn:
-            return await self._source.client()
-
-    async def gone(self) -> None:
-        await self._source.gone()
-
-    async def close(self) -> None:
-        """The others may still use it."""
 
 
 class Seat:
@@ -134,7 +84,8 @@ class Seats:
         self.all: list[Seat] = []
         self.opened: Callable[[Seat], None] = lambda seat: None
         self._drafters, self._source, self._settings, self._seen = drafters, source, settings, seen
-        self._turn = asyncio.Lock()
+        if source is not None:
+            source.shared = True
 
     @property
     def first(self) -> Assistant:
@@ -180,8 +131,7 @@ class Seats:
         return self._open() if len(self.all) < self.line.places else free[0]
 
     def _open(self) -> Seat:
-        source = None if self._source is None else SharedSource(self._source, self._turn)
-        seat = Seat(self._drafters, source, self._settings, self._seen)
+        seat = Seat(self._drafters, self._source, self._settings, self._seen)
         self.all.append(seat)
         self.opened(seat)
         return seat

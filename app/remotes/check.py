@@ -341,7 +341,6 @@ async def _first_token(client: CompletionsClient, model: Model, name: str, after
             most=1,
             deadline=QUESTION_SECONDS,
             silence=QUESTION_SECONDS,
-            patience=QUESTION_SECONDS,
         )
         async for _ in stream:
             pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from app.config import ConfigError, Folders, Settings, is_address
 from app.remotes.loopback import Loopback
 from app.remotes.registry import BUNDLED, Remotes
 from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
-from remote import Kind, Misconfigured, TransportOptions, VerifierClient
+from remote import Misconfigured, VerifierClient
 from storage import Choices
 
 
@@ -121,17 +120,8 @@ def usable_source(settings: Settings, folders: Folders, model: str | None = None
         return UnusableSource(str(error))
 
 
-class UnusableSource:
+class UnusableSource(Source):
     """Stands for a verifier that the settings get wrong. Connecting to it fails with the reason."""
-
-    address = None
-    own = False
-    chat = None
-    model = None
-    name = None
-    system = None
-    kind: Kind = "auto"
-    options = TransportOptions()
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -139,10 +129,3 @@ class UnusableSource:
     async def client(self) -> VerifierClient:
         """Raises `SourceFailed`, always."""
         raise SourceFailed(self._why)
-
-    async def gone(self) -> None:
-        """Never returns."""
-        await asyncio.Event().wait()
-
-    async def close(self) -> None:
-        """There is nothing to close."""

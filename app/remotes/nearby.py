@@ -18,7 +18,8 @@ from remote import CompletionsClient, Incompatible, LinkDown, Refused, RemoteErr
 from remote.openai.lenient_json import parse, text
 from remote.openai.model_list import read_model_list
 from remote.openai.schema import GATEWAY_OWNER, JSON, OWNER, Model
-from remote.wire import Traffic, Wire
+from remote.response import Traffic
+from remote.wire import Wire
 
 HOST = "127.0.0.1"
 PORTS = (11434, 1234, 8080, 8000)
@@ -182,9 +183,15 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
     return NearbyServer(program, port, models)
 
 
+class PageWire(Wire):
+    """Asks for pages of any program."""
+
+    headers = {"accept": JSON}
+
+
 async def _program(url: str) -> Program | None:
     """Which program listens at an address, by the pages that only it has; None: one that is not known."""
-    wire = Wire(url, accept=JSON)
+    wire = PageWire(url)
     try:
         if text(_field(await _page(wire, "/api/version"), "version")):
             return OLLAMA

@@ -24,13 +24,14 @@ from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told, least_length, marks_said
 from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started, SystemUnread
 from app.remotes.choice import Server
-from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection, memory_seen
+from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
 from app.remotes.connections import Connections
+from app.remotes.known_server import memory_seen
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint
-from app.remotes.source import Source
+from app.remotes.source import Source, stays_here
 from app.remotes.substitute import name_of, why_nobody
 from app.reply import question
 from app.reply.answer import INCOMPLETE
@@ -193,7 +194,7 @@ class Assistant:
         """
         choices = self.store.conversations.get(conversation_id).choices
         connection = self._connections.present(choices)
-        memory = self._memory_alone(conversation_id, choices) if connection is None else connection.memory
+        memory = self._memory_alone(conversation_id, choices) if connection is None else connection.server.memory
         return self._drafters.of_memory(memory) or self._drafters.first
 
     def _memory_alone(self, conversation_id: str, choices: Choices) -> bytes | None:
@@ -266,7 +267,7 @@ class Assistant:
         while usable and self.replying and not self._closed:
             await self.outbox.stirred()
         for connection in self._connections.open:
-            if connection.memory in usable and isinstance(connection.verifier, Endpoint):
+            if connection.server.memory in usable and isinstance(connection.verifier, Endpoint):
                 connection.connect_again("the small model was measured")
         return judged
 
@@ -284,12 +285,12 @@ class Assistant:
             return connection.mode("hosted")
         if connection.verifier is not None:
             chosen = self._settings.mode
-            mode: Mode = chosen if chosen in MODES else connection.modes.mode
+            mode: Mode = chosen if chosen in MODES else connection.speed.modes.mode
             return connection.mode(mode)
         if connection.warming:
             return connection.mode("warming")
-        alone = not connection.refuses and connection.no_substitute is None
-        return connection.mode("offline", alone=alone, writer=self._writer(connection.memory) if alone else "")
+        alone = not connection.refuses and connection.server.no_substitute is None
+        return connection.mode("offline", alone=alone, writer=self._writer(connection.server.memory) if alone else "")
 
     def _writer(self, memory: bytes | None) -> str:
         """Name of the drafter that writes in the place of a model."""
@@ -304,7 +305,7 @@ class Assistant:
     @property
     def fits(self) -> bool:
         """Whether the drafter was made for the model that answers, as far as is known; True if it answers alone."""
-        return self._connection is None or self._connection.fits
+        return self._connection is None or self._connection.server.fits
 
     def no_server(self, conversation_id: str) -> Failed | None:
         """Why only the drafter could answer this conversation now; None: its server is there. Raises `StorageError`."""
@@ -342,12 +343,12 @@ class Assistant:
         if connection is None:
             nobody = self._nobody_by_choice(conversation_id) is not None
         else:
-            nobody = verifier is None and (connection.warming or connection.no_substitute is not None)
+            nobody = verifier is None and (connection.warming or connection.server.no_substitute is not None)
         if nobody:
             return None
         if isinstance(verifier, Endpoint):
             return context_told(self.store, conversation_id, verifier.model.max_model_len)
-        guided = connection is None or connection.fits
+        guided = connection is None or connection.server.fits
         drafter = self._drafter_of(conversation_id)
         prompt = drafter.prompt if guided else None
         return context_of(self.store, drafter.text, conversation_id, self._most_read(connection), prompt)
@@ -355,7 +356,7 @@ class Assistant:
     @property
     def offer(self) -> Offer | None:
         """The small model for the open conversation's server, which the server offers and which is not here."""
-        return None if self._connection is None else self._connection.offer
+        return None if self._connection is None else self._connection.server.offer
 
     async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
         """Fetch that small model, and draft with it from then on.
@@ -368,7 +369,7 @@ class Assistant:
 
     def stays_here(self) -> bool:
         """Whether what is asked stays on this device."""
-        return self._connection is None or self._connection.stays_here
+        return self._connection is None or stays_here(self._connection.source)
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Spans of an answer's characters that nobody verified; none if its tokens do not tell."""
@@ -386,8 +387,8 @@ class Assistant:
         None: that is for a server to say which reads no tokens of ours, and it has not.
         """
         connection = self._connection
-        if connection is not None and not connection.checks:
-            return connection.most_read
+        if connection is not None and not connection.server.checks:
+            return connection.server.most_read
         return self._most_read(connection)
 
     def stand_in_for(self, other: Assistant) -> None:
@@ -400,11 +401,11 @@ class Assistant:
         Takes little time, however long it is. Any thread may ask.
         """
         connection = self._connection
-        if connection is not None and (connection.warming or not connection.checks):
+        if connection is not None and (connection.warming or not connection.server.checks):
             return None  # A server that reads no tokens of ours says so itself.
         away = connection is None or connection.verifier is None
         limit = CONTEXT_TOKENS if away else self._most_read(connection)
-        memory = None if connection is None else connection.memory
+        memory = None if connection is None else connection.server.memory
         drafter = self._drafters.of_memory(memory) or self._drafters.first
         prompt = drafter.prompt if self.fits else None
         try:
@@ -556,7 +557,7 @@ class Assistant:
             yield Started(message.conversation_id, message.id)
             connection = self._replying_over = self.connection_of(message.conversation_id)
             if self._prompts is not None:
-                server = None if connection is None else connection.system
+                server = None if connection is None else connection.source.system
                 keep_default(self.store, self._prompts, message, server=server, all=self._settings.system)
             settings = self._settings_of(message.id)
             drafter = await asyncio.to_thread(self._drafter_of, message.conversation_id)
@@ -579,7 +580,7 @@ class Assistant:
                 generation,
                 connection,
                 alone=request.does != "verifies",
-                nobody=lambda: by_choice if connection is None else connection.no_substitute,
+                nobody=lambda: by_choice if connection is None else connection.server.no_substitute,
                 early=self._early,
                 most_read=lambda: self._most_read(connection),
             )
@@ -621,7 +622,7 @@ class Assistant:
 
     def _most_read(self, connection: Connection | None) -> int:
         """Most tokens that this device and the model at a server read, as far as is known."""
-        known = None if connection is None else connection.most_read
+        known = None if connection is None else connection.server.most_read
         if connection is None and self._stands_in_for is not None:
             known = self._stands_in_for.most_read
         return min(CONTEXT_TOKENS, known or CONTEXT_TOKENS)

@@ -87,7 +87,7 @@ class Edge:
 
         The newest memory is worth more to a draft than the milliseconds it takes to arrive.
         """
-        adopts = self._generation.ahead.choose(self._connection.adoption)
+        adopts = self._generation.ahead.choose(self._connection.speed.adoption)
         if not adopts and self._pays:
             await self._generation.drafting.hear(MEMORY_SECONDS)
         return adopts
@@ -97,7 +97,7 @@ class Edge:
 
         `adopts`: use the draft that was made ahead.
         """
-        generation, drafting, costs = self._generation, self._generation.drafting, self._connection.costs
+        generation, drafting, costs = self._generation, self._generation.drafting, self._connection.speed.costs
         limits = self._verifier.card.limits
         if suffix := generation.answer.suffix:
             return Draft(DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)]), made=True)
@@ -119,7 +119,7 @@ class Edge:
     def _pays(self) -> bool:
         """Whether a new draft is worth its time. A fixed pace drafts always, and so does a text that depends on it."""
         given = self._generation.given
-        return given.settings.pace == "fixed" or given.draft_sampling is not None or self._connection.payoff.pays
+        return given.settings.pace == "fixed" or given.draft_sampling is not None or self._connection.speed.payoff.pays
 
     def guess(self, tree: DraftTree) -> list[Shown]:
         """Show what the target will most likely keep of a draft. Tokens written offline are shown already."""
@@ -162,13 +162,13 @@ class Edge:
         if not _gained(reply) and not self._is_full(reply):
             raise Incompatible(f"{self._verifier.client.host} ends the answer without a token; update the server")
         usual = meter.is_usual(reply)
-        generation.ahead.returned(connection.adoption, reply.verdict.server_seconds, usual=usual)
+        generation.ahead.returned(connection.speed.adoption, reply.verdict.server_seconds, usual=usual)
         meter.returned(reply, len(tree))
         return reply
 
     def _draft_ahead(self) -> None:
         """Draft in the background for what the verdict may bring."""
-        generation, cost = self._generation, self._connection.costs.cost
+        generation, cost = self._generation, self._connection.speed.costs.cost
         left = generation.most - generation.answer.verified
 
         def pace(new: int) -> Pace:
@@ -176,7 +176,7 @@ class Edge:
 
         self._cost_ahead = pace(0).cost
         level, shared = 0.0 if cost is None else cost.level, self._verifier.client.local
-        generation.ahead.sent(self._connection.adoption, pace, generation.stop_tokens, level, shared=shared)
+        generation.ahead.sent(self._connection.speed.adoption, pace, generation.stop_tokens, level, shared=shared)
 
     # ---- 3. take -----------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Edge:
         drafting.learn(tree, verdict.accepted, verdict.bonus)
         await drafting.follow(generation.tokens)
         new, over = len(generation.tokens) - before, generation.reason is not None
-        generation.ahead.followed(self._connection.adoption, new, ended=over)
+        generation.ahead.followed(self._connection.speed.adoption, new, ended=over)
         drafting.listen(reply.memory)
         return shown
 

@@ -19,9 +19,8 @@ from app.drafting.readings import Conversation, Reading
 from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
-from app.remotes.peer import Verifier
+from app.remotes.peer import Verifier, VerifierSession
 from app.remotes.substitute import name_of
-from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer, too_long
 from app.sanitise import Sanitiser
@@ -250,9 +249,9 @@ class Generation:
 
     def stats(self, connection: Connection | None) -> Stats:
         """The totals so far."""
-        link = None if connection is None else connection.link
+        link = None if connection is None else connection.speed.link
         # What was measured of a line that is down is not what the line is like now.
-        rtt = None if connection is None or connection.verifier is None else connection.link.rtt_seconds
+        rtt = None if connection is None or connection.verifier is None else connection.speed.link.rtt_seconds
         return Stats(
             rounds=self.rounds,
             verified=max(0, self.answer.verified - self._verified_before),
@@ -448,8 +447,8 @@ class Generation:
         if not self.chooses_mode:
             return "hosted" if self.given.settings.mode == "hosted" else "edge"
         chosen, self._mode_chosen = self._mode_chosen, True
-        rtt = connection.link.rtt_seconds or 0.0
-        return connection.modes.review(rtt) if chosen else connection.modes.choose(rtt)
+        rtt = connection.speed.link.rtt_seconds or 0.0
+        return connection.speed.modes.review(rtt) if chosen else connection.speed.modes.choose(rtt)
 
     def memory_from(self, verifier: Verifier) -> int | None:
         """The first token whose memory to ask for; None: this verifier's memory means nothing to the drafter."""
@@ -464,8 +463,8 @@ class Generation:
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:
         """Seconds for the verifier to answer to these tokens, of which it may have to read some first."""
         unread = self.session.unread(committed)
-        estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unread
-        return connection.link.deadline(estimate, TOKEN_BYTES * unread)
+        estimate = (connection.speed.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unread
+        return connection.speed.link.deadline(estimate, TOKEN_BYTES * unread)
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
         """The result of `work`. None if the person stops the answer first; then the work is cancelled."""

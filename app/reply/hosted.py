@@ -87,11 +87,11 @@ class Hosted:
             memory_from=memory_from,
             likeliest=generation.likeliest(self._verifier),
             deadline=generation.deadline(connection, committed),
-            silence=connection.link.deadline(FIRST_SERVER_SECONDS),
+            silence=connection.speed.link.deadline(FIRST_SERVER_SECONDS),
             draft=generation.given.draft,
-            signs=connection.link.signs(connection.server_seconds or FIRST_SERVER_SECONDS, MEMORY_BYTES),
+            signs=connection.speed.link.signs(connection.speed.server_seconds or FIRST_SERVER_SECONDS, MEMORY_BYTES),
         )
-        self._opening, self._warm = not generation.answer.tokens, connection.server_seconds is not None
+        self._opening, self._warm = not generation.answer.tokens, connection.speed.server_seconds is not None
         self._asked, stream = generation.clock.now(), None
         asking = asyncio.create_task(opening)
         if self._reads_along:
@@ -132,8 +132,11 @@ class Hosted:
                     if not self._remembers:
                         self._watch()
                     yield RoundEnded(generation.stats(connection), _report(frame, seconds))
-                    known = connection.server_seconds or 0.0, MEMORY_BYTES
-                    stream.silence, stream.signs = connection.link.deadline(*known), connection.link.signs(*known)
+                    known = connection.speed.server_seconds or 0.0, MEMORY_BYTES
+                    stream.silence, stream.signs = (
+                        connection.speed.link.deadline(*known),
+                        connection.speed.link.signs(*known),
+                    )
                     if generation.reason is None and generation.mode(connection) != "hosted":
                         return
         finally:
@@ -152,8 +155,8 @@ class Hosted:
         """The first token whose memory to ask for; None: nobody here needs it, and it costs the server time."""
         generation, connection = self._generation, self._connection
         needed = self._alone or generation.drafting.learns
-        self._watches = generation.chooses_mode and connection.modes.may_watch(
-            connection.link.rtt_seconds or 0.0, shared=self._verifier.client.local
+        self._watches = generation.chooses_mode and connection.speed.modes.may_watch(
+            connection.speed.link.rtt_seconds or 0.0, shared=self._verifier.client.local
         )
         return generation.memory_from(self._verifier) if needed or self._watches else None
 
@@ -163,8 +166,8 @@ class Hosted:
         length = len(generation.tokens)
         if self._watching is not None or not self._watches or length < self._watched_at + WATCH_PAUSE:
             return
-        if generation.given.draft_sampling is None and connection.modes.watches(
-            connection.link.rtt_seconds or 0.0, shared=local
+        if generation.given.draft_sampling is None and connection.speed.modes.watches(
+            connection.speed.link.rtt_seconds or 0.0, shared=local
         ):
             self._watched_at = length
             self._watching = asyncio.create_task(self._draft_beside(length))
@@ -173,15 +176,15 @@ class Hosted:
         """A draft that follows so many tokens, as an edge round would have made it; None: it took no call."""
         generation, connection, drafting = self._generation, self._connection, self._generation.drafting
         begun = generation.clock.now()
-        pace = Edge(generation, connection, self._verifier).pace(generation.left, connection.costs.cost)
+        pace = Edge(generation, connection, self._verifier).pace(generation.left, connection.speed.costs.cost)
         if not self._remembers:
             await drafting.follow(generation.tokens[:length])
         tree = await drafting.draft(pace)
         if self._verifier.client.local:
-            connection.modes.disturbed(generation.clock.now() - begun)
+            connection.speed.modes.disturbed(generation.clock.now() - begun)
         if drafting.taken is None:
             return None
-        connection.costs.drafted(*drafting.taken)
+        connection.speed.costs.drafted(*drafting.taken)
         return Watched(length, tree, drafting.taken[1])
 
     def _compare(self) -> None:
@@ -193,13 +196,13 @@ class Hosted:
             return
         accepted = agreed(watched.tree, self._generation.tokens[watched.start :])
         if accepted is not None:
-            self._connection.modes.watched(accepted + 1, watched.seconds, len(watched.tree))
+            self._connection.speed.modes.watched(accepted + 1, watched.seconds, len(watched.tree))
             self._watching = None
 
     async def _guesses(self, asking: asyncio.Task[Any]) -> list[Shown]:
         """Guesses to show while the first words are on their way; none if these come sooner."""
         generation, connection = self._generation, self._connection
-        near = (connection.link.rtt_seconds or 0.0) < GHOST_SECONDS
+        near = (connection.speed.link.rtt_seconds or 0.0) < GHOST_SECONDS
         if not generation.given.draft or generation.answer.tokens or near or self._again:
             return []
         edge = Edge(generation, connection, self._verifier)
@@ -212,16 +215,16 @@ class Hosted:
 
     def _learn(self, stream: HostedStream, progress: Progress) -> float:
         """Note what a round says of verifier and line. Returns seconds since the round before it; 0 for the first."""
-        connection, now, gained = self._connection, self._generation.clock.now(), len(progress.tokens) // 4
+        connection, now, gained = self._connection, self._generation.clock.now(), progress.gained
         before, self._last = self._last, now
         if self.begun:
-            connection.modes.hosted(gained, now - before)
-            connection.waited(now - before)
+            connection.speed.modes.hosted(gained, now - before)
+            connection.speed.waited(now - before)
             return now - before
-        connection.streams(stream, progress.server_seconds)
+        connection.speed.streams(stream, progress.server_seconds)
         if self._warm and stream.exchanges == 1:
             beside = now - self._asked - (stream.rtt_seconds or 0.0)
-            connection.modes.hosted(gained, beside, opening=self._opening)
+            connection.speed.modes.hosted(gained, beside, opening=self._opening)
         return 0.0
 
 
@@ -242,7 +245,7 @@ def _report(progress: Progress, seconds: float) -> RoundReport:
         levels=0,
         nodes=0,
         expected=None,
-        gained=len(progress.tokens) // 4,
+        gained=progress.gained,
         cost=None,
         draft_seconds=0.0,
         server_seconds=progress.server_seconds,

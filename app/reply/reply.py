@@ -128,7 +128,7 @@ class Reply:
         finally:
             generation.drafting.read_no_more()
         if connection is not None:
-            connection.answered()
+            connection.speed.answered()
         for shown in generation.finish():
             yield shown
         if trouble is not None:
@@ -250,7 +250,9 @@ class Reply:
             raise NoAnswer(f"No answer: offline by choice. {self._offline.why_not}", "unavailable", passing=True)
         if connection is None:
             raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
-        if connection.met and not (self._away and not self.answer.text and generation.given.settings.mode == "auto"):
+        if connection.server.met and not (
+            self._away and not self.answer.text and generation.given.settings.mode == "auto"
+        ):
             with contextlib.suppress(TimeoutError):
                 async with generation.clock.within(RETURN_SECONDS):
                     while connection.verifier is None and not generation.stopping:

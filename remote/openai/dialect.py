@@ -1,4 +1,4 @@
-"""What is known of the servers that speak this API beyond what they all take, by address and by the models' owner.
+"""What servers take: the order of messages that suits them all, and the fields that only some know.
 
 Facts from each service's own documentation. What a server says itself counts more: see `refused_field`.
 """
@@ -6,11 +6,12 @@ Facts from each service's own documentation. What a server says itself counts mo
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import msgspec
 
-from remote.openai.schema import GATEWAY_OWNER, OWNER, ChatRequest
+from remote.openai.schema import GATEWAY_OWNER, OWNER, ChatRequest, Content, ContentPart
 
 PREDICTING = ("api.openai.com", ".openai.azure.com", "api.mistral.ai", "api.fireworks.ai", "api.cerebras.ai")
 """Services that document `prediction`, for some of their models."""
@@ -38,6 +39,40 @@ UNKNOWN = re.compile(
 )
 """How servers say that they do not take a field, or do not take it from this model. A value that is out of range is
 the person's own and is told to them instead."""
+SYSTEM = ("system", "developer")
+OPENING = "Please begin."
+"""A question before a first answer that has none, as in an imported conversation."""
+
+
+def ordered(messages: Sequence[tuple[str, Content]]) -> list[tuple[str, Content]]:
+    """A conversation in the form that every server takes: one system message first, then roles that alternate.
+
+    All system messages are joined at the beginning, and neighbours of one role into one message. Chat templates of
+    Gemma, Llama 2, Mistral and others refuse any other form, and so do Anthropic and Perplexity. Takes and returns
+    (role, content) in order.
+    """
+    system = dict.fromkeys(content for role, content in messages if role in SYSTEM and content)
+    spoken = [(role, content) for role, content in messages if role not in SYSTEM and (content or role == "user")]
+    if not spoken or spoken[0][0] != "user":
+        spoken.insert(0, ("user", OPENING))
+    found: list[tuple[str, Content]] = []
+    for role, content in [*(("system", content) for content in system), *spoken]:
+        if found and found[-1][0] == role:
+            content = _joined(found.pop()[1], content)
+        found.append((role, content))
+    return found
+
+
+def _joined(first: Content, second: Content) -> Content:
+    if not first or not second:
+        return first or second
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return _parts(first) + _parts(second)
+
+
+def _parts(content: Content) -> tuple[ContentPart, ...]:
+    return (ContentPart(type="text", text=content),) if isinstance(content, str) else content
 
 
 def takes_prediction(url: str, owner: str) -> bool | None:

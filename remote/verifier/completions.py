@@ -21,11 +21,10 @@ from starlette.responses import Response
 
 from models.engines.engine import EngineError
 from models.text.chat_text import ChatText
-from remote.kept_alive import kept_alive
 from remote.openai.schema import DONE, EVENTS, JSON, OWNER, Model, Models, error_body
 from remote.openai.sse import COMMENT, QUIET_SECONDS, event
 from remote.protocol import Card, Error, ErrorCode, Progress, Stream, digest_of, pack_tokens, unpack_tokens
-from remote.tasks import end
+from remote.tasks import end, kept_alive
 from remote.verifier.completion_requests import ChoiceState, CompletionCall, RequestReader
 from remote.verifier.completion_shapes import ChatShape, Piece, Shape, TextShape
 from remote.verifier.holders import EVERYONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.text.chat_text import ChatText
-from remote.openai.stops import overlap
+from remote.openai.ends import overlap
 
 INCOMPLETE = "\ufffd"
 """The decoder's sign for bytes that are not, or not yet, a character."""

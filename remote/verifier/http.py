@@ -22,7 +22,6 @@ from starlette.types import ASGIApp
 
 from models.engines.engine import BrokenTarget, Engine, EngineError
 from models.text.chat_text import ChatText
-from remote.kept_alive import kept_alive
 from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import (
     CONTENT_TYPE,
@@ -41,6 +40,7 @@ from remote.protocol import (
     encode,
     encode_frame,
 )
+from remote.tasks import kept_alive
 from remote.verifier.admission import Admission, Gate, refusal
 from remote.verifier.collector import CONTENT_TYPE as METRICS
 from remote.verifier.collector import ServiceCollector, page

@@ -5,7 +5,7 @@ for one session after another. A draft that costs no call is what followed the s
 and in the drafter's datastore (`drafter/second_stage.py`). Which of the two is made, if any, follows from what rounds
 with each have gained a second. Where many sessions share a forward, a row more costs as much as a token of somebody
 else: then there are fewer drafts, and in the end none. A stream is never much slower than one without drafts: trying
-whether they pay may cost a twentieth of its time (`drafter/payoff.py`, `Allowance`).
+whether they pay may cost a twentieth of its time (`drafter/pacer.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NamedTuple
 from drafter.calibration import Calibration
 from drafter.coin import Coins
 from drafter.cost import Cost
-from drafter.payoff import Allowance
+from drafter.pacer import Allowance
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import MOST, Experience, SecondStage

@@ -21,6 +21,7 @@ from drafter.delivery import delivery
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from models.config import GRAPH, TEMPLATE, read_config
+from models.engines.choice import licence
 from models.engines.engine import Engine
 from models.engines.threads import spin_briefly
 from models.text.text_side import TextSide
@@ -32,7 +33,7 @@ from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import EVERYONE
 from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, cannot_learn
-from remote.verifier.loader import Opened, licence, opened, say, timed_step
+from remote.verifier.loader import Opened, opened, say, timed_step
 from remote.verifier.maker import Maker, task_for
 from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter

@@ -1,4 +1,4 @@
-"""Light modules stay light: `sys.modules` after an import. The layers themselves are in tests/test_layers.py."""
+"""Light modules stay light: `sys.modules` after an import. The layers themselves are in .importlinter."""
 
 from __future__ import annotations
 

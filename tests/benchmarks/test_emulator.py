@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.emulator import (
+from tests.support.emulator import (
     LEAST_TIMEOUT,
     SEGMENT,
     TICK,

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.answer_cells import MODES, Sample
 from benchmarks.baseline_drafters import baseline_config, build, save_baseline
-from benchmarks.emulator import LinkProfile
 from benchmarks.journal import Journal, Key, OtherPlan
 from benchmarks.network import WrongAnswer, asked_of, check, main, summary
 from benchmarks.network_row import row
+from tests.support.emulator import LinkProfile
 
 WIRE = {"name": "wire", "rtt_ms": 1, "up_mbps": 1000, "down_mbps": 1000}
 TUNNEL = {"name": "tunnel", "rtt_ms": 2, "up_mbps": 50, "down_mbps": 50, "outages": [[0.3, 2.0]]}

@@ -34,7 +34,6 @@ async def asked(reply: bytes) -> RemoteError:
                 most=1,
                 deadline=PATIENCE,
                 silence=PATIENCE,
-                patience=PATIENCE,
             )
             async for _ in stream:
                 pass

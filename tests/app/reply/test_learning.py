@@ -63,12 +63,12 @@ async def filled(
         for number in range(count):
             assert opened._connection is not None
             if rarely:
-                opened._connection.payoff = Payoff()
+                opened._connection.speed.payoff = Payoff()
             asking = opened.reply(store.conversations.create("one").id, f"what is {number} and how do I find it")
             async with aclosing(asking) as events:
                 async for event in events:
                     if rarely and isinstance(event, RoundEnded):
-                        opened._connection.payoff.pays = False
+                        opened._connection.speed.payoff.pays = False
 
 
 async def test_answers_count_while_drafts_do_not_pay(
@@ -80,7 +80,7 @@ async def test_answers_count_while_drafts_do_not_pay(
         async with on(store, verifier.url, own, tmp_path / "learnt", settings) as opened:
             assert opened._connection is not None
             for number in range(5):
-                opened._connection.payoff.pays = False
+                opened._connection.speed.payoff.pays = False
                 heard = await ask(opened, f"what is {number}")
                 assert heard.done is not None and heard.done.stats.drafted_nodes == 0
         learner = Learner(store, tiny_pair / "drafter", tmp_path / "learnt")

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchmarks.gguf_file import write_gguf
 from drafter.model import MemoryEncoder, save_weights
 from models.config import ENCODER, write_config
 from models.engines.engine import Forward, TargetContext
@@ -25,6 +24,7 @@ from models.errors import CorruptWeights
 from models.tree import DraftTree
 from tests.models.engines.conftest import Bench, llama_bench
 from tests.remote.verifier.tiny import encoder_config, random_tree, tiny_model
+from tests.support.gguf_writer import write_gguf
 
 EMPTY = DraftTree.empty()
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from drafter.model import save_weights
 from models.config import ENCODER, write_config
-from models.engines.choice import graph_of
+from models.engines.choice import EngineOptions, graph_of
 from models.engines.engine import Forward, UnfitDrafter, UnverifiableTarget
 from models.engines.graphs import GRAPHS
 from models.engines.memory_encoder import ArrayEncoder
@@ -106,15 +106,15 @@ def test_what_a_folder_lacks_is_told(target: Path) -> None:
 
 
 def test_a_graph_is_taken_where_there_is_one(target: Path, tmp_path: Path) -> None:
-    assert graph_of(str(target), "auto", None) == target / GRAPHS[1]
-    assert graph_of(str(target), "torch", None) is None
-    assert graph_of(str(target), "auto", "int8") is None
-    assert graph_of(str(tmp_path), "auto", None) is None
-    assert graph_of("owner/model", "auto", None) is None
+    assert graph_of(str(target), EngineOptions("auto")) == target / GRAPHS[1]
+    assert graph_of(str(target), EngineOptions("torch")) is None
+    assert graph_of(str(target), EngineOptions("auto", "int8")) is None
+    assert graph_of(str(tmp_path), EngineOptions("auto")) is None
+    assert graph_of("owner/model", EngineOptions("auto")) is None
     with pytest.raises(UnknownModel, match="--engine torch"):
-        graph_of(str(tmp_path), "onnx", None)
+        graph_of(str(tmp_path), EngineOptions("onnx"))
     with pytest.raises(UnknownModel, match="--quantize"):
-        graph_of(str(target), "onnx", "int8")
+        graph_of(str(target), EngineOptions("onnx", "int8"))
 
 
 def test_weights_are_read_as_safetensors_reads_them(tiny_pair: Path, tmp_path: Path) -> None:

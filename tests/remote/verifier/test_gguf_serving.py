@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.gguf_file import write_gguf
-from models.engines.choice import llama_engine
+from models.engines.choice import EngineOptions, llama_engine
 from models.engines.engine import Engine, UnfitDrafter
 from models.errors import UnknownModel
 from models.tree import DraftTree
@@ -18,6 +17,7 @@ from remote.verifier.loader import opened
 from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import save_speaking
 from tests.support.gguf_files import rewritten, texts
+from tests.support.gguf_writer import write_gguf
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -120,7 +120,7 @@ def test_what_only_llama_cpp_reads_is_served_with_its_tokenizer(
 
 
 def test_its_tokenizer_reads_and_writes_as_the_same_one_elsewhere(llama: Path) -> None:
-    side, engine = llama_engine(str(llama), None, 1, None)
+    side, engine = llama_engine(str(llama), None, EngineOptions(threads=1))
     own = engine.text_side("tiny")
     assert own is not None and own.text is not None and side.text is not None
     special = side.text.spelling(side.stop_tokens[0])[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drafter.datastore import save_datastore
-from drafter.payoff import SHARE
+from drafter.pacer import SHARE
 from drafter.runtime import Drafter
 from models.config import DATASTORE, read_config, write_config
 from models.engines.target import load_target

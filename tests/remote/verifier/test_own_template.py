@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gguf_file import write_gguf
 from drafter.training.text_side import read_text_side as read_for_training
 from models.config import TEMPLATE
 from models.engines.onnx_graph import write_graph
@@ -19,6 +18,7 @@ from remote.verifier.options import ServeOptions
 from remote.verifier.replicas import serve_replicas
 from remote.verifier.serve import build_app, serve
 from tests.remote.verifier.test_starting import started
+from tests.support.gguf_writer import write_gguf
 
 OWN = "{% for message in messages %}<|user|>{{ message.content }}, please<|end|>{% endfor %}<|assistant|>"
 

@@ -1,6 +1,6 @@
 """Writes a model's folder as a GGUF file, as llama.cpp reads it.
 
-    python -m benchmarks.gguf_file FOLDER OUT.gguf [--type f32|f16|q8_0]
+    python -m tests.support.gguf_writer FOLDER OUT.gguf [--type f32|f16|q8_0]
 
 For the comparison with llama.cpp, and for tests. It knows the architectures below, with a byte-level BPE tokenizer;
 for all others there is llama.cpp's own `convert_hf_to_gguf.py`. The names of entries and tensors are those of the GGUF

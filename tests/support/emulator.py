@@ -1,6 +1,6 @@
 """A line between a device and its verifier, as a TCP proxy on loopback: delay, jitter, bandwidth, loss, outages.
 
-    python -m benchmarks.emulator --profile 4g --to http://127.0.0.1:8000 [--profiles FILE] [--port P] [--seed N]
+    python -m tests.support.emulator --profile 4g --to http://127.0.0.1:8000 [--profiles FILE] [--port P] [--seed N]
 
 It needs no privileges. It forwards bytes, not packets: it does to a connection what a line does to the stream that TCP
 makes of it. Bytes go in segments of `SEGMENT`, each direction on its own. A segment waits for its turn at the
