@@ -131,11 +131,11 @@ async def served(drafter: Path, stands_back: bool | None) -> AsyncIterator[Clien
 def serve(drafter: Path, scratch: Path, way: str) -> None:
     """Serve the bundled target with this drafter until stdin ends."""
     from remote.verifier.options import ServeOptions
-    from remote.verifier.own_drafter import OwnDrafter
     from remote.verifier.serve import serve as listen
+    from remote.verifier.stream_payoff import StreamPayoff
 
     # Its drafter drafts in each round, also where that would not pay: its drafts are what is judged.
-    OwnDrafter.pays, OwnDrafter.rate = True, math.inf  # type: ignore[assignment, method-assign]
+    StreamPayoff.pays, StreamPayoff.gain = True, math.inf  # type: ignore[assignment, method-assign]
     learn = None if way == "none" else "own"
     options = ServeOptions(str(BUNDLED_TARGET), drafter, port=0, log_format="off", watch_stdin=True)
     listen(replace(options, made=scratch, learn=learn, pausing=way == "back"))

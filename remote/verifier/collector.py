@@ -87,7 +87,7 @@ class ServiceCollector(Collector):
             yield CounterMetricFamily(f"outrider_{name}", COUNTERS[name], count)
         for name, value in values.items():
             yield GaugeMetricFamily(f"outrider_{name}", GAUGES[name], value)
-        build = GaugeMetricFamily("outrider_build_info", "The version and what it runs on.", labels=self._labels)
+        build = GaugeMetricFamily("outrider_build_info", "The version and what it runs on.", labels=list(self._labels))
         build.add_metric(list(self._labels.values()), 1)
         yield build
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
-disable_created_metrics()  # The page has no second line for each count.
+disable_created_metrics()  # type: ignore[no-untyped-call] # The page has no second line for each count.
 
 PIECES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
 """Buckets in seconds for what happens once a round."""

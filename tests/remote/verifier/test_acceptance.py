@@ -10,7 +10,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers.generation.logits_process import (
-    LogitsProcessorList,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -28,7 +27,7 @@ from remote.verifier.acceptance import (
     target_distribution,
     walk,
 )
-from tests.remote.verifier.tiny import random_tree, tiny_model
+from tests.remote.verifier.tiny import random_tree
 
 NO_STOP: frozenset[int] = frozenset()
 Propose = Callable[[int, int, int], DraftTree]
@@ -150,7 +149,9 @@ def test_speculation_on_or_off_gives_the_same_tokens(seed: int, temperature: flo
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    weights=st.lists(st.sampled_from([0.0, 0.0, 1e-300, 1e-9, 0.3, 1.0, 17.0]), min_size=1, max_size=40).filter(any),
+    weights=st.lists(
+        st.sampled_from([0.0, 0.0, 5e-324, 1e-300, 1e-9, 0.3, 1.0, 1 + 2**-52, 17.0]), min_size=1, max_size=40
+    ).filter(any),
     uniform=st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, 1 - 2**-53])),
 )
 def test_a_token_of_probability_zero_is_never_drawn(weights: list[float], uniform: float) -> None:
@@ -181,40 +182,6 @@ def test_each_row_is_warped_as_transformers_warps_it(seed: int, temperature: flo
     np.testing.assert_allclose(np.sort(shares), np.sort(wanted), atol=1e-9)
     differing = np.flatnonzero((shares > 0) != (wanted > 0))
     assert len(set(logits[differing].tolist())) <= 1
-
-
-@pytest.mark.parametrize(
-    "sampling",
-    [Sampling(temperature=0.6, top_k=7, top_p=0.7), Sampling(temperature=1.3), Sampling(temperature=1, top_p=0.5)],
-)
-def test_warping_is_that_of_generate(sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny_model()
-    model.generation_config.top_k = 0
-    seen: list[torch.Tensor] = []
-
-    def record(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        seen.append(scores.clone())
-        return scores
-
-    warpers_of_generate = type(model)._get_logits_processor
-
-    def with_record(*args: object, **kwargs: object) -> LogitsProcessorList:
-        return LogitsProcessorList([*warpers_of_generate(*args, **kwargs), record])
-
-    monkeypatch.setattr(type(model), "_get_logits_processor", with_record)
-    prompt = torch.tensor([[5, 9, 2]])
-    model.generate(
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        do_sample=True,
-        max_new_tokens=1,
-        temperature=sampling.temperature,
-        top_k=sampling.top_k,
-        top_p=sampling.top_p,
-    )
-    with torch.inference_mode():
-        logits = model(prompt).logits[0, -1].float().numpy()
-    np.testing.assert_allclose(target_distribution(logits, sampling), seen[0][0].double().softmax(-1), atol=1e-7)
 
 
 # ---- recursive rejection ---------------------------------------------------------------------------------------------

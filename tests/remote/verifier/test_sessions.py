@@ -14,11 +14,10 @@ from models.memory import unpack_memory
 from models.tree import Candidates, DraftTree
 from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
 from remote.verifier import pruner
-from remote.verifier.own_drafter import Judged
 from remote.verifier.pruner import Pruner
 from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions import SHORTEST_SHARED, Sessions
-from remote.verifier.table import Session, Table
+from remote.verifier.stream_payoff import Judged
 from remote.verifier.turns import alone
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
@@ -353,28 +352,6 @@ def test_what_two_sessions_begin_with_is_computed_once(target: Engine) -> None:
         sessions.drop(name)
     Device(sessions, "e").play([*shared[: SHORTEST_SHARED - 1], 1, 1])
     assert sessions.counters.shared_tokens == 149
-
-
-def test_the_session_that_begins_most_alike_is_found(target: Engine) -> None:
-    def session_of(tokens: list[int], computed: int, holder: str) -> Session:
-        session = Session(target.context(), holder=holder)
-        session.context.assign(0, tokens)
-        session.context.computed = computed
-        session.digest.extend(tokens)
-        return session
-
-    known = Table(1, max_sessions=9, max_bytes=1 << 30)
-    for name, tokens, computed, holder in (
-        ("near", [1, 2, 3, 4, 9], 5, "anna"),
-        ("nearer", [1, 2, 3, 4, 5, 9, 9], 7, "anna"),
-        ("hardly read", [1, 2, 3, 4, 5, 6, 7], 2, "anna"),
-        ("somebody else's", [1, 2, 3, 4, 5, 6, 7], 7, "ben"),
-    ):
-        known.touch(name, session_of(tokens, computed, holder))
-    asked = session_of([1, 2, 3, 4, 5, 6, 7, 8], 0, "anna")
-    known.touch("asked", asked)
-    assert known.begins_like(asked) == (known.get("nearer"), 5)
-    assert known.begins_like(session_of([7, 1, 2], 0, "anna")) == (None, 0)
 
 
 def allocated(sessions: Sessions) -> int:
