@@ -41,7 +41,7 @@ from remote.protocol import (
     encode_frame,
 )
 from remote.tasks import kept_alive
-from remote.verifier.admission import Admission, Gate, refusal
+from remote.verifier.admission import Admission, Gate, NotAdmitted, refusal
 from remote.verifier.collector import CONTENT_TYPE as METRICS
 from remote.verifier.collector import ServiceCollector, page
 from remote.verifier.completion_requests import CompletionRefused
@@ -54,7 +54,6 @@ from remote.verifier.metrics import Metrics
 from remote.verifier.observer import HUNG_UP, Observer
 from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter
-from remote.verifier.rate_limits import NotAdmitted
 from remote.verifier.readiness import Readiness
 from remote.verifier.record import record_of
 from remote.verifier.refusals import Overloaded, RoundRefused, UnknownPrefix

@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 from models.engines.engine import Engine
 from models.engines.torch_engine import TorchEngine
 from remote.protocol import Card, Error, Verdict, decode, encode
-from remote.verifier.admission import MAX_ANSWERS, RESUMED_SECONDS, RUNNING_SECONDS, Admission, Draining
+from remote.verifier.admission import (
+    MINUTE,
+    RESUMED_SECONDS,
+    RUNNING_SECONDS,
+    Admission,
+    Bucket,
+    Draining,
+    RateLimited,
+)
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
-from remote.verifier.rate_limits import MINUTE, Bucket, RateLimited
 from remote.verifier.record import Record
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, frames_of, gate, message, running
@@ -177,14 +184,15 @@ def test_a_place_is_free_again_when_the_device_falls_silent_or_says_so() -> None
     assert refused.value.reason == "answers"
 
 
-def test_no_more_answers_are_remembered_than_may_be() -> None:
+def test_no_more_answers_are_remembered_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remote.verifier.admission.MAX_ANSWERS", 20)
     time = Time()
     admission = Admission(ServeOptions(), time)
-    for number in range(MAX_ANSWERS + 10):
+    for number in range(30):
         record = Record()
         admission.go_on(record, "anna", f"anna/{number}", 10, MOST)
         record.end()
-    assert admission.running == MAX_ANSWERS
+    assert admission.running == 20
     time.now += RESUMED_SECONDS
     admission.begin(Record(), "anna")
     assert admission.running == 1
