@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import httpx
 import pytest
@@ -122,35 +123,26 @@ def test_rounds_of_a_running_answer_are_never_refused() -> None:
             admission.go_on(Record(), "anna", "anna/other", 10, MOST)
 
 
-def test_what_is_said_next_in_a_session_is_another_answer() -> None:
-    time = Time()
-    admission = Admission(ServeOptions(requests_per_minute=1), time)
-    record = Record()
+@pytest.mark.parametrize(
+    ("wrote", "finished", "next_length", "goes_on"),
+    [
+        (3, False, 13, True),
+        (3, False, 20, False),  # Something else is said.
+        (3, True, 13, False),  # The answer is complete.
+        (0, False, 10, True),  # A round that is sent again after a conflict.
+    ],
+)
+def test_a_round_belongs_to_the_answer_that_it_continues(
+    wrote: int, finished: bool, next_length: int, goes_on: bool
+) -> None:
+    admission, record = Admission(ServeOptions(requests_per_minute=1), Time()), Record()
     admission.go_on(record, "anna", "anna/s", 10, MOST)
-    record.wrote(3, 0.1, 13, False)
+    if wrote:
+        record.wrote(wrote, 0.1, 10 + wrote, finished)
     record.end()
-    with pytest.raises(RateLimited):
-        admission.go_on(Record(), "anna", "anna/s", 20, MOST)
-    admission.go_on(Record(), "anna", "anna/s", 13, MOST)
-
-
-def test_an_answer_that_is_complete_is_not_gone_on_with() -> None:
-    admission = Admission(ServeOptions(requests_per_minute=1), Time())
-    record = Record()
-    admission.go_on(record, "anna", "anna/s", 10, MOST)
-    record.wrote(3, 0.1, 13, True)
-    record.end()
-    assert not admission.running
-    with pytest.raises(RateLimited):
-        admission.go_on(Record(), "anna", "anna/s", 13, MOST)
-
-
-def test_a_round_that_is_sent_again_after_a_conflict_is_the_same_answer() -> None:
-    admission = Admission(ServeOptions(requests_per_minute=1), Time())
-    conflict = Record()
-    admission.go_on(conflict, "anna", "anna/s", 40, MOST)
-    conflict.end()
-    admission.go_on(Record(), "anna", "anna/s", 40, MOST)
+    assert bool(admission.running) != finished
+    with contextlib.nullcontext() if goes_on else pytest.raises(RateLimited):
+        admission.go_on(Record(), "anna", "anna/s", next_length, MOST)
 
 
 def test_no_answer_takes_much_more_than_a_session_holds() -> None:

@@ -278,12 +278,6 @@ def test_a_long_head_is_told_in_the_shape_of_its_path(path: bytes, devices: bool
         assert decode(body, Error).code == "too_large"
 
 
-def test_a_head_of_usual_length_is_read() -> None:
-    with serving(Service()) as port, connect(port) as client:
-        client.sendall(ASK[:-2] + b"authorization: Bearer " + b"a" * 8000 + b"\r\n\r\n")
-        assert client.recv(1000).startswith(b"HTTP/1.1 200 OK")
-
-
 def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service()
     # Tests have no other addresses than those of loopback, which are not counted otherwise.

@@ -322,12 +322,6 @@ def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, draf
     )
 
 
-def test_a_full_session_is_finished(engine, drafter, prompt):
-    long = (prompt * 20)[: LIMITS.max_tokens - 6]
-    frames = told(alone(engine, table(engine, drafter).stream(ask([], long, most=100))))
-    assert len(tokens_of(frames)) == 6 and frames[-1].finished
-
-
 # ---- over HTTP -------------------------------------------------------------------------------------------------------
 
 

@@ -181,9 +181,6 @@ def test_a_name_for_every_page_needs_a_token(named: str) -> None:
     with pytest.raises(BadOrigin, match="--token-file"):
         web_origins([PAGE, named], None)
     assert web_origins([named], Tokens.one(TOKEN)) == {named}
-
-
-def test_unless_pages_are_named_a_token_opens_to_all_and_none_to_none() -> None:
     assert web_origins([], Tokens.one(TOKEN)) == {"*"} and web_origins([], None) == set()
 
 
