@@ -217,9 +217,9 @@ class Counted:
 
     async def _forwards(self) -> int:
         page = (await self._http.get(f"{self._url}{OWN}/metrics")).text
-        found = re.search(r"^outrider_forwards_total (\d+)$", page, re.MULTILINE)
+        found = re.search(r"^outrider_forwards_total ([\d.e+]+)$", page, re.MULTILINE)
         assert found is not None
-        return int(found[1])
+        return int(float(found[1]))
 
 
 async def _quiet(emulator: Emulator) -> None:

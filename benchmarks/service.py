@@ -118,9 +118,9 @@ class Running:
         if not self.server.ours:
             return None
         page = httpx.get(f"{self.url}/metrics", timeout=PATIENCE, trust_env=False).text
-        found = re.search(r"^outrider_batches_total (\d+)$", page, re.MULTILINE)
+        found = re.search(r"^outrider_batches_total ([\d.e+]+)$", page, re.MULTILINE)
         assert found is not None, page
-        return int(found[1])
+        return int(float(found[1]))
 
     def cpu_seconds(self) -> float:
         """CPU of the process and of those that it started."""

@@ -41,20 +41,19 @@ from remote.protocol import (
     encode_frame,
 )
 from remote.tasks import kept_alive
-from remote.verifier.admission import Admission, Gate, refusal
+from remote.verifier.admission import Admission, Gate, NotAdmitted, refusal
+from remote.verifier.collector import CONTENT_TYPE as METRICS
+from remote.verifier.collector import ServiceCollector, page
 from remote.verifier.completion_requests import CompletionRefused
 from remote.verifier.completions import Completions
 from remote.verifier.deliveries import Deliveries
-from remote.verifier.exposition import CONTENT_TYPE as METRICS
-from remote.verifier.exposition import page
 from remote.verifier.holders import EVERYONE, holder_of
 from remote.verifier.learning.learning import Learning
 from remote.verifier.maker import Maker
-from remote.verifier.metrics import Metrics, service_metrics
+from remote.verifier.metrics import Metrics
 from remote.verifier.observer import HUNG_UP, Observer
 from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter
-from remote.verifier.rate_limits import NotAdmitted
 from remote.verifier.readiness import Readiness
 from remote.verifier.record import record_of
 from remote.verifier.refusals import Overloaded, RoundRefused, UnknownPrefix
@@ -212,8 +211,7 @@ class Service:
     ) -> None:
         self.sessions, self._card, self._deliveries = sessions, card, deliveries
         self.turns, self.admission, self.requests = turns, admission, metrics
-        self.refused = 0
-        """Number of 503 answers."""
+        self._counts = ServiceCollector(sessions, turns, admission, card.target)
 
     async def card(self, request: Request) -> Response:
         card = self._card
@@ -275,17 +273,16 @@ class Service:
 
     async def metrics(self, request: Request) -> Response:
         """The counters as Prometheus text."""
-        counted = service_metrics(self.sessions, self.turns, self.admission, self.refused, self._card.target)
-        return PlainTextResponse(page([*counted, *self.requests.all()]), media_type=METRICS)
+        return Response(page(self._counts, self.requests), media_type=METRICS)
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, RoundRefused)
         if isinstance(error, UnknownPrefix):
             return _message(error.conflict, 409)
         if isinstance(error, NotAdmitted):
-            self.requests.not_admitted(error.reason)
+            self.requests.refused.labels(error.reason).inc()
             return refusal(request.scope["path"], error)
-        self.refused += STATUS[error.code] == 503
+        self._counts.refusals += STATUS[error.code] == 503
         seconds = error.seconds if isinstance(error, Overloaded) else 1
         return _error(request, error.code, str(error), retry=error.retry, seconds=seconds, refused=error)
 

@@ -21,9 +21,7 @@ from drafter.floors import why_no_drafts
 from drafter.questions import usual_questions
 from models.config import CONFIG, ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
 from models.extras import how_to_install
-from remote.verifier.learning.process import StandingBack
-from remote.verifier.learning.quiet import Quiet
-from remote.verifier.learning.task import send_task
+from remote.verifier.idle import Quiet, StandingBack, put
 from remote.verifier.options import ServeOptions
 
 MADE_AS = 2
@@ -188,7 +186,7 @@ class Maker:
     def _begin(self) -> None:
         _say("making a drafter, while nobody asks ...")
         module = "remote.verifier.maker_worker"
-        self._process = StandingBack(module, lambda stdin: send_task(stdin, self._task), self._hear)
+        self._process = StandingBack(module, lambda stdin: put(stdin, self._task), self._hear)
         self.quiet.hold(self._process)
 
     def _hear(self, line: bytes) -> None:

@@ -28,8 +28,7 @@ from models.gguf.text import text_source
 from models.telemetry import switch_off
 from models.text.text_side import TextSide
 from remote.verifier.birth import BUDGET, Newborn, UnsupportedTarget, check_layers, make_drafter
-from remote.verifier.learning.process import end_with_stdin, stand_back, tell
-from remote.verifier.learning.task import receive_task
+from remote.verifier.idle import end_with_stdin, stand_back, take, tell
 from remote.verifier.maker import MakingOutcome, MakingProgress, MakingTask
 from remote.verifier.measure import Answered, NothingMeasured, answered
 
@@ -44,7 +43,7 @@ def main() -> int:
     stand_back()
     switch_off()
     try:
-        task = receive_task(sys.stdin.buffer, MakingTask)
+        task = take(sys.stdin.buffer, MakingTask)
     except EOFError:
         return 1
     end_with_stdin()

@@ -98,7 +98,7 @@ def serve(options: ServeOptions) -> None:
             app,
             connections,
             options.max_per_address,
-            app.metrics.connection_refused,
+            lambda reason: app.metrics.connections.labels(reason).inc(),
             devices=True,
             log_config=None,
             ssl_certfile=options.tls_cert,

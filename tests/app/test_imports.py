@@ -7,7 +7,7 @@ import sys
 
 from tests.support.serving import REPOSITORY
 
-HEAVY = {"torch", "transformers", "optimum", "accelerate", "starlette", "uvicorn"}
+HEAVY = {"torch", "transformers", "optimum", "accelerate", "starlette", "uvicorn", "prometheus_client"}
 CLIENT_PATH = [
     "app.cli.ask",
     "app.reply.assistant",

@@ -20,12 +20,11 @@ from drafter.learning.parts import FEWEST
 from drafter.progress import StageProgress, stage
 from models.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError
 from models.extras import how_to_install
+from remote.verifier.idle import Quiet
 from remote.verifier.learning.answers import Answer, Answers
 from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts, Learnt
-from remote.verifier.learning.process import LearningProcess
-from remote.verifier.learning.quiet import Quiet
 from remote.verifier.learning.recorder import Recorder
-from remote.verifier.learning.task import Outcome, Task
+from remote.verifier.learning.task import LearningProcess, Outcome, Task
 from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter
 

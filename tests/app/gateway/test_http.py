@@ -138,7 +138,7 @@ async def test_the_next_question_goes_on_in_the_same_conversation(
 async def _sessions(verifier: VerifierProcess) -> int:
     async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
         lines = (await direct.get("/metrics")).text.splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("outrider_sessions "))
+    return next(int(float(line.split()[1])) for line in lines if line.startswith("outrider_sessions "))
 
 
 async def test_a_stop_string_ends_the_answer_before_it(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:

@@ -30,6 +30,7 @@ from models.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.serve import card
+from remote.verifier.stream_payoff import StreamPayoff
 from storage import Store
 from tests.remote.verifier.test_http import running
 from tests.support.conversing import ask, until_connected, until_mode
@@ -239,7 +240,7 @@ async def test_what_the_server_drafted_is_learnt_from_too(
     own: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OwnDrafts, "pays", lambda self, length: True)  # Else the time of a forward decides.
-    monkeypatch.setattr(OwnDrafter, "looks", False)
+    monkeypatch.setattr(StreamPayoff, "looks", False)
     settings = Settings(mode="hosted", max_tokens=24)
     target = load_target(str(tiny_pair / "target"), device="cpu")
     engine = TorchEngine(target.model, MemoryEncoder.load(tiny_pair / "drafter"))

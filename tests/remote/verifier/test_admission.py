@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import httpx
 import pytest
@@ -12,11 +13,18 @@ from hypothesis import strategies as st
 from models.engines.engine import Engine
 from models.engines.torch_engine import TorchEngine
 from remote.protocol import Card, Error, Verdict, decode, encode
-from remote.verifier.admission import MAX_ANSWERS, RESUMED_SECONDS, RUNNING_SECONDS, Admission, Draining
+from remote.verifier.admission import (
+    MINUTE,
+    RESUMED_SECONDS,
+    RUNNING_SECONDS,
+    Admission,
+    Bucket,
+    Draining,
+    RateLimited,
+)
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
-from remote.verifier.rate_limits import MINUTE, Bucket, RateLimited
 from remote.verifier.record import Record
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, frames_of, gate, message, running
@@ -115,35 +123,26 @@ def test_rounds_of_a_running_answer_are_never_refused() -> None:
             admission.go_on(Record(), "anna", "anna/other", 10, MOST)
 
 
-def test_what_is_said_next_in_a_session_is_another_answer() -> None:
-    time = Time()
-    admission = Admission(ServeOptions(requests_per_minute=1), time)
-    record = Record()
+@pytest.mark.parametrize(
+    ("wrote", "finished", "next_length", "goes_on"),
+    [
+        (3, False, 13, True),
+        (3, False, 20, False),  # Something else is said.
+        (3, True, 13, False),  # The answer is complete.
+        (0, False, 10, True),  # A round that is sent again after a conflict.
+    ],
+)
+def test_a_round_belongs_to_the_answer_that_it_continues(
+    wrote: int, finished: bool, next_length: int, goes_on: bool
+) -> None:
+    admission, record = Admission(ServeOptions(requests_per_minute=1), Time()), Record()
     admission.go_on(record, "anna", "anna/s", 10, MOST)
-    record.wrote(3, 0.1, 13, False)
+    if wrote:
+        record.wrote(wrote, 0.1, 10 + wrote, finished)
     record.end()
-    with pytest.raises(RateLimited):
-        admission.go_on(Record(), "anna", "anna/s", 20, MOST)
-    admission.go_on(Record(), "anna", "anna/s", 13, MOST)
-
-
-def test_an_answer_that_is_complete_is_not_gone_on_with() -> None:
-    admission = Admission(ServeOptions(requests_per_minute=1), Time())
-    record = Record()
-    admission.go_on(record, "anna", "anna/s", 10, MOST)
-    record.wrote(3, 0.1, 13, True)
-    record.end()
-    assert not admission.running
-    with pytest.raises(RateLimited):
-        admission.go_on(Record(), "anna", "anna/s", 13, MOST)
-
-
-def test_a_round_that_is_sent_again_after_a_conflict_is_the_same_answer() -> None:
-    admission = Admission(ServeOptions(requests_per_minute=1), Time())
-    conflict = Record()
-    admission.go_on(conflict, "anna", "anna/s", 40, MOST)
-    conflict.end()
-    admission.go_on(Record(), "anna", "anna/s", 40, MOST)
+    assert bool(admission.running) != finished
+    with contextlib.nullcontext() if goes_on else pytest.raises(RateLimited):
+        admission.go_on(Record(), "anna", "anna/s", next_length, MOST)
 
 
 def test_no_answer_takes_much_more_than_a_session_holds() -> None:
@@ -177,14 +176,15 @@ def test_a_place_is_free_again_when_the_device_falls_silent_or_says_so() -> None
     assert refused.value.reason == "answers"
 
 
-def test_no_more_answers_are_remembered_than_may_be() -> None:
+def test_no_more_answers_are_remembered_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remote.verifier.admission.MAX_ANSWERS", 20)
     time = Time()
     admission = Admission(ServeOptions(), time)
-    for number in range(MAX_ANSWERS + 10):
+    for number in range(30):
         record = Record()
         admission.go_on(record, "anna", f"anna/{number}", 10, MOST)
         record.end()
-    assert admission.running == MAX_ANSWERS
+    assert admission.running == 20
     time.now += RESUMED_SECONDS
     admission.begin(Record(), "anna")
     assert admission.running == 1

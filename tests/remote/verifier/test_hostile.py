@@ -247,7 +247,7 @@ async def test_changed_bytes_break_nothing(verifier: LoggedVerifier, prompt: lis
         ),
         post("/v1/rounds", opening("warm", [5, 9], sampling=Sampling(temperature=1e-40, top_p=1e-30, seed=-1))),
     ]
-    for _ in range(8):  # As many at the same time as there may be connections.
+    for _ in range(4):  # As many at the same time as there may be connections.
         data = [mutated(rng, rng.choice(seeds)) for _ in range(MOST_CONNECTIONS - 8)]
         data += [
             post("/v1/rounds", mutated(rng, ROUND)),

@@ -29,6 +29,7 @@ from remote.verifier.learning.worker import unpacked
 from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.sessions import Sessions
+from remote.verifier.stream_payoff import StreamPayoff
 from remote.verifier.turns import alone
 from remote.verifier.verification import Answer as Answering
 
@@ -85,7 +86,7 @@ class Server:
 def server(
     engine: Engine, drafter: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Server:
-    monkeypatch.setattr(OwnDrafter, "pays", True)  # Else a target of this size would be asked without drafts.
+    monkeypatch.setattr(StreamPayoff, "pays", True)  # Else a target of this size would be asked without drafts.
     return Server(engine, drafter, tiny_pair / "drafter", tmp_path)
 
 

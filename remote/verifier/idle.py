@@ -1,4 +1,8 @@
-"""Processes that work for a server while nobody asks it: they stop while the engine is wanted, and go on afterwards."""
+"""Work for the server's idle time: processes that stop while somebody wants the engine, and go on afterwards.
+
+The server sends a task over stdin, so nothing of it is on a disk. A frame is its length in eight bytes and MessagePack.
+Stdin stays open, so the process knows when the server is gone. It answers with lines of JSON on stdout.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from remote.verifier.learning.answers import Answer
-from remote.verifier.learning.task import Outcome, Task, Told, send
-
-PACKAGES = Path(__file__).resolve().parents[3]
+T = TypeVar("T", bound=msgspec.Struct)
+PACKAGES = Path(__file__).resolve().parents[2]
 CAN_PAUSE = hasattr(signal, "SIGSTOP")
 """Windows cannot stop a process; there, only its low priority makes room."""
 NICENESS = 15
@@ -105,6 +108,55 @@ class StandingBack:
                     pipe.close()
 
 
+class Quiet:
+    """Knows since when nobody has wanted the engine. Threads share it.
+
+    `pausing`: the process is stopped while somebody wants the engine.
+    """
+
+    def __init__(self, *, pausing: bool = True) -> None:
+        self._pausing = pausing
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self.wanted_before = False
+        """Somebody has wanted the engine since the start."""
+        self._since = time.monotonic()
+        self._process: StandingBack | None = None
+
+    @contextlib.contextmanager
+    def kept_waiting(self) -> Iterator[None]:
+        """While the block runs, somebody waits for the engine, or has it."""
+        with self._lock:
+            self._wanted += 1
+            if self._process is not None and self._pausing:
+                self._process.pause()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wanted -= 1
+                self.wanted_before = True
+                self._since = time.monotonic()
+
+    def lasted(self, seconds: float) -> bool:
+        """Whether nobody has wanted it for so long."""
+        return not self._wanted and time.monotonic() - self._since >= seconds
+
+    def hold(self, process: StandingBack | None) -> None:
+        """From now on, this process stands back; None: there is none."""
+        with self._lock:
+            self._process = process
+
+    def let_go_on(self, seconds: float) -> None:
+        """Let the process run if it has been quiet for so long."""
+        with self._lock:
+            if self._process is not None and (not self._pausing or self.lasted(seconds)):
+                self._process.go_on()
+
+
+# ---- in the process --------------------------------------------------------------------------------------------------
+
+
 def stand_back() -> None:
     """Give this process a low priority, and let it end with the server that started it. Call it first."""
     if hasattr(os, "nice"):
@@ -130,24 +182,24 @@ def tell(message: msgspec.Struct) -> None:
     sys.stdout.buffer.flush()
 
 
-def _silent(done: int, of: int) -> None:
-    """Tells nobody what is done."""
+# ---- between the two -------------------------------------------------------------------------------------------------
 
 
-class LearningProcess(StandingBack):
-    """One try to learn. `told` is called with the steps that are done, on another thread."""
+def put(file: BinaryIO, message: msgspec.Struct) -> None:
+    """Write a frame. Raises `OSError`."""
+    data = msgspec.msgpack.encode(message)
+    file.write(len(data).to_bytes(8, "big") + data)
+    file.flush()
 
-    def __init__(
-        self, task: Task, answers: Sequence[tuple[bool, Answer]], told: Callable[[int, int], None] = _silent
-    ) -> None:
-        self.outcome: Outcome | None = None
-        """How it ended. None: it runs, or it was killed."""
-        self._told = told
-        super().__init__("remote.verifier.learning.worker", lambda stdin: send(stdin, task, answers), self._take)
 
-    def _take(self, line: bytes) -> None:
-        message = msgspec.json.decode(line, type=Told | Outcome)
-        if isinstance(message, Outcome):
-            self.outcome = message
-        else:
-            self._told(message.done, message.of)
+def take(file: BinaryIO, kind: type[T]) -> T:
+    """Read a frame. Raises `EOFError` if it breaks off."""
+    size = int.from_bytes(_exactly(file, 8), "big")
+    return msgspec.msgpack.decode(_exactly(file, size), type=kind)
+
+
+def _exactly(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
-import pytest
+import re
 
 from models.engines.engine import Engine
 from remote.protocol import Card, encode
-from remote.verifier.exposition import CONTENT_TYPE, Counter, Gauge, Histogram, page
+from remote.verifier.collector import CONTENT_TYPE
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PROMPT, connected, message
+from tests.support.serving import REPOSITORY
 
 TOKEN = "0123456789abcdef-anna"
 
@@ -22,30 +21,6 @@ def values(text: str) -> dict[str, float]:
     """Each sample of a page, by its name with its labels."""
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
-
-
-def test_a_histogram_counts_what_is_at_most_each_bound() -> None:
-    times = Histogram("times_seconds", "How long.", (0.1, 1.0, 10.0), ("route",))
-    for value in (0.05, 0.1, 0.5, 1.5, 100.0):
-        times.observe(value, "/v1/rounds")
-    assert values(page([times])) == {
-        'times_seconds_bucket{route="/v1/rounds",le="0.1"}': 2,
-        'times_seconds_bucket{route="/v1/rounds",le="1"}': 3,
-        'times_seconds_bucket{route="/v1/rounds",le="10"}': 4,
-        'times_seconds_bucket{route="/v1/rounds",le="+Inf"}': 5,
-        'times_seconds_sum{route="/v1/rounds"}': pytest.approx(102.15),
-        'times_seconds_count{route="/v1/rounds"}': 5,
-    }
-
-
-def test_labels_and_texts_that_would_break_the_page_are_escaped() -> None:
-    counter = Counter("things_total", "One\nline \\ with a backslash.", ("name",))
-    counter.add('a"b\\c\nd')
-    assert page([counter]).splitlines() == [
-        r"# HELP things_total One\nline \\ with a backslash.",
-        "# TYPE things_total counter",
-        r'things_total{name="a\"b\\c\nd"} 1',
-    ]
 
 
 async def test_the_page_counts_requests_times_and_tokens(target: Engine, card: Card) -> None:
@@ -73,6 +48,9 @@ async def test_the_page_counts_requests_times_and_tokens(target: Engine, card: C
     ):
         for route, count in (("/v1/rounds", rounds), ("/v1/streams", streams)):
             assert found.get(f'outrider_{name}_seconds_count{{route="{route}"}}', 0) == count, (name, route)
+    documented = set(re.findall(r"`(outrider_\w+)", (REPOSITORY / "docs/operating.md").read_text()))
+    shown = set(re.findall(r"^# TYPE (\w+)", reply.text, re.MULTILINE))
+    assert {name for name in documented if "_holder_" not in name} <= shown
     first = found['outrider_time_to_first_token_seconds_sum{route="/v1/streams"}']
     assert 0 < first < found['outrider_http_request_duration_seconds_sum{route="/v1/streams"}']
     (build,) = (name for name in found if name.startswith("outrider_build_info{"))
@@ -92,22 +70,3 @@ async def test_names_of_holders_are_shown_only_where_that_is_asked_for(target: E
     assert values(text)['outrider_holder_requests_total{holder="anna"}'] == 1
     assert values(text)['outrider_holder_prompt_tokens_total{holder="anna"}'] == len(PROMPT)
     assert values(text)['outrider_holder_new_tokens_total{holder="anna"}'] == 1
-
-
-async def test_prometheus_reads_the_page(target: Engine, card: Card) -> None:
-    parser = pytest.importorskip("prometheus_client.parser")
-    async with connected(create_app(target, card, ServeOptions(metrics_by_holder=True))) as client:
-        await client.post("/v1/streams", content=encode(ask([], PROMPT, most=3)))
-        text = (await client.get("/metrics")).text
-    families = {family.name: family for family in parser.text_string_to_metric_families(text)}
-    assert all(family.documentation and family.type != "unknown" for family in families.values())
-    assert len(families) == text.count("# TYPE ")
-    waits = families["outrider_queue_wait_seconds"]
-    assert waits.type == "histogram"
-    buckets = [sample for sample in waits.samples if sample.name.endswith("_bucket")]
-    assert [sample.value for sample in buckets] == sorted(sample.value for sample in buckets)
-    assert float(buckets[-1].labels["le"]) == math.inf and buckets[-1].value == 1
-    assert families["outrider_rounds"].type == "counter" and families["outrider_sessions"].type == "gauge"
-    awkward = Gauge("odd", "Odd.", 1, model='a"b\\c\nd')
-    (family,) = parser.text_string_to_metric_families(page([awkward]))
-    assert family.samples[0].labels == {"model": 'a"b\\c\nd'}
