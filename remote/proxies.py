@@ -47,7 +47,7 @@ def to_check(host: str) -> str:
 
 
 def environment_proxy(address: httpx.URL | str) -> httpx.URL | None:
-    """The proxy that the environment names for a server; None: the server is reached directly, as loopback always is.
+    """The proxy that the environment names for a server, or None to reach it directly, as loopback always is.
 
     Raises `Misconfigured` if that proxy cannot be used.
     """

@@ -1,4 +1,4 @@
-"""Chat completions: answers of the assistant in OpenAI's shape, with a field `outrider` that says who wrote what."""
+"""Chat completions: answers of the assistant in OpenAI's shape, with a field `outrider` that says which model wrote what."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 SOURCE = "x-outrider-source"
 """Header with the source of the first text, or of a whole answer."""
 ANSWER = "x-outrider-answer"
-"""Header with the path under which it is told what became of the answer."""
+"""Header with the path of the report on what became of the answer."""
 
 
 class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The field `outrider` of a chunk, or of a whole answer."""
 
     source: By
-    """Who stands behind this text. Of a whole answer: `drafted` if any of it is only that."""
+    """Which model vouches for this text. Of a whole answer: `drafted` if any of it is only drafted."""
     spans: tuple[Span, ...] = ()
     checked: int
     """Characters of the answer, from the first, that the model has written or confirmed."""
     state: State | None = None
     """At the end of an answer."""
     answer: str = ""
-    """At the end of an answer: the path under which it is told what becomes of it."""
+    """At the end of an answer: the path of the report on what becomes of it."""
     system_unread: bool = False
     """The model that answers reads no system messages, so those of the request had no effect."""
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 TRIPS = 5
 """Round trips that are measured."""
 CHECK_SECONDS = 10.0
-"""Longest wait for a first reply, beside the remote's own time to connect: a person waits for it."""
+"""Longest wait for a first reply, in addition to the remote's own time to connect. A person waits for it."""
 QUESTION_SECONDS = 30.0
 """Longest wait for the reply to a question."""
 SKEW_SECONDS = 120.0
@@ -157,7 +157,7 @@ def _token(source: RemoteSource) -> Iterator[Finding]:
 
 
 async def _resolve(address: str, proxy: str | None) -> Finding | None:
-    """The IP addresses of the host's name; None where the host is an IP address itself."""
+    """The IP addresses of the host's name, or None if the host is an IP address itself."""
     if (through := environment_proxy(address) if proxy is None else URL(proxy)) is not None:
         whose = "of the environment " if proxy is None else ""
         return Finding("ok", "name", f"looked up by the proxy {whose}{through.netloc.decode('ascii')}")

@@ -36,7 +36,7 @@ class Asker(Protocol):
 class RemoteSwitcher:
     """Switches the asker from one remote to another, and keeps, tests and removes remotes.
 
-    `settings`: those of the program's start. `ports`: where `look` looks; None: the usual ones.
+    `settings`: those of the program's start. `ports`: where `look` looks, by default the usual ones.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RemoteSwitcher:
         self.trouble = ""
         """Start-up error, if any."""
         self.now = self._at_start()
-        """Name of the remote that answers now, or the address of one without a name; None: the bundled verifier."""
+        """Name of the remote that answers now, or its address if it has no name, or None for the bundled verifier."""
 
     @property
     def status(self) -> ModeChanged:
@@ -81,7 +81,7 @@ class RemoteSwitcher:
         return Remotes(self._folders)
 
     def use(self, name: str | None) -> str:
-        """Use this remote from now on and at the next start; returns a notice where that has a limit, else "".
+        """Use this remote from now on and at the next start; returns a notice if that has a limit, else "".
 
         A running answer is finished by the remote that began it. Raises `ConfigError`.
         """
@@ -132,7 +132,7 @@ class RemoteSwitcher:
                 self.use(None)
 
     def knows(self, name: str) -> bool:
-        """Whether there is such a server; True if nobody can tell."""
+        """Whether there is such a server. True if the registry cannot be read."""
         try:
             return name == BUNDLED or name in self.remotes()
         except ConfigError:
