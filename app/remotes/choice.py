@@ -39,8 +39,8 @@ def source_of(settings: Settings, folders: Folders, model: str | None = None) ->
     """The server of the settings, or None if the bundled drafter answers without its server.
 
     In mode offline nobody connects to it, but it says which drafter may write in its place. `model`: takes precedence
-    over the model of a remote or a setting. Raises `Misconfigured`, and `ConfigError` for a remote that is not known, or a
-    model that the bundled server does not have.
+    over the model of a remote or a setting. Raises `Misconfigured`, and `ConfigError` for an unknown remote, or a model
+    that the bundled server does not have.
     """
     if settings.remote and is_address(settings.remote):
         return AddressSource(settings.remote, settings.token, model or settings.remote_model)

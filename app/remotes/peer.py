@@ -109,7 +109,7 @@ class VerifierSession:
 
 
 def choose_model(models: Sequence[Model], name: str | None) -> Model:
-    """The model of this name, or the first one. If the server does not list it, only the answer shows whether it exists."""
+    """The model of this name, or the first one. Only an answer shows whether one that is not listed exists."""
     return find_model(models, name) or unlisted_model(models, name or "")
 
 

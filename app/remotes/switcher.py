@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -144,13 +143,11 @@ class RemoteSwitcher:
 
         return servers(self._settings, self._folders)
 
-    async def models(self, servers: Sequence[str]) -> AsyncIterator[ServerModels]:
+    def models(self, servers: Sequence[str]) -> AsyncGenerator[ServerModels, None]:
         """What each server offers, as soon as it has answered. Raises `ConfigError`."""
         from app.remotes.models import list_models
 
-        async with aclosing(list_models(servers, self._settings, self._folders)) as listed:
-            async for one in listed:
-                yield one
+        return list_models(servers, self._settings, self._folders)
 
     def named(self, listed: Sequence[ServerModels], name: str) -> list[OfferedModel]:
         """The models among these that are meant by a name."""
@@ -180,14 +177,13 @@ class RemoteSwitcher:
             return Server(self.now or BUNDLED, None if self.now is None else self._settings.remote_model)
         return Server(self.now, remotes.get(self.now).model or self._settings.remote_model)
 
-    async def test(self, name: str) -> AsyncIterator[Finding]:
+    def test(self, name: str) -> AsyncIterator[Finding]:
         """Test a remote, and yield one finding after another. Raises `ConfigError`."""
         from app.remotes.check import check
         from app.remotes.source import RemoteSource
 
         source = RemoteSource(name, self.remotes(), self._settings.remote_model)
-        async for finding in check(source, self._settings, shelf=self._folders.fetched):
-            yield finding
+        return check(source, self._settings, shelf=self._folders.fetched)
 
     async def look(self) -> Surroundings:
         """Look for model servers on this device. Only for a person who asked for it."""
