@@ -20,8 +20,8 @@ from models.engines.graphs import GRAPHS, graph_in, is_gguf
 from models.engines.threads import Threads, spin_briefly
 from models.errors import MissingPackage, MissingTokenizer, UnknownModel
 from models.extras import how_to_install
-from models.gguf.file import gguf_licence, gguf_name, gguf_path, text_source
-from models.gguf.vocabulary_check import settled
+from models.gguf.file import gguf_licence, gguf_name, gguf_path
+from models.gguf.text import first_difference, has_own_text, text_source
 from models.text.text_side import TextSide, licence_in, read_text_side, stored_size
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def open_model(
     if is_gguf(model) and options.kind in ("auto", "llama"):
         with timed(f"loading {model}", say):
             side, llama = llama_engine(model, drafter, options)
-            own = settled(side, gguf_path(model), llama.tokenize, say, kept=options.kept, template=options.template)
-            side = own or llama.text_side(side.name, options.template) or side
+            side = _as_llama_reads(side, gguf_path(model), llama, options, say)
         if drafter is not None and llama.why_no_drafter:
             say(f"without the drafter {drafter}, because the model takes none: {llama.why_no_drafter}")
             drafter = None
@@ -154,6 +153,24 @@ def llama_engine(
         engine.close()
         raise MissingTokenizer(unread)
     return side, engine
+
+
+def _as_llama_reads(
+    side: TextSide, path: Path, llama: LlamaEngine, options: EngineOptions, say: Callable[[str], None]
+) -> TextSide:
+    """The text side whose tokens are those of llama.cpp, which runs the model: `side`, or else llama.cpp's own.
+
+    A model's own tokenizer beside the file is taken in any case, with a warning.
+    """
+    if side.text is None or (difference := first_difference(side.text, llama.tokenize)) is None:
+        return side
+    if not has_own_text(path):
+        return llama.text_side(side.name, options.template) or side
+    say(
+        f"warning: llama.cpp reads {difference} as other tokens than the tokenizer.json beside {path.name}. "
+        "Answers may be worse. Check that the two belong together."
+    )
+    return side
 
 
 def _with_torch(

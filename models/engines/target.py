@@ -13,7 +13,8 @@ from transformers.utils import cached_file
 
 from models.engines.graphs import graph_in, is_gguf
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
-from models.gguf.file import gguf_name, gguf_path, head_size, text_source, why_not_unpacked
+from models.gguf.file import gguf_name, gguf_path, head_size, why_not_unpacked
+from models.gguf.text import text_source
 from models.text.text_side import TextSide, chat_text, licence_in, read_text_side, tokenizer_digest
 
 

@@ -23,7 +23,8 @@ from models.engines.engine import Engine
 from models.engines.graphs import is_gguf
 from models.engines.target import Target, load_target
 from models.engines.torch_engine import TorchEngine
-from models.gguf.file import gguf_architecture, gguf_path, text_source, why_not_unpacked
+from models.gguf.file import gguf_architecture, gguf_path, why_not_unpacked
+from models.gguf.text import text_source
 from models.telemetry import switch_off
 from models.text.text_side import TextSide
 from remote.verifier.birth import BUDGET, Newborn, UnsupportedTarget, check_layers, make_drafter

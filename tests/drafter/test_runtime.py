@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from drafter import Drafter, DrafterCorrupt, DrafterMissing, Pace
+from drafter.runtime import Drafter
+from drafter.search import Pace
 from drafter.step import Slab, StepGraph
-from models.config import GRAPH, read_config, write_config
+from models.config import GRAPH, DrafterCorrupt, DrafterMissing, read_config, write_config
 
 
 def test_a_loaded_drafter_drafts_from_text(tiny_pair):
@@ -77,7 +78,8 @@ def test_a_slab_keeps_its_rows_when_it_grows():
 
 def test_drafting_never_imports_torch(tiny_pair):
     program = (
-        "import sys; from pathlib import Path; import drafter; drafter.Drafter.load(Path(sys.argv[1])).context();"
+        "import sys; from pathlib import Path; from drafter.runtime import Drafter;"
+        "Drafter.load(Path(sys.argv[1])).context();"
         "heavy = {'torch', 'transformers', 'onnx'} & set(sys.modules); assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", program, tiny_pair / "drafter"], capture_output=True, text=True)

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from drafter import Drafter, DrafterCorrupt, DrafterError, DrafterMissing, Pace
 from drafter.cache import CHUNK
 from drafter.model.torch_step import TensorSlab, TorchStep
+from drafter.runtime import Drafter
+from drafter.search import Pace
 from drafter.second_stage import SecondStage
 from drafter.step import Slab
 from drafter.training.parity import compare, prompt
-from models.config import FLOAT, GRAPH, read_config, write_config
+from models.config import FLOAT, GRAPH, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
 from models.tree import NEVER
 from tests.drafter.conftest import draft_model
 from tests.drafter.trees import same_tree, write_alone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,19 +12,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 from transformers import AutoTokenizer
 
-from models.engines.choice import EngineOptions, graph_of, licence, llama_engine
+from models.engines.choice import EngineOptions, graph_of, licence, llama_engine, open_model
 from models.engines.target import load_target
 from models.errors import CorruptWeights, MissingPackage, UnknownModel
-from models.gguf.file import text_source
+from models.gguf.text import first_difference, text_source
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from remote.verifier.loader import opened
 from remote.verifier.maker import kept_drafter
 from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import save_speaking
+from tests.support.gguf_files import LlamaVocabulary
 from tests.support.gguf_writer import write_gguf
 from tests.support.tiny_text import END, SPECIAL
 
@@ -228,7 +230,30 @@ def test_what_is_no_gguf_file_is_told(tmp_path: Path, model_folder: Path) -> Non
         llama_engine(str(tmp_path / "b.gguf"), None, EngineOptions(quantize="int8"))
 
 
-def test_a_model_of_another_kind_is_not_written(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bloom"}))
-    with pytest.raises(SystemExit, match="bloom"):
-        write_gguf(tmp_path, tmp_path / "a.gguf")
+# ---- compared with llama.cpp ----------------------------------------------------------------------------------------
+
+
+def test_the_tokenizer_reads_text_as_llama_cpp_does(alone: Path, llama_cpp: Callable[[Path], LlamaVocabulary]) -> None:
+    with text_source(str(alone)) as folder:
+        text = read_text_side(Path(folder)).text
+    assert text is not None and first_difference(text, llama_cpp(alone)) is None
+    difference = first_difference(text, lambda data: text.encode(data.decode().lower()))
+    assert difference is not None and difference.startswith("English, such as ")
+    assert first_difference(text, lambda data: text.encode(data.decode())) == "what its chat template writes"
+
+
+def test_a_tokenizer_beside_the_file_that_reads_text_in_another_way_is_taken_with_a_warning(
+    model_folder: Path, alone: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    shutil.copy(alone, tmp_path)
+    for name in ("config.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(model_folder / name, tmp_path)
+    tokenizer = Tokenizer.from_file(str(model_folder / "tokenizer.json"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    said = list[str]()
+    found = open_model(str(tmp_path / alone.name), EngineOptions(threads=1), say=said.append)
+    assert found.side.tokenizer == read_text_side(tmp_path).tokenizer
+    warning = f"llama.cpp reads English, such as .* the tokenizer.json beside {alone.name}"
+    assert any(re.search(warning, line) for line in said)

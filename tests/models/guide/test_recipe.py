@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from drafter import Drafter
+from drafter.runtime import Drafter
 from models.config import CONFIG, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
 from models.guide.pages import FILE
 from tests.support.guide_pages import guided_drafter
