@@ -8,32 +8,32 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from textual import on
 from textual.app import App, SystemCommand
 from textual.notifications import Notify
 from textual.screen import Screen
 
 from app.config import Settings
+from app.files import write_private
 from app.sanitise import sanitise
 from app.tui.background import begin
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import copy
 from app.tui.core import Core
-from app.tui.job import has_shell, stop_job
 from app.tui.notices import excerpt
-from app.tui.saved_state import SavedState
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
+from app.tui.suspension import has_shell, stop_job
 from app.tui.textual_private import (
     PlainCrashes,
     drop_notification,
-    keep_as_clipboard,
     shown_notifications,
     write_to_terminal,
 )
 from app.tui.theme import DARK, LIGHT
-from app.tui.widgets.first_look import FirstLook
+from app.tui.widgets.welcome import FirstLook
 from storage import Choices
 from storage.choices import NONE
 
@@ -41,6 +41,27 @@ if TYPE_CHECKING:
     from textual.command import Provider
 
     from app.remotes.switcher import RemoteSwitcher
+
+
+class SavedState(msgspec.Struct, kw_only=True):
+    """The screen as it was left. The defaults are those of a first start."""
+
+    theme: str = ""
+    panel: bool = False
+    look_answered: bool = False
+    """The person has said whether to look for model servers on this device. They are not asked again."""
+
+    @classmethod
+    def load(cls, path: Path) -> SavedState:
+        """Read the file. A file that is missing or damaged counts as a first start."""
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except (OSError, msgspec.DecodeError):
+            return cls()
+
+    def save(self, path: Path) -> None:
+        """Raises `OSError`."""
+        write_private(path, msgspec.json.encode(self).decode())
 
 
 GONE_SECONDS = 0.5
@@ -90,13 +111,16 @@ class OutriderApp(PlainCrashes):
     ) -> None:
         self.first = first
         self.settings = settings or Settings()
-        mapped = checked(self.settings.keys)
+        self.remapped = checked(self.settings.keys)
+        """The keys that the person has given to actions, by the id of the binding."""
         super().__init__()
         self.core = core
         self.for_shell = ""
         """The command that the person wants in their shell when they quit; empty: none."""
         self.switcher = switcher
-        self.set_keymap(mapped)
+        self._copied = ""
+        """The text that was copied last."""
+        self.set_keymap(self.remapped)
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self._file = core.store.path.with_name("screen.json")
@@ -162,9 +186,13 @@ class OutriderApp(PlainCrashes):
             drop_notification(self, toast)
         self.set_timer(event.notification.time_left + GONE_SECONDS, lambda: self.screen.refresh())
 
+    @property
+    def clipboard(self) -> str:
+        return self._copied
+
     def copy_to_clipboard(self, text: str) -> None:
         """Begin to copy a text. Pasting inside the application uses this text from now on."""
-        keep_as_clipboard(self, text)
+        self._copied = text
         begin(self, partial(self._copy, text), group="clipboard")
 
     async def _copy(self, text: str) -> None:

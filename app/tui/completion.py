@@ -1,9 +1,13 @@
-"""What can be completed at the cursor of a text. A provider knows one kind of thing: commands, or paths."""
+"""What can be completed at the cursor of a text: providers, one for each kind of thing. The one for `@path` is here."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
+
+from app.attachments.paths import candidates
 
 
 class Candidate(NamedTuple):
@@ -33,3 +37,23 @@ class Completion(NamedTuple):
 Provider = Callable[[str, int], Completion | None]
 """From a text and the cursor's place in it, in characters, to what can be completed there. It must be fast: it is
 asked at each key."""
+
+
+MOST = 50
+"""Paths that are offered at most."""
+TYPED = re.compile(r"(?:^|(?<=[\s(]))@((?:\\ |[^\s@])*)\Z")
+"""An `@` at the start of a word, and what was typed after it."""
+
+
+def completion_of_paths(folder: Path) -> Provider:
+    """Completes `@path`, seen from a folder."""
+
+    def complete(text: str, cursor: int) -> Completion | None:
+        typed = TYPED.search(text[:cursor])
+        if typed is None:
+            return None
+        found = candidates(typed[1], folder, MOST)
+        offered = (Candidate(one.replace(" ", "\\ "), one) for one in found)
+        return Completion(typed.start(1), cursor, tuple(offered))
+
+    return complete

@@ -19,7 +19,7 @@ from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
 from app.tui.notices import complain
 from app.tui.screens.remote_form import RemoteForm
-from app.tui.widgets.first_look import FirstLook
+from app.tui.widgets.welcome import FirstLook
 
 if TYPE_CHECKING:
     from app.remotes.nearby import NearbyServer, Surroundings

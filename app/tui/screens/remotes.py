@@ -18,12 +18,12 @@ from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
-from app.tui.keymap import key_of
+from app.tui.keymap import declared, key_of
 from app.tui.notices import complain
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.nearby import NearbyScreen
 from app.tui.screens.remote_form import RemoteForm
-from app.tui.textual_private import bindings_of, wrap_offsets
+from app.tui.textual_private import wrap_offsets
 
 if TYPE_CHECKING:
     from app.remotes.check import Finding
@@ -230,7 +230,7 @@ class RemotesScreen(ModalScreen[None]):
             self._list(self._highlighted())
 
     def _hint(self) -> Content:
-        keys = [binding for _, binding in bindings_of(self) if binding.id and binding.key not in ("q", "delete")]
+        keys = [binding for binding in declared(RemotesScreen) if binding.key not in ("q", "delete")]
         named = [(key_of(self, binding.id or ""), binding.description.lower()) for binding in keys]
         return Content("   ").join(Content.assemble((key, "bold"), " ", (what, QUIET)) for key, what in named)
 

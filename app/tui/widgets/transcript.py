@@ -7,17 +7,50 @@ from typing import Any
 
 from textual import on
 from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.layout import DockArrangeResult
 from textual.scrollbar import ScrollBar
 from textual.widget import Widget
+from textual.widgets import Static
 
+from app.sanitise import sanitise
 from app.tui.textual_private import AnchoredScroll, use_line_cache
 from app.tui.turn import Part, Turn
 from app.tui.widgets.message import AnswerView, MessageView, QuestionView
-from app.tui.widgets.queued_prompts import QueuedPrompts
-from app.tui.widgets.scroll_anchor import ScrollAnchor
-from app.tui.widgets.virtual_list import PAGE, MoreTurns, VirtualList
+from app.tui.widgets.virtual_list import PAGE, MoreTurns, ScrollAnchor, VirtualList
+
+NOTE = "queued: sent when the server is back"
+
+
+class QueuedPrompts(Vertical):
+    """Lists the prompts that wait for the verifier; hidden while there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: list[str] = []
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    async def show(self, prompts: Sequence[str]) -> None:
+        """Replaces the list in one frame, unless it has not changed."""
+        if list(prompts) == self._shown:
+            return
+        self._shown = list(prompts)
+        self.display = bool(prompts)
+        lines = [
+            line
+            for prompt in prompts
+            for line in (
+                Static(Content(sanitise(prompt)), classes="prompt", markup=False),
+                Static(NOTE, classes="note", markup=False),
+            )
+        ]
+        with self.app.batch_update():
+            await self.remove_children()
+            await self.mount_all(lines)
 
 
 class Transcript(AnchoredScroll, can_focus=True):
@@ -33,7 +66,7 @@ class Transcript(AnchoredScroll, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         use_line_cache(self.vertical_scrollbar)
-        self.scroll_anchor: ScrollAnchor[MessageView] = ScrollAnchor()
+        self.scroll_anchor = ScrollAnchor()
         self.turn_list = VirtualList(self, self.scroll_anchor, self._mark_cursor)
         self.cursor: tuple[Turn, Part] | None = None
         """The question or answer that keys act on."""

@@ -23,7 +23,6 @@ from app.tui.keymap import key_of
 from app.tui.notices import reporting
 from app.tui.open_conversation import OpenConversation
 from app.tui.screens.chat.conversation import ConversationView
-from app.tui.screens.chat.learning import begin_learning
 from app.tui.slash import COMMANDS, Misused, SlashCommand, TypedCommand
 from app.tui.widgets.conversation_list import one_line
 from app.tui.widgets.sidebar import Sidebar
@@ -139,6 +138,8 @@ class PromptCommands:
             raise Misused(f"/learn takes no {how!r}: /learn, or /learn deep.")
         if not self._settings.learn:
             raise Misused("Learning is switched off: `learn = false` in the settings.")
+        from app.tui.screens.chat.small_models import begin_learning  # What fetches is not needed at the start.
+
         begin_learning(self._screen, deep=bool(how))
 
     async def action_export_open(self, what: str = "") -> None:

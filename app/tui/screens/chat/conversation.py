@@ -20,13 +20,12 @@ from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.prompt_text import PromptText
-from app.tui.screens.chat.question_files import QuestionFiles
+from app.tui.screens.chat.question_files import PromptFiles, QuestionFiles
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
-from app.tui.widgets.completions import Completions
+from app.tui.widgets.completing_text_area import Completions
+from app.tui.widgets.panel import Rounds
 from app.tui.widgets.prompt import GENERAL_PLACEHOLDER, PLACEHOLDER, Prompt
-from app.tui.widgets.prompt_files import PromptFiles
-from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.system_line import SystemLine
 from app.tui.widgets.welcome import Welcome
 from storage import Attachment, NotFound, StorageError

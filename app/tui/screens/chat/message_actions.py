@@ -25,8 +25,7 @@ from app.tui.open_conversation import ActionTarget, OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.turn import Cursor, Part, Turn
 from app.tui.widgets.message import AnswerView
-from app.tui.widgets.queued_prompts import QueuedPrompts
-from app.tui.widgets.transcript import Transcript
+from app.tui.widgets.transcript import QueuedPrompts, Transcript
 
 HINT = (
     ("chat.stop", "back"),

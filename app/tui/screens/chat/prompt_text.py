@@ -11,9 +11,9 @@ from textual.timer import Timer
 
 from app.editor import EditorFailed
 from app.sanitise import sanitise
-from app.tui.editor import edit
 from app.tui.keymap import key_of
 from app.tui.open_conversation import OpenConversation
+from app.tui.suspension import edit
 from app.tui.unsent import UnsentTexts
 from app.tui.widgets.prompt import Prompt
 from storage import Attachment, StorageError

@@ -21,28 +21,34 @@ from app.model_names import short_model
 from app.remotes.registry import BUNDLED
 from app.sanitise import sanitise
 from app.tui.background import begin
+from app.tui.completion import completion_of_paths
 from app.tui.core import Core
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, reporting
 from app.tui.open_conversation import UNREACHABLE, OpenConversation
-from app.tui.paths import completion_of_paths
-from app.tui.screens.chat.choices import choose_sampling, choose_system, sampling_text
+from app.tui.screens.chat.choices import (
+    choose_sampling,
+    choose_system,
+    keep_model,
+    sampling_text,
+    server_now,
+    tell_if_gone,
+)
 from app.tui.screens.chat.commands import PromptCommands
 from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
 from app.tui.slash import completion_of_commands
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.first_look import FirstLook
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
-from app.tui.widgets.welcome import Welcome
+from app.tui.widgets.transcript import QueuedPrompts
+from app.tui.widgets.welcome import FirstLook, Welcome
 from storage import Choices, Conversation, StorageError
 from storage.choices import NONE
 
@@ -67,16 +73,13 @@ class ChatScreen(Screen[None]):
 
     CSS_PATH = [
         "screen.tcss",
-        "../../widgets/first_look.tcss",
         "../../widgets/message.tcss",
         "../../widgets/panel.tcss",
         "../../widgets/prompt.tcss",
-        "../../widgets/rounds.tcss",
         "../../widgets/sidebar.tcss",
         "../../widgets/status_bar.tcss",
         "../../widgets/system_line.tcss",
         "../../widgets/transcript.tcss",
-        "../../widgets/queued_prompts.tcss",
         "../../widgets/welcome.tcss",
     ]
     BINDINGS = [
@@ -243,8 +246,6 @@ class ChatScreen(Screen[None]):
         """Show a conversation; None: a new one. `message_id`: the message to show it at."""
         await self._view.open(conversation_id, message_id)
         if (switcher := self._switcher) is not None:
-            from app.tui.screens.model_choice import tell_if_gone
-
             tell_if_gone(self, self.conversation, switcher)
 
     @property
@@ -331,12 +332,11 @@ class ChatScreen(Screen[None]):
     @work(group="models", exclusive=True)
     async def pick_model(self, switcher: RemoteSwitcher, words: str) -> None:
         """Let the person pick who answers the open conversation, and perhaps new ones."""
-        from app.tui.screens.model_choice import keep, server_now
         from app.tui.screens.models import ModelsScreen
 
         picked = await self.app.push_screen_wait(ModelsScreen(switcher, server_now(self.conversation, switcher), words))
         if picked is not None:
-            keep(self, self.conversation, switcher, picked)
+            keep_model(self, self.conversation, switcher, picked)
             self._show_mode(self._core.status())
             self._drop_figures()
         self.set_focus(self._view.prompt)
@@ -375,7 +375,7 @@ class ChatScreen(Screen[None]):
     @on(AnswerView.SourcesAsked)
     @work(group="sources", exclusive=True)
     async def show_sources(self, event: AnswerView.SourcesAsked) -> None:
-        from app.tui.screens.source import show_sources
+        from app.tui.screens.page_sources import show_sources
 
         await show_sources(self, self._settings, event.sources)
 
@@ -433,7 +433,7 @@ class ChatScreen(Screen[None]):
     async def _tell_news(self) -> None:
         news = await self._core.news()
         if news and self._told is not None:
-            from app.tui.screens.chat.offer import tell_news  # What fetches is not needed at the start.
+            from app.tui.screens.chat.small_models import tell_news  # What fetches is not needed at the start.
 
             await tell_news(self, news, self._told)
 
@@ -451,7 +451,7 @@ class ChatScreen(Screen[None]):
     @work(group="offer")
     async def _offer_drafter(self) -> None:
         """Ask about the small model that the server offers, if it offers one."""
-        from app.tui.screens.chat.offer import offer_drafter  # What fetches is not needed at the start.
+        from app.tui.screens.chat.small_models import offer_drafter  # What fetches is not needed at the start.
 
         offer = self._core.offer
         if self._told is None or offer is None or self._offering:
