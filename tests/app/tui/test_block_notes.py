@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -141,16 +139,6 @@ async def test_a_stored_answer_has_its_notes_below_the_block(store: Store) -> No
         assert colours["rm -rf build"] != plain["ls"]
 
 
-async def test_a_narrow_window_wraps_notes_and_keeps_every_word(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(34, 40)) as pilot:
-        await opened(pilot, app, store_turns(store, "title", [("make some room", DELETES)]))
-        prose = app.screen.query_one(AnswerView).prose
-        (line,) = said("make some room", "ls\nrm -rf build")
-        assert line in " ".join(" ".join(rows(prose)).split())
-        assert all(len(row) <= prose.size.width for row in rows(prose))
-
-
 async def test_notes_come_when_the_block_ends_while_the_answer_goes_on(store: Store) -> None:
     before, after = asyncio.Event(), asyncio.Event()
     script = [
@@ -209,12 +197,3 @@ async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(st
 
 def view(app: Window) -> MarkdownView:
     return app.screen.query(AnswerView).last().prose
-
-
-# ---- what it costs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("module", ["tree_sitter_bash", "app.commands", "models.guide"])
-def test_the_screen_is_imported_without_the_parser_of_commands(module: str) -> None:
-    program = f"import sys, app.tui.terminal; sys.exit({module!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from textual import events
 from textual.widgets import OptionList
 
 from app.config import Folders, Settings
-from app.events import Drafted, Event, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
+from app.events import Drafted, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat import screen as chat_screen
@@ -18,13 +17,12 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.rounds import SHOWN, Rounds
+from app.tui.widgets.panel import SHOWN, Rounds
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
-from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import EXAMPLES, GENERAL_EXAMPLES, Welcome
 from drafter.cost import Cost
-from storage import Attachment, Store
+from storage import Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window
 
@@ -59,17 +57,6 @@ async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> Non
         assert app.text("#figures") == "42 tokens/s  21 tokens checked"
         await pilot.press("ctrl+y")
         await wait_until(pilot, lambda: app.clipboard == "ls -la {{path}}")
-
-
-async def test_an_example_is_asked_with_up_and_enter(store: Store) -> None:
-    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("up")
-        await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.questions == [EXAMPLES[-1]] and app.answers == [ANSWER])
-        assert app.prompt.has_focus
 
 
 async def test_an_example_is_within_reach_of_who_has_asked_before(store: Store) -> None:
@@ -129,22 +116,6 @@ async def test_a_question_whose_answer_broke_off_is_not_put_back(store: Store) -
         assert app.prompt.text == "next"
         await pilot.press("up", "up")
         assert app.prompt.text == "a", "it can be recalled"
-
-
-async def test_a_reply_that_dies_does_not_take_the_window_along(store: Store) -> None:
-    class Broken(ScriptedCore):
-        async def reply(
-            self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
-        ) -> AsyncIterator[Event]:
-            yield Verified("half", 1, 0)
-            raise ValueError("no \x1b[31msuch luck")
-
-    app = Window(Broken(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.answers == ["half"])
-        await wait_until(pilot, lambda: "The answer failed: no such luck." in app.text("AnswerView > .error"))
-        assert not app.prompt.answering
 
 
 async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store) -> None:
@@ -252,20 +223,6 @@ async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(s
         await wait_until(pilot, lambda: app.questions == [] and app.screen.query_one(Welcome).display)
 
 
-async def test_the_list_follows_the_width(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
-        sidebar = app.screen.query_one(Sidebar)
-        await wait_until(pilot, lambda: sidebar.display)
-        await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: not sidebar.display)
-        await pilot.resize_terminal(60, 30)
-        await pilot.pause()
-        assert not sidebar.display
-        await pilot.resize_terminal(120, 30)
-        await wait_until(pilot, lambda: sidebar.display)
-
-
 async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store: Store) -> None:
     store_turns(store, "one", [("q", "a")])
     app = Window(ScriptedCore(store))
@@ -296,23 +253,7 @@ async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> 
         assert isinstance(screen, ChatScreen)
         await screen.open_conversation(conversation)
         assert screen.conversation.id is None
-        await wait_until(pilot, lambda: any(conversation in toast.message for toast in app._notifications))
-
-
-async def test_page_up_and_down_scroll_the_transcript_from_the_prompt(store: Store) -> None:
-    conversation = store_turns(store, "long", [("q", "line\n\n" * 60)])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        screen = app.screen
-        assert isinstance(screen, ChatScreen)
-        await screen.open_conversation(conversation)
-        transcript = screen.query_one(Transcript)
-        await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
-        await pilot.press("pageup")
-        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y)
-        assert app.prompt.has_focus
-        await pilot.press("pagedown")
-        await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
+        await wait_until(pilot, lambda: app.toasted(conversation))
 
 
 async def test_figures_stay_with_their_conversation_and_their_server(store: Store, tmp_path: Path) -> None:
@@ -344,16 +285,6 @@ async def test_figures_stay_with_their_conversation_and_their_server(store: Stor
         switcher.use("other")
         await pilot.press("escape")
         await wait_until(pilot, lambda: shows(app, ChatScreen) and app.text("#figures") == "")
-
-
-async def test_control_q_quits_and_stops_the_answer(store: Store) -> None:
-    core = ScriptedCore(store, [[asyncio.Event()]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
-        await pilot.press("ctrl+q")
-    assert core.stops == 1
 
 
 async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -> None:

@@ -44,10 +44,6 @@ def marked_rows(app: Window) -> list[str]:
     return [re.sub(" {2,}", "  ", row.removeprefix("▌").strip()) for row in rows if row.startswith("▌")]
 
 
-def toasts(app: Window) -> str:
-    return "\n".join(f"{toast.title} {toast.message}" for toast in app._notifications)
-
-
 def block(code: str, language: str = "sh") -> CodeBlock:
     return CodeBlock(1, language, code)
 
@@ -148,7 +144,7 @@ async def test_without_a_chosen_block_it_is_the_last_one_and_no_block_is_said(st
         await pilot.press("c")
         await wait_until(pilot, lambda: app.clipboard == "ls -la\ndu -sh")
         await pilot.press("alt+up", "alt+up", "enter")
-        await wait_until(pilot, lambda: "That answer has no code block." in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("That answer has no code block."))
 
 
 async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Store) -> None:
@@ -158,7 +154,7 @@ async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Stor
         await pilot.press("alt+up", "tab", "enter")
         await menu(pilot, app)
         await pilot.press("s")
-        await wait_until(pilot, lambda: app.for_shell == "ls -l" and "ls -l" in toasts(app))
+        await wait_until(pilot, lambda: app.for_shell == "ls -l" and app.toasted("ls -l"))
         await wait_until(pilot, lambda: app.screen.query_one("#for-shell").region.width > 0)
         await pilot.press("tab", "enter")
         await menu(pilot, app)
@@ -180,7 +176,7 @@ async def test_code_that_is_no_command_is_not_for_the_shell(store: Store) -> Non
         screen = await menu(pilot, app)
         assert [one.id for one in screen.query_one(OptionList).options] == ["copy", "explain"]
         await pilot.press("s")
-        await wait_until(pilot, lambda: "holds no command" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("holds no command"))
         assert app.screen is screen and app.for_shell == ""
 
 
@@ -210,5 +206,5 @@ async def test_a_block_that_is_still_written_cannot_be_used(store: Store, closed
         if closed:
             await menu(pilot, app)
         else:
-            await wait_until(pilot, lambda: "still being written" in toasts(app))
+            await wait_until(pilot, lambda: app.toasted("still being written"))
         gate.set()

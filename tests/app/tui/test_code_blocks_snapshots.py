@@ -13,7 +13,7 @@ from app.config import Settings
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.code_block import CodeBlockScreen
-from app.tui.screens.source import SourceScreen
+from app.tui.screens.page_sources import SourceScreen
 from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.transcript import Transcript
 from models.guide.pages import FILE

@@ -13,7 +13,7 @@ from textual.widgets._toast import Toast
 
 from app.tui.screens.chat.screen import NARROW
 from app.tui.widgets.message import AnswerView, QuestionView
-from app.tui.widgets.queued_prompts import QueuedPrompts
+from app.tui.widgets.transcript import QueuedPrompts
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
 from tests.app.tui.window import Window
@@ -28,7 +28,7 @@ def edges(widget: Widget) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("turns", [1, 12])
-@pytest.mark.parametrize("size", [(60, 24), (80, 24), (120, 36), (200, 50)])
+@pytest.mark.parametrize("size", [(60, 24), (200, 50)])
 async def test_all_parts_have_one_right_edge(store: Store, size: tuple[int, int], turns: int) -> None:
     app = Window(ScriptedCore(store))
     conversation = store_turns(store, "title", [("q", CODE)] * turns)

@@ -8,7 +8,8 @@ import pytest
 from textual import events
 from textual.widgets import OptionList
 
-from app.tui.widgets.completions import ROWS, Completions
+from app.tui.completion import completion_of_paths
+from app.tui.widgets.completing_text_area import ROWS, Completions
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
 from storage import Store
@@ -94,26 +95,23 @@ async def test_a_click_takes_one_and_the_prompt_keeps_the_focus(store: Store) ->
         assert app.prompt.has_focus
 
 
-@pytest.mark.parametrize("text", ["how do I", "a/b", "/etc/hosts", " /n", "//n", "me@example.org"])
-async def test_ordinary_text_opens_nothing(store: Store, text: str) -> None:
+async def test_ordinary_text_and_pastes_open_nothing(store: Store) -> None:
     app = Window(ScriptedCore(store))
-    seen: list[str] = []
     async with app.run_test() as pilot:
-        for letter in text:
-            await pilot.press("space" if letter == " " else letter)
+        for text in ("how do I", "a/b", "/etc/hosts", " /n", "//n", "me@example.org"):
+            seen: list[str] = []
+            for letter in text:
+                await pilot.press("space" if letter == " " else letter)
+                await pilot.pause()
+                seen += listed(app) if app.prompt.text not in ("/", "/e") else []
+            assert app.prompt.text == text and not seen
+            app.prompt.write("")
+        for pasted in ("/new\nand more", "a\n/n", "/n", "a\n@"):
+            app.prompt.post_message(events.Paste(pasted))
+            await wait_until(pilot, lambda: app.prompt.text == pasted)  # noqa: B023
             await pilot.pause()
-            seen += listed(app) if app.prompt.text not in ("/", "/e") else []
-        assert app.prompt.text == text and not seen
-
-
-@pytest.mark.parametrize("pasted", ["/new\nand more", "a\n/n", "/n", "a\n@"])
-async def test_a_paste_opens_nothing(store: Store, pasted: str) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
-        app.prompt.post_message(events.Paste(pasted))
-        await wait_until(pilot, lambda: app.prompt.text == pasted)
-        await pilot.pause()
-        assert not listed(app)
+            assert not listed(app)
+            app.prompt.write("")
 
 
 async def test_a_path_is_completed_only_where_one_asks_for_it(
@@ -159,3 +157,31 @@ async def test_keys_that_come_in_one_burst_count_in_their_order(store: Store) ->
         for key in ("/", "r", "e", "n", "tab"):
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await wait_until(pilot, lambda: prompt.text == "/rename ")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("notes.md", "name.txt", "with space.md", "src/main.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(("text", "start"), [("@no", 1), ("see @no", 5), ("a\nb @no", 5), ("(@no", 2)])
+def test_an_at_sign_begins_a_path_at_the_start_of_a_word(folder: Path, text: str, start: int) -> None:
+    completion = completion_of_paths(folder)(text, len(text))
+    assert completion is not None and (completion.start, completion.end) == (start, len(text))
+    assert [one.text for one in completion.candidates] == ["notes.md"] and not completion.eager
+
+
+def test_a_space_has_a_backslash_before_it(folder: Path) -> None:
+    for text in ("@wi", "@with\\ sp"):
+        completion = completion_of_paths(folder)(text, len(text))
+        assert completion is not None and completion.start == 1
+        assert [(one.text, one.label) for one in completion.candidates] == [("with\\ space.md", "with space.md")]
+
+
+@pytest.mark.parametrize("text", ["", "no", "me@no", "@no ", "@a@no", "@no\n"])
+def test_other_text_begins_none(folder: Path, text: str) -> None:
+    assert completion_of_paths(folder)(text, len(text)) is None

@@ -14,9 +14,9 @@ from textual.widgets import OptionList, Static
 
 from app.events import ModeChanged, Reasoned
 from app.tui.screens.chat import question_files
+from app.tui.screens.chat.question_files import PromptFiles
 from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.message import AnswerView, QuestionView
-from app.tui.widgets.prompt_files import PromptFiles
 from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
@@ -60,10 +60,6 @@ def sent(store: Store) -> list[tuple[str, tuple[Attachment, ...]]]:
     return [(one.text, one.attachments) for one in thread if one.role == "user"]
 
 
-def notices(app: Window) -> str:
-    return "\n".join(notice.message for notice in app._notifications)
-
-
 async def write(app: Window, pilot: Pilot[None], text: str, wanted: Sequence[str]) -> None:
     """Writes a prompt, and waits until these lines stand above it."""
     app.prompt.write(text)
@@ -86,7 +82,7 @@ async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
         )
         assert "✕" in app.text("#files")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "gone.py is not there" in notices(app).lower())
+        await wait_until(pilot, lambda: app.toasted("one.py is not there"))
         assert core.prompts == [] and app.prompt.text.startswith("read @notes.txt")
         await pilot.press("enter")  # Once more: it goes as it is.
         await wait_until(pilot, lambda: len(core.prompts) == 1 and app.prompt.text == "")
@@ -96,10 +92,9 @@ async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
         await wait_until(pilot, lambda: lines(app) == [])
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-async def test_the_files_of_a_question_unfold(store: Store, size: tuple[int, int]) -> None:
+async def test_the_files_of_a_question_unfold(store: Store) -> None:
     app = Window(core_of(store))
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await write(app, pilot, '@notes.txt @"a b.png" what?', ["notes.txt · 13 bytes", "a b.png · 39 bytes · 3 × 2"])
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.answers == ["It says hi."])
@@ -142,7 +137,7 @@ async def test_a_dropped_file_with_a_hostile_name_is_not_attached(store: Store, 
     app = Window(core_of(store))
     async with app.run_test(size=SIZE) as pilot:
         app.prompt.post_message(events.Paste(str(evil)))
-        await wait_until(pilot, lambda: "cannot be typed" in notices(app))
+        await wait_until(pilot, lambda: app.toasted("cannot be typed"))
         assert "@" not in app.prompt.text and app.prompt.text.isprintable()
 
 
@@ -163,7 +158,7 @@ async def test_a_secret_is_asked_about_before_it_leaves_this_device(store: Store
     async with app.run_test(size=SIZE) as pilot:
         await write(app, pilot, "see @.env", [".env · 7 bytes", ".env may hold a secret"])
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "would leave this device" in notices(app))
+        await wait_until(pilot, lambda: app.toasted("would leave this device"))
         assert core.prompts == []
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.answers == ["It says hi."])
@@ -182,7 +177,7 @@ async def test_too_much_for_the_model_is_told_before_it_is_sent(store: Store, fo
         await wait_until(pilot, lambda: app.answers == ["It says hi."] and app.chat.conversation.context is not None)
         await write(app, pilot, "@long.txt", ["long.txt · 48.0 kB"])
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "about 12,001 tokens, and the model has room for 8,1" in notices(app))
+        await wait_until(pilot, lambda: app.toasted("about 12,001 tokens, and the model has room for 8,1"))
         assert len(core.prompts) == 1
 
 
@@ -285,4 +280,4 @@ async def test_what_was_left_out_is_told_even_if_there_was_no_time_to_show_it(
         app.prompt.write("see @src/ now")
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(core.prompts) == 1)
-        await wait_until(pilot, lambda: "may hold a secret: .env" in notices(app))
+        await wait_until(pilot, lambda: app.toasted("may hold a secret: .env"))

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.content import Content
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from app.tui.screens.export import ExportScreen
-from app.tui.widgets.conversation_list import PAGE, ConversationList, age, group
+from app.tui.screens.recall import RecallScreen
+from app.tui.widgets.conversation_list import FOUND, PAGE, ConversationList, age, day, group, marked_line
 from app.tui.widgets.message import QuestionView
 from app.tui.widgets.part_keys import PartKeys, in_lines
 from app.tui.widgets.sidebar import SearchBox, Sidebar, TitleBox
@@ -120,7 +123,7 @@ async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
         await wait_until(pilot, lambda: store.conversations.get(conversation).title == "old name!")
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("width", [40, 120])
 async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(store: Store, width: int) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     store_turns(store, "other needle", [("q", "a")])
@@ -150,14 +153,14 @@ async def test_a_deleted_conversation_comes_back(store: Store) -> None:
             await pilot.press("d")
             await wait_until(pilot, lambda: all(title not in line for line in app.titles))  # noqa: B023
         assert store.conversations.all() == [] and app.chat.conversation.id is None
-        assert any("Press u in the list to bring it back" in toast.message for toast in app._notifications)
+        assert app.toasted("Press u in the list to bring it back")
         await pilot.press("u")
         await wait_until(pilot, lambda: app.chat.conversation.id == second)
         await pilot.press("u")
         await wait_until(pilot, lambda: app.chat.conversation.id == first and app.questions == ["first"])
         assert {one.id for one in store.conversations.all()} == {first, second}
         await pilot.press("u")
-        await wait_until(pilot, lambda: any("Nothing was deleted" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
 
 
 async def test_a_conversation_that_is_being_answered_is_not_deleted(store: Store) -> None:
@@ -167,7 +170,7 @@ async def test_a_conversation_that_is_being_answered_is_not_deleted(store: Store
         await wait_until(pilot, lambda: app.prompt.answering)
         await highlight(app, pilot, "running")
         await pilot.press("d")
-        await wait_until(pilot, lambda: any("still running" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("still running"))
         assert len(store.conversations.all()) == 1
         conversations_of(app).blur()
         await pilot.press("escape")
@@ -238,7 +241,7 @@ async def test_the_last_words_come_back_with_another_search(store: Store) -> Non
         assert box.value == "", "what was given up does not come back"
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("width", [40, 120])
 async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: Store, width: int) -> None:
     store_turns(store, "a needle", [("q", "a")])
     app = Window(ScriptedCore(store))
@@ -255,39 +258,8 @@ async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: S
         if width == 120:  # There the list goes away.
             await wait_until(pilot, lambda: app.prompt.text == "du")
         else:
-            await wait_until(pilot, lambda: any("Nothing was deleted" in one.message for one in app._notifications))
+            await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
             assert app.prompt.text == "", "letters act in the list"
-
-
-async def test_escape_gives_the_list_back_and_then_the_prompt(store: Store) -> None:
-    for title in ("one", "two"):
-        store_turns(store, title, [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: conversations_of(app).has_focus and len(app.titles) == 3)
-        await pilot.press("slash", *"one")
-        await wait_until(pilot, lambda: len(app.titles) == 1)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: len(app.titles) == 3 and conversations_of(app).has_focus)
-        assert app.screen.query_one(SearchBox).value == ""
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.prompt.has_focus and not app.screen.query_one(Sidebar).display)
-
-
-async def test_what_was_found_on_another_branch_is_shown(store: Store) -> None:
-    conversation = store_turns(store, "branches", [("first", "shown")])
-    other = store.messages.add(conversation, "user", "a needle", parent_id=None, status="done")
-    store.messages.add(conversation, "assistant", "hidden", parent_id=other.id, status="done")
-    store.branches.show(store.messages.of(conversation)[0].id)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: app.answers == ["shown"])
-        await pilot.press("ctrl+f", *"needle")
-        await wait_until(pilot, lambda: len(app.titles) == 1 and "branches" in app.titles[0])
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.questions == ["a needle"] and app.answers == ["hidden"])
 
 
 async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
@@ -321,9 +293,7 @@ async def test_the_palette_opens_conversations_by_what_was_said(store: Store) ->
         await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
 
 
-@pytest.mark.parametrize(
-    ("downs", "suffix", "titles"), [(0, "md", ["one"]), (2, "json", ["one"]), (5, "json", ["one", "two"])]
-)
+@pytest.mark.parametrize(("downs", "suffix", "titles"), [(0, "md", ["one"]), (5, "json", ["one", "two"])])
 async def test_conversations_are_exported(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downs: int, suffix: str, titles: list[str]
 ) -> None:
@@ -336,9 +306,9 @@ async def test_conversations_are_exported(
         await pilot.press("x")
         await wait_until(pilot, lambda: shows(app, ExportScreen))
         await pilot.press("home", *["down"] * downs, "enter")
-        await wait_until(pilot, lambda: any(toast.title == "Exported" for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("Exported"))
         (path,) = (tmp_path / "home" / "exports").iterdir()
-        assert path.suffix == f".{suffix}" and str(path) in [toast.message for toast in app._notifications]
+        assert path.suffix == f".{suffix}" and str(path) in app.toasts
         text = path.read_text()
         assert all(title in text for title in titles) and ("two" in text) == ("two" in titles)
         if suffix == "json":
@@ -362,8 +332,7 @@ async def test_an_export_that_cannot_be_written_is_told(
         await pilot.press("f6")
         await wait_until(pilot, lambda: shows(app, ExportScreen))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: any(toast.title == "Export" for toast in app._notifications))
-        assert "exports" in next(toast.message for toast in app._notifications if toast.title == "Export")
+        await wait_until(pilot, lambda: app.toasted("Export ") and app.toasted("exports"))
 
 
 def asked_in_shell(store: Store, title: str) -> str:
@@ -444,3 +413,73 @@ async def test_the_keys_of_the_part_that_has_the_focus_are_told_below_the_list(s
 def test_no_part_of_a_hint_is_broken() -> None:
     assert in_lines(["r rename", "p pin", "d delete"], 16) == "r rename  p pin\nd delete"
     assert in_lines(["a very long hint"], 4) == "a very long hint" and in_lines([], 4) == ""
+
+
+FOUND_NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+
+
+def highlighted(content: Content) -> list[str]:
+    return [content.plain[span.start : span.end] for span in content.spans if span.style == FOUND]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("2026-03-04T09:05:00Z", "today 09:05"),
+        ("2026-03-03T09:05:00Z", "3 Mar"),
+        ("2024-12-31T09:05:00Z", "31 Dec 2024"),
+        ("nonsense", "some time ago"),
+    ],
+)
+def test_days(written: str, said: str) -> None:
+    assert day(written, FOUND_NOW) == said
+
+
+def test_a_line_keeps_its_marks_and_nothing_that_could_harm() -> None:
+    line = marked_line("a  \x1b[31mlong\nneedle  in it", ((10, 16),))
+    assert "\x1b" not in line.plain and "  " not in line.plain and "\n" not in line.plain
+    assert highlighted(marked_line("so the needle, and the needle", ((7, 13), (23, 29)))) == ["needle", "needle"]
+
+
+def test_the_first_word_that_was_found_is_in_view() -> None:
+    text = "a long beginning before the needle in it"
+    at = text.index("needle")
+    line = marked_line(text, ((at, at + 6),), before=12)
+    assert line.plain == "…before the needle in it" and highlighted(line) == ["needle"]
+    assert marked_line("the needle", ((4, 10),), before=12).plain == "the needle"
+
+
+async def test_a_found_conversation(store: Store) -> None:
+    words = "a long sentence that comes before it says archive, and the archive again"
+    conversation = store_turns(store, "Unpack it", [("archive?", words), ("more", "no")])
+    store_turns(store, "My archives", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(80, 30)) as pilot:
+        await pilot.press("ctrl+f", *"archive")
+        found = app.screen.query_one(ConversationList)
+
+        def searched() -> bool:
+            """Whether the whole word was searched, not only its first letters."""
+            marked = [set(highlighted(one.prompt)) for one in found.options if isinstance(one.prompt, Content)]
+            return sorted(map(sorted, marked)) == [["archive"], ["archives"]]
+
+        await wait_until(pilot, searched)
+        prompts = {option.id: option.prompt for option in found.options}
+        said = prompts.pop(f"at-{conversation}")
+        (titled,) = prompts.values()
+        assert isinstance(said, Content) and isinstance(titled, Content)
+        title, about, snippet = said.plain.split("\n")
+        assert title == "  Unpack it" and about.strip().startswith("today ") and about.endswith(" · 2 messages")
+        assert set(highlighted(said)) == {"archive"} and "archive" in snippet[: found.size.width]
+        assert highlighted(titled) == ["archives"] and titled.plain.endswith("in the title")
+
+
+async def test_words_are_marked_in_what_was_asked(store: Store) -> None:
+    store_turns(store, "t", [("unpack a tar file", "a"), ("rename a file", "b")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.push_screen(RecallScreen(["unpack a tar file", "rename a File"], "file tar"))
+        asked = app.screen.query_one(OptionList)
+        await wait_until(pilot, lambda: len(asked.options) == 1)
+        prompt = asked.options[0].prompt
+        assert isinstance(prompt, Content) and highlighted(prompt) == ["tar", "file"]

@@ -38,10 +38,6 @@ def cursor(app: Window) -> list[str]:
     return questions + [f"! {one.turn.text}" for one in app.screen.query(AnswerView) if one.has_class("-cursor")]
 
 
-def toasts(app: Window) -> str:
-    return "\n".join(f"{toast.title} {toast.message}" for toast in app._notifications)
-
-
 async def test_the_cursor_walks_the_messages_and_esc_goes_back_to_the_prompt(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
@@ -65,7 +61,7 @@ async def test_a_click_chooses_and_letters_act_on_it(store: Store) -> None:
         await pilot.click(app.screen.query(QuestionView).first())
         await wait_until(pilot, lambda: cursor(app) == ["? one"])
         await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "one" and "Sent to the terminal one" in toasts(app))
+        await wait_until(pilot, lambda: app.clipboard == "one" and app.toasted("Sent to the terminal one"))
         await pilot.click(app.screen.query(AnswerView).first())
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
         await pilot.press("c")
@@ -97,7 +93,7 @@ async def test_code_blocks_are_copied_one_by_one(store: Store) -> None:
         await pilot.press("1")
         await wait_until(pilot, lambda: app.clipboard == "ls -l")
         await pilot.press("3")
-        await wait_until(pilot, lambda: "That answer has 2 code blocks." in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("That answer has 2 code blocks."))
         prose = app.screen.query(AnswerView).last().prose
         rows = [prose.render_line(y).text for y in range(prose.size.height)]
         row = next(y for y, text in enumerate(rows) if text.rstrip().endswith("copy 2"))
@@ -155,7 +151,7 @@ async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store
         await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
         await pilot.press("left_square_bracket")
-        await wait_until(pilot, lambda: "no other version" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("no other version"))
         await pilot.press("right_square_bracket", "right_square_bracket")
         await wait_until(pilot, lambda: app.answers == ["third"])
         assert [message.text for message in store.branches.thread(conversation)] == ["one", "third"]
@@ -183,7 +179,7 @@ async def test_where_nothing_comes_of_it_all_is_as_it_was(store: Store, key: str
         conversation = await opened(pilot, app, store)
         before = [message.id for message in store.branches.thread(conversation)]
         await pilot.press("alt+up", key, *(["x", "enter"] if key == "e" else []))
-        await wait_until(pilot, lambda: failure.message in toasts(app))
+        await wait_until(pilot, lambda: app.toasted(failure.message))
         await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
         assert [message.id for message in store.branches.thread(conversation)] == before
         assert app.prompt.text == ("twox" if key == "e" else "")
@@ -196,10 +192,10 @@ async def test_a_message_is_deleted_and_brought_back(store: Store) -> None:
         await pilot.press("u")
         assert app.prompt.text == "u"
         await pilot.press("backspace", "alt+up", "u")
-        await wait_until(pilot, lambda: "Nothing was deleted" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
         await pilot.press("d")
         await wait_until(pilot, lambda: app.questions == ["one", "two"] and app.answers == ["first *answer*", ""])
-        assert "Press u on a message to bring it back." in toasts(app)
+        assert app.toasted("Press u on a message to bring it back.")
         await pilot.press("alt+up", "alt+up", "d")
         await wait_until(pilot, lambda: app.questions == ["one"])
         assert len(store.branches.thread(conversation)) == 1
@@ -258,5 +254,5 @@ async def test_while_an_answer_runs_others_wait(store: Store) -> None:
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("alt+up", "alt+up", "alt+up", "r", "d", "left_square_bracket")
-        await wait_until(pilot, lambda: "still running" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("still running"))
         assert len(store.messages.of(conversation)) == 6

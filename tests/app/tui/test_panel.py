@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import re
 
 import pytest
 
-from app.drafting.prompt import conversation_length, conversation_tokens
-from app.events import Done, RoundEnded, RoundReport, Started, Stats
+from app.events import Done, ModeChanged, RoundEnded, RoundReport, Started, Stats, Verified
 from app.tui.metrics import SessionMetrics, bar, bytes_text, sparkline
 from app.tui.widgets.panel import TEXT, Panel, lines
-from app.tui.widgets.status_bar import StatusBar
-from models.text.chat_text import ChatText
-from storage import Message, Store
-from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, store_turns, verified, wait_until
+from app.tui.widgets.status_bar import StatusBar, figures
+from storage import Store
+from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
 from tests.app.tui.window import Window
 
 
@@ -150,24 +148,9 @@ async def test_a_conversation_that_is_nearly_full_is_told_once(store: Store) -> 
             await wait_until(pilot, lambda: app.text("#context") == "context 100/110")
             await app.chat.open_conversation(None)
             await wait_until(pilot, lambda: app.text("#context") == "")
-        told = [toast.message for toast in app._notifications if "is nearly full" in toast.message]
+        told = [toast for toast in app.toasts if "is nearly full" in toast]
         assert len(told) == 1 and "(100 of 110 tokens)" in told[0]
         assert app.screen.query_one(StatusBar).query_one("#context")
-
-
-def test_a_conversations_length_is_close_to_its_prompt(tiny_pair: Path) -> None:
-    text = ChatText.load(tiny_pair / "drafter")
-    thread: list[Message] = []
-    for number in range(4):
-        for role, said in (("user", f"question {number}"), ("assistant", f"a longer answer {number}, with words")):
-            tokens = tuple(text.encode(said)) if role == "assistant" and number % 2 else ()
-            parent = thread[-1].id if thread else None
-            thread.append(
-                Message(f"m{len(thread)}", "c", parent, role, said, "done", tokens, (True,) * len(tokens), {}, "")  # type: ignore[arg-type]
-            )
-            if role == "user":
-                exact = len(conversation_tokens(text, thread))
-                assert abs(conversation_length(text, thread) - exact) <= 2 + len(thread)
 
 
 async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_meter(store: Store) -> None:
@@ -192,3 +175,48 @@ async def test_in_a_low_window_the_panels_columns_stay_whole(store: Store) -> No
         panel = app.screen.query_one(Panel)
         await wait_until(pilot, lambda: panel.show_vertical_scrollbar)
         assert panel.query_one("Static").region.width >= TEXT
+
+
+OFFLINE = ModeChanged("offline", "no answer from the server; trying again")
+ROUND = RoundEnded(STATS, RoundReport(3, 9, 2.0, 3, None, 0.01, 0.02, 0.084))
+
+
+async def test_a_line_that_is_down_has_no_round_trip(store: Store) -> None:
+    lost = asyncio.Event()
+    script: list[Step] = [Verified("begun", 1, 0), ROUND, lost, OFFLINE, RoundEnded(STATS), finished(3, 1)]
+    core = ScriptedCore(store, [script, [Verified("again", 1, 0), ROUND, finished(1)]])
+    app = Window(core)
+    async with app.run_test(size=(140, 36)) as pilot:
+        bar = app.screen.query_one(StatusBar)
+
+        def panel() -> str:
+            return app.text("Panel Static")
+
+        await pilot.press("f3", "q", "enter")
+        await wait_until(pilot, lambda: "84 ms now" in panel())
+        lost.set()
+        await wait_until(pilot, lambda: bar.has_class("-offline"))
+        await wait_until(pilot, lambda: len(app.answers) == 1)
+        assert re.search(r"down since \d\d:\d\d; 84 to 84 ms before", panel()) and "now" not in panel()
+        core.modes.put_nowait(READY)
+        await wait_until(pilot, lambda: bar.has_class("-edge"))
+        await pilot.press("q", "enter")
+        await wait_until(pilot, lambda: "84 ms now" in panel())
+
+
+@pytest.mark.parametrize(("counted", "says"), [(True, "512 tokens"), (False, "~512 tokens")])
+def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) -> None:
+    stats = Stats(rounds=0, streamed=512, counted=counted, seconds=8.0, rtt_ms=30.0)
+    bar = str(figures(stats, 200, short=False))
+    assert says in bar and "checked" not in bar and "τ" not in bar
+    counting = SessionMetrics()
+    counting.apply(Started("c", "m"))
+    counting.apply(RoundEnded(stats))
+    panel = "\n".join(str(line) for line in lines(counting, None))
+    assert "streamed 512 512" in " ".join(panel.split())
+    assert "checked" not in panel and "τ" not in panel and "passes" not in panel
+
+
+def test_what_a_verifier_verified_beside_it_is_still_told() -> None:
+    bar = str(figures(Stats(rounds=4, verified=12, streamed=5, counted=True, seconds=1.0), 200, short=False))
+    assert "12 tokens checked" in bar and "5 tokens" in bar

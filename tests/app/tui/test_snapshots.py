@@ -19,8 +19,8 @@ from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import SearchBox, TitleBox
+from app.tui.widgets.transcript import QueuedPrompts
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
 

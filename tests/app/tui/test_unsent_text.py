@@ -192,8 +192,8 @@ async def test_a_word_that_is_said_again_stands_there_once(store: Store) -> None
         await pilot.press(*"b", "enter", "enter", "enter")
         await wait_until(pilot, lambda: len(app.screen.query("Toast")) == 1)
         await pilot.press("ctrl+c", "ctrl+s")
-        await wait_until(pilot, lambda: "Nothing is queued here." in [one.message for one in app._notifications])
-        assert len(app._notifications) == 2, "one of them for three presses"
+        await wait_until(pilot, lambda: app.toasted("Nothing is queued here."))
+        assert len(app.toasts) == 2, "one of them for three presses"
 
 
 async def test_a_file_that_cannot_be_written_is_told_once_it_matters(store: Store) -> None:
@@ -201,7 +201,7 @@ async def test_a_file_that_cannot_be_written_is_told_once_it_matters(store: Stor
     async with app.run_test(size=(100, 30)) as pilot:
         store.path.with_name("unsent").write_text("in the way")
         await pilot.press("a")
-        await wait_until(pilot, lambda: any("cannot be saved" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("cannot be saved"))
         assert app.prompt.text == "a"
 
 
@@ -251,7 +251,7 @@ async def test_an_editor_that_fails_takes_nothing(
     app = Lending(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"typed", "ctrl+g")
-        await wait_until(pilot, lambda: any(told in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted(told))
         assert app.prompt.text == "typed"
         left = [path.read_text() for path in tmp_path.glob("outrider-prompt-*")]
         assert left == (["half"] if "half" in body else [])
@@ -262,7 +262,7 @@ async def test_without_a_terminal_to_lend_the_prompt_stays(store: Store, monkeyp
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"typed", "ctrl+g")
-        await wait_until(pilot, lambda: any("cannot be lent" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("cannot be lent"))
         assert app.prompt.text == "typed"
 
 
@@ -271,9 +271,7 @@ async def test_an_editor_that_is_not_there_is_named(store: Store, monkeypatch: p
     app = Lending(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"typed", "ctrl+g")
-        await wait_until(
-            pilot, lambda: any("no-such-editor did not start" in toast.message for toast in app._notifications)
-        )
+        await wait_until(pilot, lambda: app.toasted("no-such-editor did not start"))
         assert app.prompt.text == "typed"
 
 
@@ -282,3 +280,92 @@ def test_which_editor() -> None:
     assert editor_command({"VISUAL": " ", "EDITOR": "'my editor'"}) == ["my editor"]
     with pytest.raises(EditorFailed, match=r"\$EDITOR is no command"):
         editor_command({"EDITOR": "'unclosed"})
+
+
+def test_each_conversation_has_its_own_text(tmp_path: Path) -> None:
+    unsent = UnsentTexts(tmp_path / "outrider.db")
+    for conversation in ("one", "two", "../../three", "fo\udc80ur", None):
+        assert unsent.read(conversation) == ""
+        unsent.write(conversation, f"in {conversation!r}\n")
+    for conversation in ("one", "two", "../../three", "fo\udc80ur", None):
+        assert unsent.read(conversation) == f"in {conversation!r}\n"
+        unsent.write(conversation, "")
+        assert unsent.read(conversation) == ""
+    unsent.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"unsent"}
+
+
+def test_a_text_without_a_conversation_is_inherited_from_a_window_that_is_gone(tmp_path: Path) -> None:
+    first, second = UnsentTexts(tmp_path / "outrider.db"), UnsentTexts(tmp_path / "outrider.db")
+    first.write(None, "first")
+    assert second.read(None) == "", "the first window still has it"
+    second.write(None, "second")
+    assert (first.read(None), second.read(None)) == ("first", "second")
+    first.close()
+    third = UnsentTexts(tmp_path / "outrider.db")
+    assert third.read(None) == "first"
+    third.write(None, "")
+    second.close()
+    assert third.read(None) == "second"
+    third.close()
+    assert [path.name for path in (tmp_path / "unsent").iterdir() if "owner" in path.name] == []
+
+
+def test_a_window_that_typed_nothing_takes_nothing_from_another(tmp_path: Path) -> None:
+    first, second = UnsentTexts(tmp_path / "outrider.db"), UnsentTexts(tmp_path / "outrider.db")
+    assert second.read("one") == ""
+    first.write("one", "typed here")
+    second.write("one", "")
+    assert first.read("one") == "typed here"
+    assert second.read("one") == "typed here", "it opens the conversation again"
+    second.write("one", "and gone on with")
+    first.write("one", "typed here")
+    assert second.read("one") == "and gone on with"
+    second.write("one", "")
+    assert first.read("one") == ""
+
+
+def test_what_was_typed_in_a_conversation_leaves_with_it(tmp_path: Path) -> None:
+    unsent = UnsentTexts(tmp_path / "outrider.db")
+    unsent.sweep(list)  # There is no folder yet.
+    for conversation in ("gone", "there", "../../imported", "young"):
+        unsent.write(conversation, conversation)
+    for path in (tmp_path / "unsent").glob("in-*"):
+        if path.name != "in-young":
+            os.utime(path, (0, 0))
+    unsent.sweep(lambda: ["there", "../../imported"])
+    assert [unsent.read(one) for one in ("gone", "there", "../../imported")] == ["", "there", "../../imported"]
+    assert unsent.read("young") == "young", "it may be of a conversation that was begun a moment ago"
+
+
+def test_what_was_half_written_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = UnsentTexts(tmp_path / "outrider.db")
+    first.write(None, "whole")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "replace", killed)
+        first.write(None, "half")
+    first.close()
+    second = UnsentTexts(tmp_path / "outrider.db")
+    assert second.read(None) == "whole"
+    second.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes")
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    unsent = UnsentTexts(tmp_path / "outrider.db")
+    for conversation in ("one", None):
+        unsent.write(conversation, "my secret")
+    modes = {path.name[:3]: path.stat().st_mode & 0o777 for path in (tmp_path / "unsent").iterdir()}
+    assert (modes["in-"], modes["new"]) == (0o600, 0o600)
+    assert (tmp_path / "unsent").stat().st_mode & 0o777 == 0o700
+    unsent.close()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "unsent").write_text("in the way")
+    with pytest.raises(OSError):
+        UnsentTexts(tmp_path / "outrider.db").write("one", "text")

@@ -12,7 +12,7 @@ from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.markdown_view import WAITING
 from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import QueuedPrompts
+from app.tui.widgets.transcript import QueuedPrompts
 from tests.app.tui.scripted import wait_until
 
 
@@ -40,6 +40,15 @@ class Window(OutriderApp):
     def text(self, selector: str) -> str:
         """What is said there; nothing where there is no such line."""
         return next((str(line.content) for line in self.screen.query(selector).results(Static)), "")
+
+    @property
+    def toasts(self) -> list[str]:
+        """What was said in toasts."""
+        return [toast.message for toast in self._notifications]
+
+    def toasted(self, words: str) -> bool:
+        """A toast has these words in its title and its message."""
+        return any(words in f"{toast.title} {toast.message}" for toast in self._notifications)
 
     @property
     def prompt(self) -> Prompt:
