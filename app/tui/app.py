@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from app.remotes.switcher import RemoteSwitcher
 
 
+GONE_SECONDS = 0.5
+"""Time that a toast has to go once its own is over."""
+
+
 class SavedState(msgspec.Struct, kw_only=True):
     """The screen as it was left. The defaults are those of a first start."""
 
@@ -64,28 +68,16 @@ class SavedState(msgspec.Struct, kw_only=True):
         write_private(path, msgspec.json.encode(self).decode())
 
 
-GONE_SECONDS = 0.5
-"""Time that a toast has to go once its own is over."""
+def _provider(name: str) -> Callable[[], type[Provider]]:
+    """A provider of the palette, which is imported when the palette is opened for the first time."""
 
-# The palette is imported when it is opened for the first time.
+    def load() -> type[Provider]:
+        from app.tui import palette
 
+        provider: type[Provider] = getattr(palette, name)
+        return provider
 
-def _actions() -> type[Provider]:
-    from app.tui.palette import ActionCommands
-
-    return ActionCommands
-
-
-def _themes() -> type[Provider]:
-    from app.tui.palette import ThemeCommands
-
-    return ThemeCommands
-
-
-def _conversations() -> type[Provider]:
-    from app.tui.palette import ConversationCommands
-
-    return ConversationCommands
+    return load
 
 
 class OutriderApp(PlainCrashes):
@@ -99,7 +91,7 @@ class OutriderApp(PlainCrashes):
     TITLE = "Outrider"
     CSS_PATH = Path(__file__).with_name("app.tcss")  # Absolute, for a class that is derived from this one.
     BINDINGS = [*EVERYWHERE]
-    COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
+    COMMANDS = App.COMMANDS | set(map(_provider, ("ActionCommands", "ThemeCommands", "ConversationCommands")))
 
     def __init__(
         self,

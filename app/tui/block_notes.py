@@ -47,7 +47,7 @@ def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
     try:
         found = _risks(block)
         surplus = unasked(request, found)
-    except Exception as error:  # Hostile text that a rule does not stand must not take the answer away.
+    except Exception as error:  # A rule that fails on hostile text must not lose the answer.
         log.error("a code block was not checked: %s", type(error).__name__)
         return UNCHECKED
     told = sorted(found, key=lambda risk: -risk.severity.rank)

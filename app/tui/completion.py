@@ -21,7 +21,7 @@ class Candidate(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """What may stand in place of `text[start:end]`, which lies in the line of the cursor."""
+    """Candidates to replace `text[start:end]`, which is within the cursor's line."""
 
     start: int
     end: int
@@ -30,7 +30,7 @@ class Completion(NamedTuple):
     """The first candidate is chosen from the start, so that Enter takes it."""
 
     def is_complete(self, text: str, chosen: int) -> bool:
-        """Whether the chosen candidate stands there already."""
+        """Whether the text already is the chosen candidate."""
         return self.candidates[chosen].text.rstrip() == text[self.start : self.end]
 
 
@@ -40,7 +40,7 @@ asked at each key."""
 
 
 MOST = 50
-"""Paths that are offered at most."""
+"""Maximum number of paths offered."""
 TYPED = re.compile(r"(?:^|(?<=[\s(]))@((?:\\ |[^\s@])*)\Z")
 """An `@` at the start of a word, and what was typed after it."""
 

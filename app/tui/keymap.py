@@ -31,7 +31,7 @@ def declared(kind: type[DOMNode]) -> tuple[Binding, ...]:
 
 
 class Room(NamedTuple):
-    """A part of the screen that has keys of its own."""
+    """A part of the screen with its own keys."""
 
     title: str
     node: type[DOMNode]

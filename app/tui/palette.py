@@ -16,7 +16,8 @@ from app.tui.bindings import rooms
 from app.tui.keymap import declared, first_key
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.slash import TypedCommand
-from app.tui.widgets.conversation_list import marked_line, one_line
+from app.tui.turn import one_line
+from app.tui.widgets.conversation_list import marked_line
 from storage import StorageError
 
 MOVES = (
@@ -53,7 +54,7 @@ FIRST = (
 )
 """Actions that come before the others of their part, because people look for them in the palette."""
 FOUND = 20
-"""Conversations that a search in the palette finds at most."""
+"""Maximum number of conversations that the palette finds."""
 
 
 def holds(title: str, query: str) -> bool:

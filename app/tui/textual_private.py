@@ -89,7 +89,7 @@ def line_of_option(options: OptionList, option_id: str) -> int | None:
 
 
 class _TerminalFile:
-    """A file whose failed writes are dropped: Textual's thread would end with the first, and the screen wait for it."""
+    """A file that drops failed writes. One of them would end Textual's writer thread, which the screen waits for."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file

@@ -49,7 +49,7 @@ class Turn:
     model: str = ""
     """Name of the model that answered, as one line; empty if it is not known."""
     drafted_by: str = ""
-    """Who wrote what nobody has checked; empty if it is not known."""
+    """The model that wrote the unchecked part, or empty if unknown."""
     provenance: tuple[bool, ...] = ()
     """For each token of the finished answer: True if the target verified it."""
     judged: Judged | None = None
@@ -61,7 +61,7 @@ class Turn:
     versions: tuple[int, int] = (1, 1)
     """Which version of the answer this is, from 1, and how many there are."""
     shaded: tuple[tuple[int, int], ...] = ()
-    """Ranges of characters of the finished answer that are shaded, because nobody verified them."""
+    """Character ranges of the finished answer that are shaded as unverified."""
     sources: tuple[PageSource, ...] = ()
     """The pages that the answer came from."""
     before: str = ""
@@ -93,7 +93,7 @@ class Turn:
 
     @property
     def drafted(self) -> int:
-        """Number of tokens of the finished answer that nobody verified."""
+        """Number of unverified tokens in the finished answer."""
         return self.provenance.count(False)
 
     @property
@@ -269,17 +269,18 @@ def sources_of(stats: Mapping[str, Any]) -> tuple[PageSource, ...]:
         names = [part for part in parts if isinstance(part, str) and len(part) < LONGEST_NAME]
         if len(names) == 2 and names[0]:
             by: Literal["outrider", "tldr"] = "outrider" if one.get("by") == "outrider" else "tldr"
-            pages[PageSource(_one_line(names[0]), _one_line(names[1]), by)] = None
+            pages[PageSource(one_line(names[0]), one_line(names[1]), by)] = None
     return tuple(pages)[:MOST_PAGES]
 
 
 def model_of(stats: Mapping[str, object], name: str = "model") -> str:
     """The model's name in the statistics of an answer, as one line; empty if there is none."""
     model = stats.get(name)
-    return _one_line(model) if isinstance(model, str) else ""
+    return one_line(model) if isinstance(model, str) else ""
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """A text from outside, such as a title, as one line that is safe to draw."""
     return " ".join(sanitise(text).split())
 
 

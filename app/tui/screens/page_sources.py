@@ -1,4 +1,4 @@
-"""The pages that an answer came from, as they stand in the index that Shell Guide reads."""
+"""The pages that an answer came from, read from Shell Guide's index."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class RemotesScreen(ModalScreen[None]):
         return self._row(name, about, used)
 
     def _row(self, name: str, about: str, used: bool) -> Content:
-        """The name, and beside it, in a column of its own, what there is to know. `about`: one line or several.
+        """The name in one column, and `about`, which may have several lines, in another.
 
         The remote in use has a line for its state. A name that is too long for its column has a line to itself.
         """
@@ -242,7 +242,7 @@ class RemotesScreen(ModalScreen[None]):
         return BUNDLED if option is None or option.id is None else option.id
 
     def _named(self) -> str | None:
-        """The highlighted remote, if it can be changed; else None, and the person is told why."""
+        """The highlighted remote, or None with a notice if it cannot be changed."""
         name = self._highlighted()
         if name in (BUNDLED, ADDRESS):
             unnamed = f"This server has no name. Press {key_of(self, 'remotes.add')} to give it one."

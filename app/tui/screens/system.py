@@ -19,7 +19,7 @@ from app.tui.keymap import hint
 from app.tui.notices import complain
 from app.tui.screens.confirm import Confirm
 from app.tui.suspension import edit
-from app.tui.widgets.conversation_list import one_line
+from app.tui.turn import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
 
 FORM_KEYS = (("system.save", "keep"), ("system.editor", "your editor"), ("system.cancel", "cancel"))
@@ -117,7 +117,7 @@ class SystemScreen(ModalScreen[SystemPrompt | None]):
         super().__init__()
         self._prompts, self._now = prompts, now
         self._choices: list[SystemPrompt | None] = []
-        """What each line of the list stands for; None: a file that cannot be read."""
+        """The prompt on each line of the list, or None for a file that cannot be read."""
 
     def compose(self) -> ComposeResult:
         with Vertical() as panel:

@@ -19,9 +19,9 @@ from app.tui.completion import Candidate, Completion, Provider
 from app.tui.widgets.folding_text_area import FoldingTextArea
 
 ROWS = 8
-"""Candidates that are seen at once, at most."""
+"""Maximum number of candidates in view."""
 LABEL = 34
-"""Columns for the candidates, at most; what is said about them stands behind."""
+"""Maximum columns for the candidates; their descriptions follow."""
 QUIET = "$foreground 60%"
 
 

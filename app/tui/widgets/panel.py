@@ -133,7 +133,7 @@ def _hidden(session: Totals, *, checks: bool) -> tuple[str, ...]:
 
 
 def _cells(totals: Totals) -> tuple[str, ...]:
-    """A column of the table; a dash stands for an unknown figure."""
+    """A column of the table, with a dash for each unknown figure."""
     return (
         _known(totals.tokens_per_second, ".0f"),
         _known(totals.tau, ".2f"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from textual import on
 from textual.binding import Binding
@@ -142,17 +142,9 @@ class Transcript(AnchoredScroll, can_focus=True):
             if answer.is_mounted:  # Else it draws everything as soon as it is.
                 await answer.flush()
 
-    def toggle_withdrawn(self, turn: Turn) -> bool:
-        """Shows or hides the withdrawn text of this answer's draft; False if there is none."""
-        return any(answer.toggle_withdrawn() for answer in self.query_children(AnswerView) if answer.turn is turn)
-
-    def toggle_thoughts(self, turn: Turn) -> bool:
-        """Shows or hides what the model thought before this answer; False if it told nothing of that."""
-        return any(answer.toggle_thoughts() for answer in self.query_children(AnswerView) if answer.turn is turn)
-
-    def toggle_files(self, turn: Turn) -> bool:
-        """Shows or hides the text of the files of this question; False if there are none."""
-        return any(question.toggle_files() for question in self.query_children(QuestionView) if question.turn is turn)
+    def toggle(self, turn: Turn, what: Literal["files", "thoughts", "withdrawn"]) -> bool:
+        """Show or hide what is folded of a turn; False if it has none, or is not mounted."""
+        return any(message.toggle(what) for message in self.turn_list.messages if message.turn is turn)
 
     @on(MoreTurns.Wanted)
     def show_more(self, event: MoreTurns.Wanted) -> None:

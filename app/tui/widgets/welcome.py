@@ -39,7 +39,7 @@ class FirstLook(Vertical):
             yield Static(self._choice("chat.stop", "not now"), id="decline", markup=False)
 
     def introduce(self, who: str | None) -> None:
-        """Name the model that answers; None: Shell Guide."""
+        """Name the model that answers, or Shell Guide if `who` is None."""
         model = SHELL_GUIDE if who is None else f"{who} answers here."
         self.query_one("#explanation", Static).update(EXPLANATION.format(model=model))
 

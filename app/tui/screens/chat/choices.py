@@ -35,7 +35,7 @@ async def choose_system(screen: Screen[None], conversation: OpenConversation, gi
             complain(screen, error, "System prompts")
             return False
     else:
-        from app.tui.screens.system import SystemScreen  # What is a screen of its own is not on the first frame.
+        from app.tui.screens.system import SystemScreen  # The first frame needs no other screen.
 
         chosen = await screen.app.push_screen_wait(SystemScreen(prompts, conversation.system))
     if chosen is None:

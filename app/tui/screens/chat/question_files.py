@@ -64,7 +64,7 @@ class PromptFiles(Static):
 
 
 LOOK_SECONDS = 0.25
-"""From a change of the text to a look at the disk."""
+"""Seconds from a change of the text to a look at the disk."""
 
 
 class QuestionFiles:
@@ -128,7 +128,7 @@ class QuestionFiles:
     # ---- when it is sent ---------------------------------------------------------------------------------------------
 
     async def read(self, typed: str) -> Sequence[Attachment] | None:
-        """What goes with a question that was typed so; None: the person was told something, and may send it again."""
+        """The attachments of a typed question, or None after a warning, which sending the question again overrides."""
         if "@" not in typed and not self._unnamed:
             return ()
         gathered = await asyncio.to_thread(self._gather, typed)

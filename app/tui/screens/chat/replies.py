@@ -18,7 +18,7 @@ from app.tui.widgets.panel import Rounds
 from app.tui.widgets.prompt import Prompt
 
 FIGURES_SECONDS = 0.25
-"""Seconds between two draws of a running reply's figures: nobody reads faster, and each lays the screen out again."""
+"""Seconds between draws of a running reply's figures. Each draw lays out the screen again."""
 
 
 class Replies:

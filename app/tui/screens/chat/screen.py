@@ -56,16 +56,16 @@ if TYPE_CHECKING:
     from app.remotes.switcher import RemoteSwitcher
 
 LOOK_SECONDS = 2.0
-"""Pause between two looks for what other windows have written."""
+"""Seconds between checks for changes by other windows."""
 LEAVING_SECONDS = 4.0
-"""Time in which a second Ctrl+C quits."""
+"""Seconds within which a second Ctrl+C quits."""
 
 NARROW = 72
-"""Columns from which the transcript has margins, and the list of conversations room beside it for a while."""
+"""Minimum columns for margins around the transcript, and for opening the list of conversations next to it."""
 WIDE = 110
-"""Columns from which that list stays."""
+"""Minimum columns for keeping that list open."""
 BESIDE = 100
-"""Columns from which the panel stands beside the transcript; else it lies over it."""
+"""Minimum columns for showing the panel next to the transcript instead of over it."""
 
 
 class ChatScreen(Screen[None]):
@@ -243,7 +243,7 @@ class ChatScreen(Screen[None]):
     # ---- the open conversation ---------------------------------------------------------------------------------------
 
     async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
-        """Show a conversation; None: a new one. `message_id`: the message to show it at."""
+        """Show a conversation at a message if one is given, or a new conversation if `conversation_id` is None."""
         await self._view.open(conversation_id, message_id)
         if (switcher := self._switcher) is not None:
             tell_if_gone(self, self.conversation, switcher)
@@ -274,7 +274,7 @@ class ChatScreen(Screen[None]):
 
     @work(group="queue-screen", exclusive=True)
     async def action_show_queue(self) -> None:
-        """Show everything that waits, on a screen of its own."""
+        """Show the whole queue on its own screen."""
         from app.tui.screens.queue import QueueScreen
 
         screen = QueueScreen(self._core)
@@ -313,10 +313,6 @@ class ChatScreen(Screen[None]):
 
     # ---- screens over the chat ---------------------------------------------------------------------------------------
 
-    @on(Prompt.HelpWanted)
-    async def show_help(self) -> None:
-        await self.run_action("app.show_help")
-
     @on(Prompt.SearchWanted)
     @work(group="asked", exclusive=True)
     async def search_asked(self) -> None:
@@ -348,7 +344,7 @@ class ChatScreen(Screen[None]):
 
     @work(group="look-around", exclusive=True)
     async def _look_around(self) -> None:
-        """Show what another window did, while both are in sight or the terminal tells nothing."""
+        """Show what another window did, for windows side by side and terminals that do not report focus."""
         if await asyncio.to_thread(self.conversation.changed_elsewhere):
             self._catch_up()
 
@@ -474,7 +470,7 @@ class ChatScreen(Screen[None]):
         self._view.introduce(self._stranger(mode), drafts=mode.checks and mode.mode not in UNREACHABLE)
 
     def _stranger(self, mode: ModeChanged) -> str | None:
-        """The model and the server of the open conversation, for people; None: that is Shell Guide."""
+        """Name the model and the server of the open conversation, or return None for Shell Guide."""
         server = self.conversation.choices.remote or (None if self._switcher is None else self._switcher.now)
         named = "" if mode.mode in UNREACHABLE else mode.model
         if server in (None, BUNDLED):
@@ -506,7 +502,7 @@ class ChatScreen(Screen[None]):
     @on(ConversationView.Grown)
     @work(exclusive=True, group="context")
     async def measure(self) -> None:
-        """Count the tokens of the conversation; tell the person once if it nearly fills the context."""
+        """Count the tokens of the conversation, and warn once when it nearly fills the context."""
         try:
             nearly_full = await self.conversation.measure()
         except StorageError:
