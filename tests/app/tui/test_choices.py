@@ -20,7 +20,7 @@ from app.tui.widgets.system_line import SystemLine
 from drafter.runtime import Drafter
 from storage import Choices, Store
 from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import assistant
 from tests.support.patience import PATIENCE_SECONDS
@@ -63,8 +63,7 @@ async def closed(app: Window, pilot: Pilot[None]) -> None:
 
 
 async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prompts: SystemPrompts) -> None:
-    app = Window(ScriptedCore(store, [ANSWER]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [ANSWER])) as (app, pilot):
         assert line(app) == ""
         await opened(app, pilot, "alt+s", SystemScreen)
         assert listed(app) == [
@@ -93,8 +92,7 @@ async def test_the_prompt_of_a_conversation_stays_when_the_library_changes(
 ) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     store.conversations.choose(conversation, Choices(system="Explain.", system_name="tutor", temperature=0.5))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         assert line(app).startswith("System prompt: tutor") and line(app).endswith("Explain.")
         await opened(app, pilot, "alt+s", SystemScreen)
@@ -110,8 +108,7 @@ async def test_the_prompt_of_a_conversation_stays_when_the_library_changes(
 
 async def test_one_is_written_for_this_conversation_alone(store: Store, prompts: SystemPrompts) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await opened(app, pilot, "alt+s", SystemScreen)
         await opened(app, pilot, "w", SystemForm)
@@ -136,8 +133,7 @@ async def test_one_is_written_for_this_conversation_alone(store: Store, prompts:
 async def test_the_library_is_changed_on_the_screen(store: Store, prompts: SystemPrompts) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     store.conversations.choose(conversation, Choices(system=prompts.get("tutor"), system_name="tutor"))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await opened(app, pilot, "alt+s", SystemScreen)
         assert listed(app)[1] == "● tutor  Explain step by step."
@@ -156,8 +152,7 @@ async def test_the_library_is_changed_on_the_screen(store: Store, prompts: Syste
 
 async def test_what_cannot_be_read_is_listed_with_its_reason(store: Store, prompts: SystemPrompts) -> None:
     (prompts.folder / "broken.md").write_bytes(b"\xff\x1b[2J")
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(140, 30)) as pilot:
+    async with started(ScriptedCore(store), (140, 30)) as (app, pilot):
         await opened(app, pilot, "alt+s", SystemScreen)
         assert "is not text in UTF-8" in listed(app)[1]
         await pilot.press("down", "enter")
@@ -177,8 +172,7 @@ async def test_the_action_takes_a_name_or_a_text(
     store: Store, prompts: SystemPrompts, given: str, expected: Choices
 ) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await app.run_action(f"system({given!r})", app.chat)
         await wait_until(pilot, lambda: chosen(store) == expected)
@@ -204,8 +198,7 @@ async def test_the_system_message_of_an_import_is_shown(store: Store) -> None:
     conversation = store.conversations.create("imported").id
     system = store.messages.add(conversation, "system", "Be \x1b[2Jlong.", parent_id=None, status="done")
     store.messages.add(conversation, "user", "hello", parent_id=system.id, status="done")
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await pilot.pause()
         assert line(app) == "System prompt · alt+u unfolds it · Be long."
@@ -233,8 +226,7 @@ async def test_a_default_is_shown_as_soon_as_it_is_known(
 
 
 async def test_the_person_is_told_that_it_is_not_read(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[SystemUnread(), *ANSWER]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[SystemUnread(), *ANSWER]])) as (app, pilot):
         await pilot.press(*"list files", "enter")
         await wait_until(pilot, lambda: app.answers == ["ls -a"])
         assert app.toasted("does not read system prompts")

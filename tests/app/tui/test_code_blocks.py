@@ -18,7 +18,7 @@ from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\ndu -sh\n```\n"
 PROGRAM = "Use:\n\n```python\nprint(1)\n```\n"
@@ -79,8 +79,7 @@ def test_the_question_that_has_it_explained() -> None:
 
 
 async def test_tab_walks_the_blocks_of_the_chosen_answer_and_then_goes_on(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up")
         await wait_until(pilot, lambda: app.screen.query_one(Transcript).has_focus)
@@ -99,8 +98,7 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_then_goes_on(store:
 
 async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
     long = "\n\n".join(f"word {n}\n\n```sh\necho {n}\n```" for n in range(1, 15))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(80, 16)) as pilot:
+    async with started(ScriptedCore(store), (80, 16)) as (app, pilot):
         await opened(pilot, app, store, [("q", long)])
         transcript = app.screen.query_one(Transcript)
         await pilot.press("alt+up")
@@ -120,8 +118,7 @@ async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
 
 
 async def test_enter_offers_to_copy_the_chosen_block(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up", "tab", "enter")
         screen = await menu(pilot, app)
@@ -135,8 +132,7 @@ async def test_enter_offers_to_copy_the_chosen_block(store: Store) -> None:
 
 
 async def test_without_a_chosen_block_it_is_the_last_one_and_no_block_is_said(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up", "enter")
         screen = await menu(pilot, app)
@@ -148,8 +144,7 @@ async def test_without_a_chosen_block_it_is_the_last_one_and_no_block_is_said(st
 
 
 async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up", "tab", "enter")
         await menu(pilot, app)
@@ -169,8 +164,7 @@ async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Stor
 
 
 async def test_code_that_is_no_command_is_not_for_the_shell(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store, [("q", PROGRAM)])
         await pilot.press("alt+up", "enter")
         screen = await menu(pilot, app)
@@ -182,8 +176,7 @@ async def test_code_that_is_no_command_is_not_for_the_shell(store: Store) -> Non
 
 async def test_explain_asks_the_conversation(store: Store) -> None:
     core = ScriptedCore(store, [[Verified("It lists.", 2, 0), finished(2)]])
-    app = Window(core)
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(core, (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press(*"half", "alt+up", "tab", "enter")
         await menu(pilot, app)
@@ -198,8 +191,7 @@ async def test_a_block_that_is_still_written_cannot_be_used(store: Store, closed
     gate = asyncio.Event()
     begun: list[Step] = [Verified("```sh\nrm -r build" + "\n```\n\nIt" * closed, 2, 0)]
     core = ScriptedCore(store, [[*begun, gate, finished(2)]])
-    app = Window(core)
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(core, (100, 40)) as (app, pilot):
         await pilot.press(*"ask", "enter")
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("alt+up", "enter")

@@ -10,11 +10,10 @@ from textual.widgets import OptionList
 
 from app.tui.completion import completion_of_paths
 from app.tui.widgets.completing_text_area import ROWS, Completions
-from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 
 def listed(app: Window) -> list[str]:
@@ -22,10 +21,9 @@ def listed(app: Window) -> list[str]:
     return [str(option.prompt).split()[0] for option in completions.options] if completions.display else []
 
 
-@pytest.mark.parametrize("size", [(80, 24), (50, 12), (120, 36)])
+@pytest.mark.parametrize("size", [(50, 12), (120, 36)])
 async def test_it_never_covers_the_prompt(store: Store, size: tuple[int, int]) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=size) as pilot:
+    async with started(ScriptedCore(store), size) as (app, pilot):
         await pilot.press("/")
         await wait_until(pilot, lambda: len(listed(app)) > ROWS)
         completions, prompt = app.screen.query_one(Completions), app.prompt
@@ -49,8 +47,7 @@ async def test_in_a_tall_prompt_it_stays_above(store: Store, tmp_path: Path, mon
 
 
 async def test_tab_takes_the_first_and_arrows_choose(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press(*"/re", "tab")
         await wait_until(pilot, lambda: app.prompt.text == "/rename ")
         await pilot.press("ctrl+u", *"/qu")
@@ -62,17 +59,8 @@ async def test_tab_takes_the_first_and_arrows_choose(store: Store) -> None:
         await wait_until(pilot, lambda: app._exit)
 
 
-async def test_enter_does_a_complete_command_at_once(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
-        await pilot.press(*"/panel", "enter")
-        await wait_until(pilot, lambda: app.screen.query_one(Panel).display)
-        assert not app.prompt.text and not listed(app)
-
-
 async def test_escape_closes_it_and_touches_nothing(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press(*"/re")
         await wait_until(pilot, lambda: listed(app) == ["/rename"])
         await pilot.press("escape")
@@ -84,8 +72,7 @@ async def test_escape_closes_it_and_touches_nothing(store: Store) -> None:
 
 
 async def test_a_click_takes_one_and_the_prompt_keeps_the_focus(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press(*"/qu")
         await wait_until(pilot, lambda: listed(app) == ["/queue", "/quit"])
         completions = app.screen.query_one(Completions)
@@ -96,8 +83,7 @@ async def test_a_click_takes_one_and_the_prompt_keeps_the_focus(store: Store) ->
 
 
 async def test_ordinary_text_and_pastes_open_nothing(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         for text in ("how do I", "a/b", "/etc/hosts", " /n", "//n", "me@example.org"):
             seen: list[str] = []
             for letter in text:
@@ -121,8 +107,7 @@ async def test_a_path_is_completed_only_where_one_asks_for_it(
     (tmp_path / "here" / "src" / "main.py").touch()
     (tmp_path / "here" / "[red]x").touch()
     monkeypatch.chdir(tmp_path / "here")
-    app = Window(ScriptedCore(store, [[finished(1)]]))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store, [[finished(1)]]), (80, 24)) as (app, pilot):
         await pilot.press(*"see @", "tab", "tab")
         await wait_until(pilot, lambda: app.prompt.text == "see @src/main.py")
         await pilot.press("ctrl+u", *"see @")
@@ -132,8 +117,7 @@ async def test_a_path_is_completed_only_where_one_asks_for_it(
 
 
 async def test_tab_and_escape_mean_what_they_did_where_nothing_is_offered(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press("a", "tab")
         await wait_until(pilot, lambda: not app.prompt.has_focus)
         app.prompt.focus()
@@ -142,8 +126,7 @@ async def test_tab_and_escape_mean_what_they_did_where_nothing_is_offered(store:
 
 
 async def test_it_closes_with_the_focus(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         await pilot.press("/")
         await wait_until(pilot, lambda: bool(listed(app)))
         await pilot.press("ctrl+b", "ctrl+b")
@@ -151,8 +134,7 @@ async def test_it_closes_with_the_focus(store: Store) -> None:
 
 
 async def test_keys_that_come_in_one_burst_count_in_their_order(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         prompt = app.screen.query_one(Prompt)
         for key in ("/", "r", "e", "n", "tab"):
             app.post_message(events.Key(key, key if len(key) == 1 else None))

@@ -21,7 +21,7 @@ from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
 from tests.app.tui.scripted import ScriptedCore, finished, shows, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 NOTES = Attachment("notes.txt", "text/plain", b"first\nsecond\n")
 SIZE = (100, 36)
@@ -67,8 +67,7 @@ async def write(app: Window, pilot: Pilot[None], text: str, wanted: Sequence[str
 
 
 async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
-    app = Window(core := core_of(store))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store), SIZE) as (app, pilot):
         await write(
             app,
             pilot,
@@ -142,8 +141,7 @@ async def test_a_dropped_file_with_a_hostile_name_is_not_attached(store: Store, 
 
 
 async def test_a_long_paste_names_no_files(store: Store) -> None:
-    app = Window(core := core_of(store))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store), SIZE) as (app, pilot):
         app.prompt.post_message(events.Paste("see @notes.txt\n" * 30))
         await wait_until(pilot, lambda: "⟦pasted" in app.prompt.text)
         await pilot.press("enter")
@@ -170,8 +168,7 @@ async def test_a_secret_is_asked_about_before_it_leaves_this_device(store: Store
 
 async def test_too_much_for_the_model_is_told_before_it_is_sent(store: Store, folder: Path) -> None:
     (folder / "long.txt").write_text("words " * 8000)
-    app = Window(core := core_of(store, 2))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store, 2), SIZE) as (app, pilot):
         app.prompt.write("hello")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.answers == ["It says hi."] and app.chat.conversation.context is not None)
@@ -203,8 +200,7 @@ async def test_other_words_for_a_question_keep_its_files(store: Store, folder: P
     answer = store.messages.ask(conversation, "read @notes.txt", parent_id=None, attachments=[NOTES, extra])
     store.messages.finish(answer.id, (), (), "It says first.", "done", {})
     (folder / "notes.txt").write_text("changed since")
-    app = Window(core := core_of(store, 2))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store, 2), SIZE) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.answers == ["It says first."])
         await pilot.press("alt+up", "alt+up", "e")
@@ -219,8 +215,7 @@ async def test_other_words_for_a_question_keep_its_files(store: Store, folder: P
 async def test_thoughts_are_folded_above_the_answer(store: Store) -> None:
     gate = asyncio.Event()
     script = [Reasoned("let me ", 0.0), Reasoned("see", 12.4), gate, *verified("It says hi."), finished(3)]
-    app = Window(ScriptedCore(store, [script]))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(ScriptedCore(store, [script]), SIZE) as (app, pilot):
         app.prompt.write("hello")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.text(".thoughts > .label") == "▸ Thinking for 12 s")
@@ -255,8 +250,7 @@ async def test_the_queue_says_which_prompts_have_files(store: Store) -> None:
     conversation = store.conversations.create("later").id
     store.queue.add(conversation, "with files", [NOTES, NOTES])
     store.queue.add(conversation, "without")
-    app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no line")))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(ScriptedCore(store, mode=ModeChanged("offline", "no line")), SIZE) as (app, pilot):
         await pilot.press("f7")
         await wait_until(pilot, lambda: shows(app, QueueScreen))
         options = [str(option.prompt).splitlines()[1].strip() for option in app.screen.query_one(OptionList).options]
@@ -275,8 +269,7 @@ async def test_what_was_left_out_is_told_even_if_there_was_no_time_to_show_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(question_files, "LOOK_SECONDS", 1000.0)
-    app = Window(core := core_of(store))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store), SIZE) as (app, pilot):
         app.prompt.write("see @src/ now")
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(core.prompts) == 1)

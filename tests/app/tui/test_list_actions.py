@@ -23,7 +23,7 @@ from app.tui.widgets.sidebar import SearchBox, Sidebar, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Conversation, Store
 from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 NOW = datetime(2026, 11, 22, 0, 30, tzinfo=timezone(timedelta(hours=2)))  # A Sunday.
 
@@ -78,8 +78,7 @@ async def highlight(app: Window, pilot: Pilot[None], title: str) -> None:
 async def test_conversations_are_parted_by_age_and_pinned_ones_come_first(store: Store) -> None:
     for title, days in (("ancient", 400), ("last", 1), ("new", 0), ("kept", 300)):
         backdate(store, store_turns(store, title, [("q", "a")]), days)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         expected = ["+ New conversation", "Today", "  new", "Yesterday", "  last", "Older", "  kept", "  ancient"]
         await wait_until(pilot, lambda: lines(app) == expected)
         await highlight(app, pilot, "kept")
@@ -104,8 +103,7 @@ async def test_conversations_are_parted_by_age_and_pinned_ones_come_first(store:
 async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a"), ("r", "b")])
     store_turns(store, "other", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await highlight(app, pilot, "old")
         await pilot.press("r")
@@ -123,12 +121,10 @@ async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
         await wait_until(pilot, lambda: store.conversations.get(conversation).title == "old name!")
 
 
-@pytest.mark.parametrize("width", [40, 120])
-async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(store: Store, width: int) -> None:
+async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     store_turns(store, "other needle", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(width, 30)) as pilot:
+    async with started(ScriptedCore(store), (40, 30)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await pilot.press("ctrl+f", *"needle")
         await wait_until(pilot, lambda: len(app.titles) == 1)
@@ -145,8 +141,7 @@ async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(st
 
 async def test_a_deleted_conversation_comes_back(store: Store) -> None:
     first, second = (store_turns(store, title, [(title, "a")]) for title in ("first", "second"))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await app.chat.open_conversation(first)
         for title in ("first", "second"):
             await highlight(app, pilot, title)
@@ -164,8 +159,7 @@ async def test_a_deleted_conversation_comes_back(store: Store) -> None:
 
 
 async def test_a_conversation_that_is_being_answered_is_not_deleted(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[asyncio.Event()]]))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store, [[asyncio.Event()]]), (120, 30)) as (app, pilot):
         await pilot.press(*"running", "enter")
         await wait_until(pilot, lambda: app.prompt.answering)
         await highlight(app, pilot, "running")
@@ -209,8 +203,7 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
 
 async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store) -> None:
     conversation = store_turns(store, "a needle", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 24)) as pilot:
+    async with started(ScriptedCore(store), (120, 24)) as (app, pilot):
         await wait_until(pilot, lambda: len(app.titles) == 2)
         for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle"), ("enter", "\r")):
             app.post_message(events.Key(key, character))
@@ -226,8 +219,7 @@ async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store
 async def test_the_last_words_come_back_with_another_search(store: Store) -> None:
     conversation = store_turns(store, "a needle", [("q", "a")])
     store_turns(store, "neither", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 24)) as pilot:
+    async with started(ScriptedCore(store), (120, 24)) as (app, pilot):
         box = app.screen.query_one(SearchBox)
         await pilot.press("ctrl+f", *"needle")
         await wait_until(pilot, lambda: len(app.titles) == 1)
@@ -267,8 +259,7 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         for number in range(3 * PAGE):
             values = (f"c{number}", f"conversation {number}", f"2020-01-01T00:00:00.{number:03}+00:00")
             database.execute("INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?3, ?3)", values)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         conversations = conversations_of(app)
         await wait_until(pilot, lambda: len(app.titles) == 1 + PAGE)
         await pilot.click(ConversationList, offset=(5, 4))
@@ -287,8 +278,7 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
 
 async def test_the_palette_opens_conversations_by_what_was_said(store: Store) -> None:
     conversation = store_turns(store, "unrelated", [("where is the needle?", "there")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.choose(pilot, "needle", "open: unrelated")
         await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
 
@@ -300,8 +290,7 @@ async def test_conversations_are_exported(
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
     for title in ("two", "one"):
         store_turns(store, title, [("question", "answer")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await highlight(app, pilot, "one")
         await pilot.press("x")
         await wait_until(pilot, lambda: shows(app, ExportScreen))
@@ -321,8 +310,7 @@ async def test_an_export_that_cannot_be_written_is_told(
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "exports").write_text("in the way")
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
-    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
         await pilot.press(*"hi", "enter")
         await wait_until(pilot, lambda: app.answers == ["yes"])
         await pilot.press("f6")
@@ -345,8 +333,7 @@ async def test_what_was_asked_in_the_shell_is_one_line_that_opens(store: Store) 
     for number in range(3):
         asked_in_shell(store, f"asked {number}")
     store_turns(store, "talk", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         await wait_until(pilot, lambda: app.titles == ["+ New conversation", "▸ Asked in the shell: 3", "  talk"])
         conversations = conversations_of(app)
         conversations.focus()
@@ -365,8 +352,7 @@ async def test_what_was_asked_in_the_shell_is_one_line_that_opens(store: Store) 
 async def test_one_that_goes_on_in_the_chat_is_listed_with_the_others(store: Store) -> None:
     conversation, other = asked_in_shell(store, "asked"), asked_in_shell(store, "pinned")
     store.conversations.pin(other, True)
-    app = Window(ScriptedCore(store, [[*verified("Yes."), finished(1)]]))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("Yes."), finished(1)]]), (120, 36)) as (app, pilot):
         await wait_until(pilot, lambda: "  pinned" in app.titles and "▸ Asked in the shell: 1" in app.titles)
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: "▍ Asked in the shell: 1" in app.titles)
@@ -378,8 +364,7 @@ async def test_one_that_goes_on_in_the_chat_is_listed_with_the_others(store: Sto
 
 async def test_one_that_is_folded_is_found_and_named(store: Store) -> None:
     conversation = asked_in_shell(store, "asked")
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: "▍ Asked in the shell: 1" in app.titles)
         await app.choose(pilot, "rename the conversation")
@@ -390,8 +375,7 @@ async def test_one_that_is_folded_is_found_and_named(store: Store) -> None:
 
 async def test_the_keys_of_the_part_that_has_the_focus_are_told_below_the_list(store: Store) -> None:
     store_turns(store, "talk", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         keys = app.screen.query_one(PartKeys)
         assert not keys.display
 
@@ -453,8 +437,7 @@ async def test_a_found_conversation(store: Store) -> None:
     words = "a long sentence that comes before it says archive, and the archive again"
     conversation = store_turns(store, "Unpack it", [("archive?", words), ("more", "no")])
     store_turns(store, "My archives", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(80, 30)) as pilot:
+    async with started(ScriptedCore(store), (80, 30)) as (app, pilot):
         await pilot.press("ctrl+f", *"archive")
         found = app.screen.query_one(ConversationList)
 
@@ -476,8 +459,7 @@ async def test_a_found_conversation(store: Store) -> None:
 
 async def test_words_are_marked_in_what_was_asked(store: Store) -> None:
     store_turns(store, "t", [("unpack a tar file", "a"), ("rename a file", "b")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.push_screen(RecallScreen(["unpack a tar file", "rename a File"], "file tar"))
         asked = app.screen.query_one(OptionList)
         await wait_until(pilot, lambda: len(asked.options) == 1)

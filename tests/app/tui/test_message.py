@@ -156,17 +156,6 @@ async def test_a_long_block_that_is_read_in_a_thread_comes_whole() -> None:
         await wait_until(pilot, lambda: app.answer.drawn and app.answer.prose.plain == f"{text}end")
 
 
-async def test_marks_of_an_answer() -> None:
-    turn = Turn("q")
-    app = Host(turn)
-    async with app.run_test() as pilot:
-        turn.apply(Drafted("ls", 2))
-        turn.apply(finished(2, 2))
-        await wait_until(pilot, lambda: app.answer.has_class("-drafted"))
-        assert app.note("note") == "drafted offline, not checked"
-        assert app.note("error") == ""
-
-
 async def test_an_error_is_plain_text() -> None:
     turn = Turn("q")
     app = Host(turn)

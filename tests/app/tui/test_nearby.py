@@ -200,26 +200,6 @@ async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, fol
     assert dict(remotes) == {"ollama": Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", model="qwen3:8b")}
 
 
-async def test_a_server_that_is_known_is_used_and_another_model_gets_a_name_of_its_own(
-    store: Store, folders: Folders
-) -> None:
-    async with ModelServer(dialects.OLLAMA).listening() as port:
-        address = f"http://127.0.0.1:{port}/v1"
-        Remotes(folders).put("ollama", Remote(url=address, kind="openai", model="llama3.2:latest"))
-        app = First(store, folders, [port])
-        async with app.run_test(size=(80, 24)) as pilot:
-            await wait_until(pilot, lambda: shows(app, ChatScreen))
-            for model, name in ((0, "ollama"), (1, "ollama-2")):
-                await app.choose(pilot, "look for model servers")
-                await app.looked(pilot, 2)
-                await app.choose_row(pilot, 1)
-                await wait_until(pilot, lambda: app.rows[0] == "llama3.2:latest")
-                await app.choose_row(pilot, model)
-                await wait_until(pilot, lambda: shows(app, ChatScreen))
-                assert Remotes(folders).used == name
-    assert [name for name, _ in Remotes(folders)] == ["ollama", "ollama-2"]
-
-
 async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: Store, folders: Folders) -> None:
     with serving(ToyVerifier().app()) as port:
         app = First(store, folders, [port])

@@ -13,7 +13,7 @@ from app.tui.widgets.panel import TEXT, Panel, lines
 from app.tui.widgets.status_bar import StatusBar, figures
 from storage import Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 
 def ended(levels: int, gained: int, rtt: float = 0.08, stats: Stats = Stats()) -> RoundEnded:  # noqa: B008
@@ -79,8 +79,7 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
     store_turns(store, "one", [("q", "a")])
     round_ended = ended(2, 3, stats=Stats(rounds=1, verified=3, seconds=0.1))
     script: list[Step] = [*verified("yes"), round_ended, finished(3)]
-    app = Window(ScriptedCore(store, [script]))
-    async with app.run_test(size=(130, 30)) as pilot:
+    async with started(ScriptedCore(store, [script]), (130, 30)) as (app, pilot):
         panel = app.screen.query_one(Panel)
         assert not panel.display
         await pilot.press(*"hi", "enter")
@@ -91,14 +90,12 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
         assert app.prompt.region.right <= 90 and app.prompt.has_focus
         await pilot.resize_terminal(60, 30)
         await wait_until(pilot, lambda: panel.region.x == 20 and app.prompt.region.right > 50)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(150, 30)) as pilot:
+    async with started(ScriptedCore(store), (150, 30)) as (app, pilot):
         await wait_until(pilot, lambda: app.screen.query_one(Panel).region.width == 40)
         assert app.chat.has_class("-wide"), "150 columns hold the list, too"
         await pilot.press("f3")
         await wait_until(pilot, lambda: not app.screen.query_one(Panel).display)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(150, 30)) as pilot:
+    async with started(ScriptedCore(store), (150, 30)) as (app, pilot):
         await pilot.pause()
         assert not app.screen.query_one(Panel).display
 
@@ -107,8 +104,7 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
     hold = asyncio.Event()
     first, second = (Stats(rounds=number, verified=verified) for number, verified in ((1, 3), (2, 7)))
     script: list[Step] = [ended(2, 3, stats=first), ended(2, 4, stats=second), hold]
-    app = Window(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]))
-    async with app.run_test(size=(130, 30)) as pilot:
+    async with started(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]), (130, 30)) as (app, pilot):
         await pilot.press("f3", "f9", *"hello", "enter")
         await wait_until(pilot, lambda: app.text("#figures") == "7 tokens checked")
         assert "rounds 2 2" in " ".join(app.text("Panel Static").split())
@@ -121,8 +117,7 @@ async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
     hold = asyncio.Event()
     core = ScriptedCore(store, [[RoundEnded(Stats(rounds=1, verified=30)), hold, *verified("yes"), finished(3)]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         assert app.text("#context") == ""
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.text("#context") == "context 100/8.2k")
@@ -155,8 +150,7 @@ async def test_a_conversation_that_is_nearly_full_is_told_once(store: Store) -> 
 
 async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_meter(store: Store) -> None:
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
-    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
@@ -169,8 +163,7 @@ async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_mete
 
 
 async def test_in_a_low_window_the_panels_columns_stay_whole(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[*verified("yes"), ended(9, 3), finished(3)]]))
-    async with app.run_test(size=(40, 16)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("yes"), ended(9, 3), finished(3)]]), (40, 16)) as (app, pilot):
         await pilot.press("a", "enter", "f3")
         panel = app.screen.query_one(Panel)
         await wait_until(pilot, lambda: panel.show_vertical_scrollbar)
@@ -185,8 +178,7 @@ async def test_a_line_that_is_down_has_no_round_trip(store: Store) -> None:
     lost = asyncio.Event()
     script: list[Step] = [Verified("begun", 1, 0), ROUND, lost, OFFLINE, RoundEnded(STATS), finished(3, 1)]
     core = ScriptedCore(store, [script, [Verified("again", 1, 0), ROUND, finished(1)]])
-    app = Window(core)
-    async with app.run_test(size=(140, 36)) as pilot:
+    async with started(core, (140, 36)) as (app, pilot):
         bar = app.screen.query_one(StatusBar)
 
         def panel() -> str:

@@ -21,7 +21,7 @@ from app.tui.widgets.panel import Panel, Rounds
 from app.tui.widgets.sidebar import SearchBox, TitleBox
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 ANSWER = "Use `tar`.\n\n```sh\ntar xf a.tar\n```"
 
@@ -63,8 +63,7 @@ def asked(store: Store) -> list[str]:
 
 
 async def test_commands_without_words_open_what_they_name(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         for text, screen in (("/log", LogScreen), ("/help", HelpScreen), ("/queue", QueueScreen)):
             await send(app, pilot, text)
             await wait_until(pilot, partial(shows, app, screen))
@@ -129,8 +128,7 @@ async def test_answers_again_and_its_code_copied(store: Store) -> None:
 
 async def test_commands_are_done_while_an_answer_runs(store: Store) -> None:
     held = asyncio.Event()
-    app = Window(ScriptedCore(store, [[*verified("Some text."), held]]))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store, [[*verified("Some text."), held]]), (80, 24)) as (app, pilot):
         await send(app, pilot, "how?")
         await wait_until(pilot, lambda: app.drawing)
         await send(app, pilot, "/rename while it runs")
@@ -171,8 +169,7 @@ async def test_export_writes_where_it_is_told(store: Store, tmp_path: Path, monk
 
 
 async def test_a_theme_is_named_or_chosen(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         assert app.theme == DARK.name
         await send(app, pilot, f"/theme {LIGHT.name}")
         await wait_until(pilot, lambda: app.theme == LIGHT.name)
@@ -196,8 +193,7 @@ async def test_what_another_part_provides_is_offered_only_where_it_is(store: Sto
 
 
 async def test_without_that_part_the_word_is_unknown_and_nothing_is_sent(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await send(app, pilot, "/model")
         await wait_until(pilot, lambda: app.toasted("There is no command /model"))
         assert app.prompt.text == "/model" and not asked(store)
@@ -207,8 +203,7 @@ async def test_without_that_part_the_word_is_unknown_and_nothing_is_sent(store: 
 
 @pytest.mark.parametrize("failed", ["/theme nosuch", "/exportt"])
 async def test_a_command_that_cannot_be_done_does_not_swallow_the_next(store: Store, failed: str) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await send(app, pilot, failed)
         await wait_until(pilot, lambda: bool(app.toasts) and app.prompt.text == failed)
         await pilot.press("ctrl+c")
@@ -223,8 +218,7 @@ async def test_a_command_that_cannot_be_done_does_not_swallow_the_next(store: St
 
 
 async def test_a_slash_of_its_own_is_sent(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[finished(1)]] * 3))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store, [[finished(1)]] * 3), (80, 24)) as (app, pilot):
         for text in (" /help", "//new", "/etc/hosts is missing"):
             await send(app, pilot, text)
             await wait_until(pilot, lambda: not app.prompt.text and app.chat.conversation.live is None)
@@ -232,8 +226,7 @@ async def test_a_slash_of_its_own_is_sent(store: Store) -> None:
 
 
 async def test_a_command_comes_back_with_up_and_is_never_queued(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         app.prompt.write("/panel")
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: app.screen.query_one(Panel).display and not app.prompt.text)

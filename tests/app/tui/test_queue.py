@@ -17,7 +17,7 @@ from app.tui.widgets.transcript import QueuedPrompts, Transcript
 from app.tui.widgets.welcome import Welcome
 from storage import Message, Store
 from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, shows, store_turns, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 OFFLINE = ModeChanged("offline", "no route")
 DRAFTED = "use tar xf file"
@@ -48,8 +48,7 @@ def notes(app: Window) -> list[str]:
 
 
 async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await wait_until(pilot, lambda: "ctrl+s queue" in str(app.prompt.border_subtitle))
         await pilot.press("ctrl+s")
         assert not store.queue.all(), "nothing to put off"
@@ -71,8 +70,7 @@ async def test_what_waits_is_shown_with_its_conversation(store: Store) -> None:
     answer = drafted(store)
     store.queue.add(answer.conversation_id, "evil \x1b]0;title\x07one")
     store.queue.add(store.conversations.create("other").id, "elsewhere")
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await wait_until(pilot, lambda: app.waiting == ["evil one"])
         assert app.questions == ["unpack"]
@@ -87,8 +85,7 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
     core = ScriptedCore(store, [[Verified("here", 1, 0), finished(1)], asked, verification(answer)])
     core.outbox.enqueue(answer.conversation_id, "and zip?")
     core.outbox.enqueue_verification(answer.id)
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await app.chat.open_conversation(None)
         await pilot.press("a", "enter")  # Another conversation is open, and stays so.
         await wait_until(pilot, lambda: app.answers == ["here"])
@@ -109,8 +106,7 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
 
 async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store: Store) -> None:
     answer = drafted(store)
-    app = Window(ScriptedCore(store, [verification(answer)]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [verification(answer)])) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await wait_until(pilot, lambda: "ctrl+t check" in str(app.prompt.border_subtitle))
         await pilot.press("ctrl+t")
@@ -128,8 +124,7 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store:
 
 async def test_offline_a_drafted_answer_is_marked_to_be_verified_and_unmarked(store: Store) -> None:
     answer = drafted(store)
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await pilot.press("ctrl+t")
         await wait_until(pilot, lambda: notes(app) == ["drafted offline, not checked · queued to be checked"])
@@ -145,8 +140,7 @@ async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: S
     answer = drafted(store)
     failure = Failed("No verifier: no route.", "unavailable")
     script: list[Step] = [Drafted(DRAFTED, 4), Verified("use", 1, 1), asyncio.Event() if end == "stopped" else failure]
-    app = Window(ScriptedCore(store, [script]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [script])) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await pilot.press("ctrl+t")
         if end == "stopped":
@@ -160,8 +154,7 @@ async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: S
 
 async def test_a_queued_prompt_that_is_stopped_leaves_the_queue(store: Store) -> None:
     core = ScriptedCore(store, [[Verified("half", 1, 0), asyncio.Event()]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await pilot.press("a", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["a"])
         core.outbox.returned.put_nowait(store.queue.all()[0])
@@ -175,8 +168,7 @@ async def test_a_queued_prompt_that_is_stopped_leaves_the_queue(store: Store) ->
 
 async def test_a_prompt_that_somebody_else_sent_is_shown_as_it_is_stored(store: Store) -> None:
     core = ScriptedCore(store)
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await pilot.press("a", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["a"])
         (queued,) = store.queue.all()
@@ -191,8 +183,7 @@ async def test_a_prompt_that_somebody_else_sent_is_shown_as_it_is_stored(store: 
 async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
     hold = asyncio.Event()
     core = ScriptedCore(store, [[Verified("one", 1, 0), hold, finished(1)]], mode=READY)
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.prompt.answering)
         await pilot.press("b", "ctrl+s")
@@ -206,8 +197,7 @@ async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
 async def test_other_words_for_a_question_are_not_queued(store: Store) -> None:
     answer = drafted(store)
     store.queue.add(answer.conversation_id, "later")
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await pilot.press("alt+up", "e", *"ed", "ctrl+s")
         await wait_until(pilot, lambda: app.toasted("cannot be queued"))
@@ -230,8 +220,7 @@ async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     for text in ("one", "two \x1b[2J", "three"):
         store.queue.add(conversation, text)
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await open_queue(app, pilot)
         assert listed(app) == ["one", "two", "three"]
@@ -253,8 +242,7 @@ async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
 
 async def test_a_text_whose_prompt_was_sent_meanwhile_is_not_lost(store: Store) -> None:
     queued = store.queue.add(store_turns(store, "old", [("q", "a")]), "one")
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await open_queue(app, pilot)
         await pilot.press("e", *" more")
         store.queue.take(queued.id)
@@ -270,8 +258,7 @@ async def test_a_text_whose_prompt_was_sent_meanwhile_is_not_lost(store: Store) 
 async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Store) -> None:
     other = store_turns(store, "other", [("asked", "answered")])
     store.queue.add_verification(store.branches.thread(other)[-1].id)
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await open_queue(app, pilot)
         (option,) = app.screen.query_one(OptionList).options
         assert str(option.prompt) == "asked\n  its answer is to be checked, in other"
@@ -284,8 +271,7 @@ async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Sto
 async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> None:
     conversation = store_turns(store, "long", [(f"question {at}", "line\n\n" * 20) for at in range(4)])
     store.queue.add(conversation, "later")
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         transcript = app.screen.query_one(Transcript)
         await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
@@ -306,8 +292,7 @@ async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> 
 
 
 async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(store: Store) -> None:
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await pilot.press(*"later", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["later"])
         await pilot.click(QueuedPrompts)
@@ -322,8 +307,7 @@ async def test_keys_open_screens_once(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, kind: type
 ) -> None:
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await pilot.press(key)
         await wait_until(pilot, lambda: shows(app, kind))
         await pilot.press(key)

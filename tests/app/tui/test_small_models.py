@@ -19,7 +19,7 @@ from remote.protocol import Card, DrafterOffer, Limits
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, shows, wait_until
 from tests.app.tui.test_prompt_commands import send
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 from tests.support.patience import PATIENCE_SECONDS
 
 
@@ -42,8 +42,7 @@ def processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_pair: Path) 
 async def test_a_notice_says_what_was_learnt_or_why_nothing(
     store: Store, processes: list[asyncio.subprocess.Process]
 ) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await send(app, pilot, "/learn deep")
         await send(app, pilot, "/learn deep")
         assert "You can go on asking" in app.toasts[0] and "learning already" in app.toasts[1]
@@ -51,28 +50,18 @@ async def test_a_notice_says_what_was_learnt_or_why_nothing(
     assert [one.returncode for one in processes] == [0]
 
 
-async def test_a_word_that_it_does_not_know_is_told(store: Store, processes: list[asyncio.subprocess.Process]) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
-        await send(app, pilot, "/learn fast")
-        assert "/learn deep" in app.toasts[0]
-    assert not processes
-
-
 async def test_it_says_what_went_wrong(
     store: Store, processes: list[asyncio.subprocess.Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "many")
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await send(app, pilot, "/learn")
         await wait_until(pilot, lambda: len(app.toasts) == 2)
         assert "max_tokens" in app.toasts[1].lower()
 
 
 async def test_it_ends_with_the_window(store: Store, processes: list[asyncio.subprocess.Process]) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await send(app, pilot, "/learn")
         await wait_until(pilot, lambda: bool(processes))
     assert await asyncio.wait_for(processes[0].wait(), PATIENCE_SECONDS) != 0

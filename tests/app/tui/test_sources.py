@@ -21,7 +21,7 @@ from models.guide.pages import FILE
 from recipes.shell_guide.index import write
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, shows, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 ANSWER = "Use:\n\n```sh\nzap -x file.zap\n```\n"
 ZAP = PageSource("zap", "common", "tldr")
@@ -153,8 +153,7 @@ async def test_a_key_shows_it(store: Store, drafter: Path) -> None:
 
 async def test_an_answer_without_a_page_says_so(store: Store) -> None:
     core = ScriptedCore(store)
-    app = Window(core)
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(core, (100, 40)) as (app, pilot):
         await pilot.press("/", *"source", "enter")
         await wait_until(pilot, lambda: app.toasted("There is no message yet."))
         prose = await opened(pilot, app, stored(store))
@@ -174,8 +173,9 @@ async def test_a_page_that_cannot_be_read_is_an_error(store: Store, drafter: Pat
 
 
 async def test_a_new_answer_names_its_page_as_soon_as_it_ends(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[Verified(ANSWER, 2, 0), replace(finished(2), sources=(ZAP,))]]))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(
+        ScriptedCore(store, [[Verified(ANSWER, 2, 0), replace(finished(2), sources=(ZAP,))]]), (100, 40)
+    ) as (app, pilot):
         await pilot.press(*"unzap", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER])
         assert rows(app.screen.query_one(AnswerView).prose)[-1] == LINE

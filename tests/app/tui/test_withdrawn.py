@@ -11,7 +11,7 @@ from app.reply.judgement import judge_again, judgement_stats
 from app.tui.widgets.message import AnswerView, WithdrawnLine
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 KEPT = "Use `tar`. It knows "
 DRAFT = f"{KEPT}these options:\n\n- `-x` extracts\n- `-v` names each\n\n```sh\ntar xf file\n```\n"
@@ -64,8 +64,7 @@ async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerVie
 
 
 async def test_it_is_struck_through_where_it_stood(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         answer = await shown(pilot, app, judged(store))
         found = rows(answer)
         assert found[0] == "Use tar. It knows ~these options:~ many forms:"
@@ -81,8 +80,7 @@ async def test_it_is_struck_through_where_it_stood(store: Store) -> None:
 
 
 async def test_it_can_be_hidden_and_shown_again(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         answer = await shown(pilot, app, judged(store))
         await pilot.press("w")
         await wait_until(pilot, lambda: app.text(".withdrawn") == f"▸ {LABEL}" and not struck(answer))
@@ -148,8 +146,7 @@ def answered(store: Store, again: AnsweredAgain) -> tuple[str, Judged]:
 )
 async def test_the_note_says_who_answered_and_what_agrees(store: Store, again: AnsweredAgain, said: str) -> None:
     conversation, judged = answered(store, again)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         answer = app.screen.query_one(AnswerView)
         await wait_until(pilot, lambda: bool(answer.query(WithdrawnLine)))
@@ -169,8 +166,7 @@ async def test_the_note_says_who_answered_and_what_agrees(store: Store, again: A
 
 async def test_both_versions_say_so(store: Store) -> None:
     conversation, judged = answered(store, AnsweredAgain("talker", True))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.answers == [AGAIN_OWN])
         store.branches.show(judged.message)
