@@ -1,45 +1,64 @@
-"""The pages that an answer came from: which ones its message names, and what they say."""
+"""The pages that an answer came from, read from Shell Guide's index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen, Screen
+
+from app.config import BUNDLED_DRAFTER, Settings
 from app.events import PageSource
 from app.sanitise import sanitise
+from app.tui.keymap import hint
+from app.tui.notices import complain
+from app.tui.widgets.markdown_view import MarkdownView
+from models.config import DrafterError
 
 if TYPE_CHECKING:
     from models.guide.pages import Page
 
-MOST = 5
-"""Pages that an answer may name. The guide names three at most; the store may hold imported messages, too."""
-LONGEST = 80
-"""Characters of a page's name."""
 OWN_EXAMPLE = "The example that the answer came from is Outrider's own, so it does not stand on this page."
 
 
-def sources_of(stats: Mapping[str, Any]) -> tuple[PageSource, ...]:
-    """The pages that a stored message names. What is not the name of a page is left out."""
-    named = stats.get("sources")
-    pages: dict[PageSource, None] = {}
-    for one in named if isinstance(named, list) else ():
-        if isinstance(one, Mapping):
-            name, platform = one.get("page"), one.get("platform")
-            if isinstance(name, str) and isinstance(platform, str) and name and max(len(name), len(platform)) < LONGEST:
-                source = PageSource(
-                    _one_line(name), _one_line(platform), "outrider" if one.get("by") == "outrider" else "tldr"
-                )
-                pages[source] = None
-    return tuple(pages)[:MOST]
+class SourceScreen(ModalScreen[None]):
+    """Shows pages with all their examples. `text`: their Markdown."""
+
+    CSS_PATH = "page_sources.tcss"
+    BINDINGS = [
+        Binding("escape,q", "dismiss", "Close", id="source.close"),
+        Binding("c", "copy", "Copy the page", id="source.copy"),
+    ]
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll() as panel:
+            panel.border_title = "Source"
+            panel.border_subtitle = hint(self, ("source.copy", "copy"), ("source.close", "close"))
+            yield MarkdownView(self._text)
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self._text)
 
 
-def source_lines(sources: Iterable[PageSource]) -> Iterator[str]:
-    """The lines below an answer that name its pages."""
-    known = tuple(sources)
-    for by, words in (("tldr", "from the"), ("outrider", "from Outrider's own examples; more on the")):
-        if pages := [f"{source.page} ({source.platform})" for source in known if source.by == by]:
-            yield f"{words} page{'s' * (len(pages) > 1)} {', '.join(pages)} of tldr pages"
+async def show_sources(screen: Screen[None], settings: Settings, sources: tuple[PageSource, ...]) -> None:
+    """Show these pages over the screen. They are read from the index of the drafter in use, else of the bundled one."""
+    folders = (Path(settings.drafter), BUNDLED_DRAFTER)
+    try:
+        text = await asyncio.to_thread(read_sources, folders, sources)
+    except DrafterError as error:
+        complain(screen, error, "Source")
+    else:
+        if screen.is_current:
+            screen.app.push_screen(SourceScreen(text))
 
 
 def read_sources(folders: Iterable[Path], sources: Sequence[PageSource]) -> str:
@@ -73,10 +92,6 @@ def _paragraphs(page: Page) -> Iterator[str]:
     if page.description:
         yield page.description
     yield "\n".join(f"- {example.task}\\\n  {_code(example.command)}" for example in page.examples)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(sanitise(text).split())
 
 
 def _code(command: str) -> str:

@@ -1,9 +1,12 @@
-"""Edit a text in the person's own editor, which gets the terminal meanwhile."""
+"""The terminal in other hands: lent to an editor, or given back to the shell on Ctrl+Z (POSIX job control)."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
+import time
 
 from textual.app import App, SuspendNotSupported
 
@@ -36,3 +39,31 @@ async def _run(app: App[None], command: list[str]) -> str:
     finally:
         signal.signal(signal.SIGINT, before)
     return editor_problem(command, code)
+
+
+def has_shell() -> bool:
+    """Whether a shell waits that can bring this program back. A shell gives each job a process group of its own."""
+    return sys.platform != "win32" and os.getpgrp() != os.getsid(0)
+
+
+def stop_job() -> None:
+    """Stop the whole job, and return when the shell has continued it. The terminal must be as it was before.
+
+    Not with SIGTSTP: the rest of the job (`make`) would stop first, and this program then as one in the background.
+    """
+    if sys.platform == "win32":
+        return
+    continued = False
+
+    def go_on(*_: object) -> None:
+        nonlocal continued
+        continued = True
+
+    before = signal.signal(signal.SIGCONT, go_on)
+    try:
+        os.killpg(os.getpgrp(), signal.SIGSTOP)
+        # Another thread may get the signal, so this one can still run for a moment.
+        while not continued:
+            time.sleep(0.01)
+    finally:
+        signal.signal(signal.SIGCONT, before)

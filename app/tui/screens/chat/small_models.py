@@ -1,16 +1,23 @@
-"""Has another process teach the small models, and says in a notice how it went."""
+"""The small models, in the background of the chat: teach them in another process, or fetch one that a server offers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from textual.screen import Screen
 
 from app.own_process import own_command, own_environment
+from app.remotes.offers import Offer, Told
+from app.remotes.source import SourceFailed
 from app.sanitise import sanitise
 from app.tui.background import begin
+from app.tui.core import Core
+from app.tui.screens.confirm import Confirm
+from remote import RemoteError
 
 GROUP = "learning"
 TITLE = "Learning"
@@ -54,3 +61,30 @@ async def _learn(screen: Screen[None], *, deep: bool) -> None:
         text = reasons[-1] if reasons else "There is nothing new to learn from."
     failed = bool(process.returncode)
     screen.notify(sanitise(text), title=TITLE, severity="error" if failed else "information", timeout=15, markup=False)
+
+
+# ---- what servers offer ----------------------------------------------------------------------------------------------
+
+
+async def offer_drafter(screen: Screen[None], core: Core, offer: Offer, told: Path) -> None:
+    """Ask once whether to fetch an offered model, and fetch it if the person agrees."""
+    if not await asyncio.to_thread(Told(told).first_time, offer):
+        return
+    if not await screen.app.push_screen_wait(Confirm(offer.question)):
+        screen.notify(f"Later: outrider drafter fetch {offer.server}", markup=False)
+        return
+    screen.notify(f"The small model comes in the background: {offer.size}. You can go on asking.")
+    try:
+        await core.fetch_offered(lambda done, total: None)
+    except (RemoteError, SourceFailed) as error:
+        again = f"To go on: outrider drafter fetch {offer.server}"
+        screen.notify(f"{error}. {again}", title="No small model", severity="error", timeout=15, markup=False)
+        return
+    screen.notify("The small model is here. It drafts from the next answer on.")
+
+
+async def tell_news(screen: Screen[None], news: Sequence[tuple[str, str]], told: Path) -> None:
+    """Show each sentence about the small models on this device once; `news` pairs it with a name to remember it by."""
+    for name, sentence in news:
+        if await asyncio.to_thread(Told(told).first, name):
+            screen.notify(sentence, title="Small models", timeout=15, markup=False)

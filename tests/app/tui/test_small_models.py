@@ -1,8 +1,10 @@
-"""The chat asks once whether the small model that a server offers shall be fetched."""
+"""`/learn` in the chat: another process learns, and a notice says how it went."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,13 +13,66 @@ from app.config import Folders, Settings
 from app.events import ModeChanged
 from app.remotes.offers import Offer, Told
 from app.remotes.switcher import RemoteSwitcher
-from app.tui.app import OutriderApp
 from app.tui.screens.confirm import Confirm
-from app.tui.textual_private import shown_notifications
 from remote.errors import NotDelivered
 from remote.protocol import Card, DrafterOffer, Limits
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, shows, wait_until
+from tests.app.tui.test_prompt_commands import send
+from tests.app.tui.window import Window, started
+from tests.support.patience import PATIENCE_SECONDS
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_pair: Path) -> list[asyncio.subprocess.Process]:
+    """Those that the test starts, with a home and a drafter of their own."""
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(tiny_pair / "drafter"))
+    started: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def noted(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    return started
+
+
+async def test_a_notice_says_what_was_learnt_or_why_nothing(
+    store: Store, processes: list[asyncio.subprocess.Process]
+) -> None:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        await send(app, pilot, "/learn deep")
+        await send(app, pilot, "/learn deep")
+        assert "You can go on asking" in app.toasts[0] and "learning already" in app.toasts[1]
+        await wait_until(pilot, lambda: app.toasted("There is nothing new to learn from."), PATIENCE_SECONDS)
+    assert [one.returncode for one in processes] == [0]
+
+
+async def test_it_says_what_went_wrong(
+    store: Store, processes: list[asyncio.subprocess.Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "many")
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        await send(app, pilot, "/learn")
+        await wait_until(pilot, lambda: len(app.toasts) == 2)
+        assert "max_tokens" in app.toasts[1].lower()
+
+
+async def test_it_ends_with_the_window(store: Store, processes: list[asyncio.subprocess.Process]) -> None:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        await send(app, pilot, "/learn")
+        await wait_until(pilot, lambda: bool(processes))
+    assert await asyncio.wait_for(processes[0].wait(), PATIENCE_SECONDS) != 0
+
+
+async def test_the_switch_holds_here_too(store: Store) -> None:
+    app = Window(ScriptedCore(store), Settings(learn=False))
+    async with app.run_test() as pilot:
+        await send(app, pilot, "/learn")
+        assert "learn = false" in app.toasts[0] and app.prompt.text == "/learn"
+
 
 CARD = Card(
     version=1,
@@ -34,13 +89,9 @@ OFFER = Offer(CARD, "office")
 ONLINE = ModeChanged("hosted", "answered by Model-8B at office", model="org/Model-8B", checks=False)
 
 
-def opened(store: Store, core: ScriptedCore, home: Path) -> OutriderApp:
+def opened(store: Store, core: ScriptedCore, home: Path) -> Window:
     folders = Folders.locate({"OUTRIDER_HOME": str(home)})
-    return OutriderApp(core, Settings(), RemoteSwitcher(Settings(), folders, core))
-
-
-def toasts(app: OutriderApp) -> str:
-    return "\n".join(toast.message for toast in shown_notifications(app))
+    return Window(core, Settings(), RemoteSwitcher(Settings(), folders, core))
 
 
 @pytest.mark.parametrize(("key", "fetched"), [("y", 1), ("n", 0)])
@@ -58,7 +109,7 @@ async def test_it_is_asked_once_and_does_what_the_person_says(
         )
         await pilot.press(key)
         said = "The small model is here" if fetched else "Later: outrider drafter fetch office"
-        await wait_until(pilot, lambda: said in toasts(app))
+        await wait_until(pilot, lambda: app.toasted(said))
         assert core.fetched == fetched
         core.offer = OFFER
         core.modes.put_nowait(ONLINE)
@@ -77,8 +128,8 @@ async def test_a_failure_says_how_to_go_on(store: Store, tmp_path: Path) -> None
         core.modes.put_nowait(ONLINE)
         await wait_until(pilot, lambda: shows(app, Confirm))
         await pilot.press("y")
-        await wait_until(pilot, lambda: "the disk has no room for it" in toasts(app))
-        assert "To go on: outrider drafter fetch office" in toasts(app)
+        await wait_until(pilot, lambda: app.toasted("the disk has no room for it"))
+        assert app.toasted("To go on: outrider drafter fetch office")
 
 
 def test_what_was_told_is_remembered_by_what_is_offered(tmp_path: Path) -> None:
@@ -96,7 +147,7 @@ async def test_what_is_new_of_the_small_models_here_is_told_once(store: Store, h
     core.told = [("retired", "The small model for tiny is not used.")]
     first, again = opened(store, core, home), opened(store, core, home)
     async with first.run_test(size=(120, 40)) as pilot:
-        await wait_until(pilot, lambda: "tiny is not used" in toasts(first))
+        await wait_until(pilot, lambda: first.toasted("tiny is not used"))
     async with again.run_test(size=(120, 40)) as pilot:
         await wait_until(pilot, lambda: not any(one.group == "news" for one in again.screen.workers))
-        assert "tiny is not used" not in toasts(again)
+        assert not again.toasted("tiny is not used")
