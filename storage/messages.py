@@ -112,7 +112,7 @@ class Messages:
         with self._database.write() as sql:
             _check_place(sql, conversation_id, parent_id)
             owner = self._database.owner.claim() if status in ("pending", "streaming") else None
-            return add_message(sql, conversation_id, role, text, parent_id=parent_id, status=status, owner=owner)
+            return add_message(sql, new_message(conversation_id, role, text, parent_id=parent_id, status=status), owner)
 
     def put(self, conversation_id: str, turns: Iterable[tuple[Role, str]]) -> str:
         """Stores what was said elsewhere as the first messages of a conversation; the last one becomes the tip.
@@ -150,17 +150,7 @@ class Messages:
         """
         with self._database.write() as sql:
             cut = find_message(sql, message_id)
-            owner = self._database.owner.claim()
-            resumed = add_message(
-                sql,
-                cut.conversation_id,
-                cut.role,
-                "",
-                parent_id=cut.parent_id,
-                status="pending",
-                owner=owner,
-                resumes=message_id,
-            )
+            resumed = self._beside(sql, cut, resumes=message_id)
             _save_partial(sql, resumed.id, cut.tokens, cut.provenance, cut.text)
             return find_message(sql, resumed.id)
 
@@ -181,19 +171,16 @@ class Messages:
             ).fetchone()
             if taken:
                 return None
-            owner = self._database.owner.claim()
-            beside = add_message(
-                sql,
-                message.conversation_id,
-                message.role,
-                "",
-                parent_id=message.parent_id,
-                status="pending",
-                owner=owner,
-                verifies=message_id,
-            )
+            beside = self._beside(sql, message, verifies=message_id)
             sql.execute("UPDATE queue SET answer_id = ? WHERE message_id = ?", (beside.id, message_id))
             return beside
+
+    def _beside(self, sql: Sqlite, message: Message, **relation: str) -> Message:
+        """Adds a pending version of a message."""
+        version = new_message(
+            message.conversation_id, message.role, "", parent_id=message.parent_id, status="pending", **relation
+        )
+        return add_message(sql, version, self._database.owner.claim())
 
     # ---- an answer while it is written --------------------------------------------------------------------------
 

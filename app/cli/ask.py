@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from msgspec.structs import replace
 
 from app.attachments.preview import too_large
-from app.cli.question import AskOptions
+from app.cli.settings import AskOptions
 from app.config import Folders, Settings
 from app.events import (
     Done,

@@ -100,24 +100,19 @@ def train_drafter(
 
     For several GPUs: accelerate launch -m app.cli drafter train ...
     """
-    from app.cli.drafter_tools import train
+    from app.cli.drafter_tools import TrainOptions, train
 
-    questions = _questions(prompts)
-    train(
-        target,
-        questions,
-        out,
-        work=work or out.with_name(f"{out.name}.work"),
-        steps=steps,
+    options = TrainOptions(
         inference_layers=inference_layers,
         first_layers=first_layers,
         layer_self_attention=layer_self_attention,
         memory_bits=BITS.get(memory_bits or ""),
         init=init,
-        max_tokens=max_tokens,
+        answer_tokens=max_tokens,
         datastore=datastore,
-        device=device,
     )
+    work = work or out.with_name(f"{out.name}.work")
+    train(target, _questions(prompts), out, options, work=work, steps=steps, device=device)
 
 
 drafter_commands.command("history")(history)

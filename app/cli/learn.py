@@ -52,6 +52,7 @@ def learn(
     The result is used only where it is clearly better, and never leaves the device. Servers that a small model was
     fetched from are asked for a newer version of it.
     """
+    from app.cli.fetch import alone
     from app.drafting.learning import missing_for_deep
     from storage import Store
 
@@ -116,8 +117,8 @@ def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: in
     0: a person asked for it, who is told why one cannot learn, and it goes on if the mains are unplugged. `ask`: the
     servers for newer versions, before.
     """
+    from app.cli.fetch import look_for_newer
     from app.cli.fetched import places
-    from app.cli.newer import look_for_newer
     from app.drafting.learning import Learner, NothingLearnt
     from models.config import DrafterError
 
@@ -198,19 +199,6 @@ def _folders(folders: Folders) -> list[Path]:
 
     found = folders.learnt.glob(f"*/*/{INDEX}") if folders.learnt.is_dir() else ()
     return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
-
-
-@contextlib.contextmanager
-def alone(folders: Folders) -> Iterator[None]:
-    """Lets one process learn at a time."""
-    from storage.owner import try_lock
-
-    folders.learnt.mkdir(parents=True, exist_ok=True)
-    with (folders.learnt / "lock").open("ab") as file:
-        if not try_lock(file):
-            complain("another `outrider learn` is at work")
-            raise typer.Exit(FAILED)
-        yield
 
 
 def on_battery(supplies: Path = Path("/sys/class/power_supply")) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.cli.ask import AskResult
-    from app.cli.question import AskOptions
+    from app.cli.settings import AskOptions
     from app.config import Folders, Settings
     from storage import Attachment, Message
 

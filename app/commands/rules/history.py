@@ -12,7 +12,6 @@ from app.commands.script import SimpleCommand
 
 NOTICE, WARNING = Severity.NOTICE, Severity.WARNING
 _R = Kind.REWRITES
-_GOES_ON = "--abort --continue --skip --quit --edit-todo --show-current-patch"
 
 
 def push(command: SimpleCommand) -> Iterator[Finding]:
