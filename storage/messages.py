@@ -185,12 +185,7 @@ class Messages:
     # ---- an answer while it is written --------------------------------------------------------------------------
 
     def checkpoint(
-        self,
-        message_id: str,
-        tokens: Sequence[int],
-        provenance: Sequence[bool],
-        text: str,
-        stats: Stats | None = None,
+        self, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str, stats: Stats | None = None
     ) -> None:
         """Saves the whole answer so far, once a round; a crash can lose only what came after.
 

@@ -146,11 +146,7 @@ class TextWriter:
 
 
 async def ask(
-    question: str,
-    settings: Settings,
-    folders: Folders,
-    options: AskOptions,
-    attachments: Sequence[Attachment] = (),
+    question: str, settings: Settings, folders: Folders, options: AskOptions, attachments: Sequence[Attachment] = ()
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 

@@ -214,14 +214,7 @@ def evaluate(
         from drafter.runtime import Drafter
         from models.engines.engine import EngineError
         from models.errors import ModelError
-        from remote.verifier.measure import (
-            MOST_TOKENS,
-            TREE,
-            NothingMeasured,
-            agreement_by_staleness,
-            evenly,
-            measure,
-        )
+        from remote.verifier.measure import MOST_TOKENS, TREE, NothingMeasured, agreement_by_staleness, evenly, measure
     except ImportError as error:
         raise _lacking(error, "server") from error
     drafter = Drafter.load(folder)

@@ -40,8 +40,7 @@ def learn(
         bool, typer.Option("--watch", help="Keep learning whenever there are enough new answers, until Ctrl+C.")
     ] = False,
     deep: Annotated[
-        bool,
-        typer.Option("--deep", help="Also train the small model's own layers. Needs PyTorch and a few minutes."),
+        bool, typer.Option("--deep", help="Also train the small model's own layers. Needs PyTorch and a few minutes.")
     ] = False,
     forget: Annotated[
         bool, typer.Option("--forget", help="Erase everything learnt on this device, and what it was learnt from.")

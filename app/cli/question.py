@@ -83,10 +83,7 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
             "--no-save keeps nothing, but -c and --conversation add to a stored conversation: choose one.",
         ),
         (not options.save and options.queue, "--no-save keeps nothing, but --queue stores the question: choose one."),
-        (
-            many and bool(question or options.files),
-            "Give a question, with or without files, or --prompts; not both.",
-        ),
+        (many and bool(question or options.files), "Give a question, with or without files, or --prompts; not both."),
     )
     return next((sentence for contradicts, sentence in pairs if contradicts), None)
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from app.config import ChosenMode, Folders, Settings
     from app.remotes.choice import Asks
     from app.system_prompts import SystemPrompt
+    from storage import Store
 
 COMPLETION = "_OUTRIDER_COMPLETE"
 """Environment variable of a shell that asks for completions. Such a call has no arguments."""
@@ -37,6 +38,20 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
             "Set `remote` too, or give --token-file."
         )
     return settings, folders
+
+
+def opened_store() -> Store:
+    """The store of the settings, for a command that writes. Raises `ConfigError`, `StorageError`."""
+    from storage import Store
+
+    return Store.open(settings_with()[1].database)
+
+
+def read_store() -> Store:
+    """The store of the settings, for a command that only reads. Raises `ConfigError`, `StorageError`."""
+    from storage import Store
+
+    return Store.read(settings_with()[1].database)
 
 
 def unsaved(settings: Settings, folders: Folders) -> tuple[Settings, Folders]:

@@ -21,8 +21,7 @@ def shell(
         Literal["bash", "zsh", "fish"] | None, typer.Argument(metavar="[SHELL]", help="bash, zsh or fish.")
     ] = None,
     status: Annotated[
-        bool,
-        typer.Option("--status", help="Print whether the background helper runs and how much memory it uses."),
+        bool, typer.Option("--status", help="Print whether the background helper runs and how much memory it uses.")
     ] = False,
     stop: Annotated[
         bool, typer.Option("--stop", help="Stop the background helper. The next key press starts a new one.")

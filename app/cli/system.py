@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import completion
+from app.cli.options import Json
 from app.cli.piped import read_piped
 from app.exits import FAILED, USAGE, complain, fail
 from app.files import NotText, text_of
@@ -40,7 +41,7 @@ def system(context: typer.Context) -> None:
 
 
 @system_commands.command("list")
-def show_list(json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False) -> None:
+def show_list(json: Json = False) -> None:
     """List the system prompts: name and beginning."""
     from app.sanitise import escape_json, sanitise
 
@@ -80,7 +81,7 @@ def show(name: Name, json: Annotated[bool, typer.Option("--json", help="Print on
 def add(
     name: NewName,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Read the text from this file, or from stdin with -.")
+        Path | None, typer.Option(metavar="FILE", help="Read the text from this file, or from stdin with -.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the prompt of that name.")] = False,
 ) -> None:
