@@ -45,7 +45,7 @@ def _prepare() -> None:
 
 
 def _only_words(arguments: list[str]) -> bool:
-    """Whether none of them is an option, or stands for the input."""
+    """Whether none of them is an option or `-`."""
     return not any(argument.startswith("-") for argument in arguments)
 
 

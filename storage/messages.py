@@ -1,6 +1,6 @@
 """Messages: saved before anything is sent, and never overwritten.
 
-Editing, regenerating and branching add a message beside the old one and move the conversation's tip;
+Editing, regenerating and branching add a message next to the old one and move the conversation's tip;
 `storage/branches.py` knows which of them are shown. While an answer is written, its text goes to the side table
 `partials`, once a round. It goes into the message, which is indexed for search, once at the end: updating the index
 at each checkpoint would cost too much.
@@ -105,7 +105,7 @@ class Messages:
     # ---- add ----------------------------------------------------------------------------------------------------
 
     def add(self, conversation_id: str, role: Role, text: str, *, parent_id: str | None, status: Status) -> Message:
-        """Stores a message after `parent_id`, beside any that are there already, and makes it the tip.
+        """Stores a message after `parent_id`, next to any that are there already, and makes it the tip.
 
         A pending or streaming message belongs to this store until `finish`. Raises `NotFound`.
         """
@@ -144,7 +144,7 @@ class Messages:
             return add_question(sql, conversation_id, text, parent_id=parent_id, owner=owner, attachments=attachments)
 
     def resume(self, message_id: str) -> Message:
-        """Stores a pending answer beside one that was cut off; it begins with all of that text and becomes the tip.
+        """Stores a pending answer next to one that was cut off; it begins with all of that text and becomes the tip.
 
         Raises `NotFound`.
         """
@@ -155,7 +155,7 @@ class Messages:
             return find_message(sql, resumed.id)
 
     def verify(self, message_id: str) -> Message | None:
-        """Stores a pending answer beside a finished one that is to be verified, which stays the tip.
+        """Stores a pending answer next to a finished one that is to be verified, which stays the tip.
 
         None if one of the two is being written already. Raises `NotFound`.
         """
@@ -304,5 +304,7 @@ def _unfinished(sql: Sqlite, message_id: str) -> Status:
         raise NotFound(f"There is no message {message_id}; its conversation may have been deleted.")
     status: Status = row[0]
     if row[1] is None:
-        raise AlreadyFinished(f"Message {message_id} is {status} and cannot change any more; add one beside it.")
+        raise AlreadyFinished(
+            f"Message {message_id} is {status} and cannot change any more; add another message instead."
+        )
     return status

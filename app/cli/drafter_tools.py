@@ -42,7 +42,7 @@ def stored_questions(store: Store) -> list[list[str]]:
 def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[str]] | None) -> None:
     """Make a drafter in `out` for `target` without training. `budget`: bytes on a device. Raises `DrafterError`.
 
-    `questions`: those of each conversation, of which the first counts; None: the usual ones.
+    `questions`: those of each conversation, of which the first counts, or None for the usual ones.
     """
     try:
         from drafter.progress import stage

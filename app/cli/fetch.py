@@ -73,10 +73,7 @@ async def fetch(source: Source | None, settings: Settings, folders: Folders) -> 
 
 
 def _here(card: Card, settings: Settings, folders: Folders) -> tuple[Path | None, str | None]:
-    """The small model on this device of which `card` offers a version, and why it is not used.
-
-    None: there is none; it is used.
-    """
+    """The small model on this device of which `card` offers a version, if any, and why it is not used, if so."""
     memory = None if card.memory is None or card.drafter is None else card.memory.digest.hex()
     first = Path(settings.drafter)
     with contextlib.suppress(DrafterError):
@@ -152,7 +149,7 @@ async def _take(
     server: str,
     halted: Callable[[], bool] = lambda: False,
 ) -> Version | None:
-    """Fetch and judge the version that `card` offers; None: it offers none that is new.
+    """Fetch and judge the version that `card` offers; None if it offers no new one.
 
     Raises what `fetch_newer` and `judge` raise.
     """
@@ -184,7 +181,7 @@ def _tell(target: str, version: Version) -> None:
 
 
 def _source_at(address: str, settings: Settings, folders: Folders) -> Source | None:
-    """How to reach a server that a person has named; None: nobody named it, or its name is gone."""
+    """How to reach a server, or None if no setting and no remote names it."""
     if settings.remote and is_address(settings.remote) and same_server(settings.remote, address):
         return AddressSource(settings.remote, settings.token)
     remotes = Remotes(folders)
@@ -196,7 +193,7 @@ def _source_at(address: str, settings: Settings, folders: Folders) -> Source | N
 
 @contextlib.contextmanager
 def _shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
-    """Shows how many kilobytes of `total` bytes are here, as the function is told that it yields."""
+    """Shows the progress in kilobytes of `total` bytes; the function that it yields takes what is here."""
     with stage("fetching, in KB", max(1, total // 1000)) as shown:
         known = 0
 

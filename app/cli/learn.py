@@ -32,7 +32,7 @@ ASK_SECONDS = 3600.0
 ENOUGH = 20
 """New answers that are worth another try."""
 NICENESS = 15
-"""How far it stands back behind other programs."""
+"""How much it yields to other programs."""
 
 
 def learn(
@@ -113,8 +113,8 @@ def rollback() -> None:
 def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool, ask: bool) -> bool:
     """Teach each drafter on this device that has at least `fewest` new answers; False if the files of one are broken.
 
-    0: a person asked for it, who is told why one cannot learn, and it goes on if the mains are unplugged. `ask`: the
-    servers for newer versions, before.
+    `fewest` 0: a person asked for it, so it prints why one cannot learn, and continues on battery power. `ask`: first
+    ask the servers for newer versions.
     """
     from app.cli.fetch import look_for_newer
     from app.cli.fetched import places

@@ -89,7 +89,7 @@ def add(
     prompts = _library()
     if name in prompts and not replace:
         fail(f"There is a system prompt {name} already; --replace puts this one in its place.", USAGE)
-    prompts.path(name)  # A bad name is told before the person writes.
+    prompts.path(name)  # A bad name is reported before the person writes.
     if file is not None and str(file) != "-":
         _put(prompts, name, _text_of(file))
     elif file is not None or sys.stdin is None or not sys.stdin.isatty():
@@ -112,7 +112,7 @@ def remove(name: Name) -> None:
 
 
 def meant(given: str | None) -> SystemPrompt | None:
-    """What `--system` says; None: it was not given. Raises `ConfigError`."""
+    """The system prompt that `--system` names, or None if it was not given. Raises `ConfigError`."""
     if given is None:
         return None
     from app.system_prompts import name_problem
