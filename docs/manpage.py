@@ -111,7 +111,7 @@ def settings() -> Iterator[tuple[str, str, str]]:
     for field, says in zip(body, body[1:]):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             assert isinstance(says, ast.Expr) and isinstance(says.value, ast.Constant), field.target.id
-            meaning = str(says.value.value).replace("None:", "left out:")
+            meaning = str(says.value.value).replace("None:", "Default:")
             yield field.target.id, toml(getattr(Settings(), field.target.id)), meaning
 
 

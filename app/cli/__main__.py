@@ -157,7 +157,8 @@ def ask(
     ] = False,
 ) -> None:
     """Ask a question and print the answer."""
-    from app.cli.question import AskOptions, answer
+    from app.cli.question import answer
+    from app.cli.settings import AskOptions
 
     options = AskOptions(
         conversation=conversation,

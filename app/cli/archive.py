@@ -72,7 +72,7 @@ def import_(
         bool, typer.Option("--again", help="Also import copies of conversations that are already here.")
     ] = False,
 ) -> None:
-    """Import conversations from Outrider's JSON or database, or exports of ChatGPT, Claude, llm and oterm."""
+    """Import conversations. Reads exports of Outrider, ChatGPT and Claude, databases of Outrider, llm and oterm."""
     _, folders = settings_with()
     raise typer.Exit(_import(files, folders, again=again))
 

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from msgspec.structs import replace
 
 from app.attachments.preview import too_large
-from app.cli.question import AskOptions
+from app.cli.settings import AskOptions
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -63,7 +63,7 @@ class AskResult:
     reasoning: str = ""
     """Text in which a model reasoned before its answer."""
     told: str = ""
-    """What the person was last told about the mode."""
+    """The last message about the mode that the person saw."""
 
     @property
     def text(self) -> str:
@@ -146,11 +146,7 @@ class TextWriter:
 
 
 async def ask(
-    question: str,
-    settings: Settings,
-    folders: Folders,
-    options: AskOptions,
-    attachments: Sequence[Attachment] = (),
+    question: str, settings: Settings, folders: Folders, options: AskOptions, attachments: Sequence[Attachment] = ()
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 
@@ -257,7 +253,7 @@ def complain_of_unchecked(done: Done) -> None:
 async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None, *, told: str = "") -> AskResult:
     """Follow one answer to its end; talk goes to stderr, text to `writer` as it comes.
 
-    `told`: what the person knows about the mode, and need not be told again.
+    `told`: the last message about the mode that the person saw; it is not repeated.
     """
     reply = ReplyText()
     done: Done | None = None

@@ -10,7 +10,7 @@ import typer
 from app.cli import completion
 from app.cli.learn import history, rollback
 from app.cli.options import BUDGET, Budget, Token
-from app.cli.settings import settings_with
+from app.cli.settings import opened_store, settings_with
 from app.exits import run
 
 BITS: dict[str, Literal[4, 8]] = {"4": 4, "8": 8}
@@ -24,15 +24,12 @@ drafter_commands = typer.Typer(
 def make_drafter(
     target: Annotated[
         str,
-        typer.Option(
-            "--target", metavar="NAME|DIR|FILE", help="Model to draft for: a folder, a GGUF file, or a name on the hub."
-        ),
+        typer.Option(metavar="NAME|DIR|FILE", help="Model to draft for: a folder, a GGUF file, or a name on the hub."),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the drafter.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the drafter.")],
     budget: Budget = BUDGET,  # type: ignore[assignment] # typer parses it.
     prompts: Annotated[
-        Path | None,
-        typer.Option("--prompts", metavar="FILE", help="Questions that people ask. Default: questions of many kinds."),
+        Path | None, typer.Option(metavar="FILE", help="Questions that people ask. Default: questions of many kinds.")
     ] = None,
 ) -> None:
     """Make a drafter without training, in a few minutes. It consists of the model's own layers.
@@ -47,25 +44,18 @@ def make_drafter(
 @drafter_commands.command("train")
 def train_drafter(
     target: Annotated[
-        str, typer.Option("--target", metavar="NAME|DIR", help="Model to draft for: a folder, or a name on the hub.")
+        str, typer.Option(metavar="NAME|DIR", help="Model to draft for: a folder, or a name on the hub.")
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the drafter.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the drafter.")],
     prompts: Annotated[
-        Path | None,
-        typer.Option("--prompts", metavar="FILE", help="Questions to train on. Default: those you asked."),
+        Path | None, typer.Option(metavar="FILE", help="Questions to train on. Default: those you asked.")
     ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help="Number of training steps.")] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of training steps.")] = None,
     inference_layers: Annotated[
-        int | None,
-        typer.Option(
-            "--inference-layers", metavar="N", min=0, help="Number of the model's last layers to run on the device."
-        ),
+        int | None, typer.Option(metavar="N", min=0, help="Number of the model's last layers to run on the device.")
     ] = None,
     first_layers: Annotated[
-        int | None,
-        typer.Option(
-            "--first-layers", metavar="N", min=0, help="Number of the model's first layers to run on the device."
-        ),
+        int | None, typer.Option(metavar="N", min=0, help="Number of the model's first layers to run on the device.")
     ] = None,
     layer_self_attention: Annotated[
         bool | None,
@@ -75,49 +65,40 @@ def train_drafter(
         ),
     ] = None,
     memory_bits: Annotated[
-        Literal["4", "8"] | None,
-        typer.Option("--memory-bits", help="Bits per memory value on the wire. Default: 4."),
+        Literal["4", "8"] | None, typer.Option(help="Bits per memory value on the wire. Default: 4.")
     ] = None,
-    init: Annotated[Path | None, typer.Option("--init", metavar="DIR", help="Drafter to start from.")] = None,
+    init: Annotated[Path | None, typer.Option(metavar="DIR", help="Drafter to start from.")] = None,
     work: Annotated[
-        Path | None, typer.Option("--work", metavar="DIR", help="Folder for answers and checkpoints. Default: OUT.work")
+        Path | None, typer.Option(metavar="DIR", help="Folder for answers and checkpoints. Default: OUT.work")
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=2, help="Maximum tokens of an answer to learn from.")
+        int | None, typer.Option(metavar="N", min=2, help="Maximum tokens of an answer to learn from.")
     ] = None,
     datastore: Annotated[
         int | None,
-        typer.Option(
-            "--datastore", metavar="TOKENS", min=0, help="Answer tokens that the drafter keeps, to guess from. 0: none."
-        ),
+        typer.Option(metavar="TOKENS", min=0, help="Answer tokens that the drafter keeps, to guess from. 0: none."),
     ] = None,
     device: Annotated[
-        Literal["auto", "cpu", "cuda", "mps"],
-        typer.Option("--device", help="Where to train. auto: CUDA, else MPS, else the CPU."),
+        Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to train. auto: CUDA, else MPS, else the CPU.")
     ] = "auto",
 ) -> None:
     """Train a drafter on the model's own answers. After an interruption, run it again to continue.
 
     For several GPUs: accelerate launch -m app.cli drafter train ...
     """
-    from app.cli.drafter_tools import train
+    from app.cli.drafter_tools import TrainOptions, train
 
-    questions = _questions(prompts)
-    train(
-        target,
-        questions,
-        out,
-        work=work or out.with_name(f"{out.name}.work"),
-        steps=steps,
+    options = TrainOptions(
         inference_layers=inference_layers,
         first_layers=first_layers,
         layer_self_attention=layer_self_attention,
         memory_bits=BITS.get(memory_bits or ""),
         init=init,
-        max_tokens=max_tokens,
+        answer_tokens=max_tokens,
         datastore=datastore,
-        device=device,
     )
+    work = work or out.with_name(f"{out.name}.work")
+    train(target, _questions(prompts), out, options, work=work, steps=steps, device=device)
 
 
 drafter_commands.command("history")(history)
@@ -133,34 +114,24 @@ def evaluate_drafter(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target",
             metavar="NAME|DIR|FILE",
             help="Its model: a folder, a GGUF file, or a name on the hub. Default: the bundled one.",
         ),
     ] = None,
     drafter: Annotated[
-        Path | None,
-        typer.Option("--drafter", metavar="DIR", help="Folder of the drafter. Default: that of the settings."),
+        Path | None, typer.Option(metavar="DIR", help="Folder of the drafter. Default: that of the settings.")
     ] = None,
     prompts: Annotated[
-        Path | None,
-        typer.Option(
-            "--prompts", metavar="FILE", help="Ask the first question of each line. Default: those you asked."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Ask the first question of each line. Default: those you asked.")
     ] = None,
     limit: Annotated[
-        int,
-        typer.Option("--limit", metavar="N", min=1, help="Maximum number of questions, evenly spread over the file."),
+        int, typer.Option(metavar="N", min=1, help="Maximum number of questions, evenly spread over the file.")
     ] = 200,
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=2, help="Maximum tokens of an answer. Default: 160")
+        int | None, typer.Option(metavar="N", min=2, help="Maximum tokens of an answer. Default: 160")
     ] = None,
-    temperature: Annotated[
-        float, typer.Option("--temperature", metavar="NUMBER", min=0.0, help="0: the most likely token.")
-    ] = 0.0,
-    json: Annotated[
-        Path | None, typer.Option("--json", metavar="OUT", help="Also write the figures to this file.")
-    ] = None,
+    temperature: Annotated[float, typer.Option(metavar="NUMBER", min=0.0, help="0: the most likely token.")] = 0.0,
+    json: Annotated[Path | None, typer.Option(metavar="OUT", help="Also write the figures to this file.")] = None,
     record: Annotated[
         bool, typer.Option("--record", help="Store the figures that decide about its use in its folder.")
     ] = False,
@@ -194,8 +165,7 @@ def drafter_info(folder: Artefact = None) -> None:
 def quantise_drafter(
     folder: Artefact = None,
     scheme: Annotated[
-        Literal["int8", "nbits8", "nbits4", "auto"] | None,
-        typer.Option("--scheme", help="Default: the current one."),
+        Literal["int8", "nbits8", "nbits4", "auto"] | None, typer.Option(help="Default: the current one.")
     ] = None,
 ) -> None:
     """Quantise a drafter again from its float weights. Prints how far the two differ."""
@@ -252,10 +222,8 @@ def _questions(prompts: Path | None) -> list[list[str]]:
     """The questions of each conversation, from a prompt file or the database. Raises `PromptsError`."""
     from app.cli.drafter_tools import stored_questions
     from app.prompts import read_prompts
-    from storage import Store
 
     if prompts is not None:
         return [list(prompt.turns) for prompt in read_prompts(prompts)]
-    _, folders = settings_with()
-    with Store.open(folders.database) as store:
+    with opened_store() as store:
         return stored_questions(store)

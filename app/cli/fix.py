@@ -27,7 +27,7 @@ def fix(
         str | None,
         typer.Argument(metavar="[COMMAND]", help="The command that failed. Default: the last one in this shell."),
     ] = None,
-    code: Annotated[int | None, typer.Option("--code", metavar="N", help="Exit code of that command.")] = None,
+    code: Annotated[int | None, typer.Option(metavar="N", help="Exit code of that command.")] = None,
 ) -> None:
     """Propose a fix for the last command that failed. It appears in the next command line or on stdout, and is not run.
 

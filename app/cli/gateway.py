@@ -14,29 +14,25 @@ from app.exits import USAGE, fail
 
 def gateway(
     port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on. 0: any free one.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on. 0: any free one.")
     ] = 8788,
     remote: Remote = None,
     model: Model = None,
     mode: Annotated[
         Literal["auto", "edge", "hosted", "offline"] | None,
-        typer.Option("--mode", help="As for `outrider ask`. auto also answers while the server is offline."),
+        typer.Option(help="As for `outrider ask`. auto also answers while the server is offline."),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file",
             metavar="FILE",
             help="File with the accepted tokens, one per line, or NAME TOKEN. Default: no token is required.",
         ),
     ] = None,
     allow_origin: AllowOrigin = None,
-    max_answers: Annotated[
-        int, typer.Option("--max-answers", metavar="N", min=1, max=64, help="Maximum answers at once.")
-    ] = 4,
+    max_answers: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Maximum answers at once.")] = 4,
     max_waiting: Annotated[
-        int,
-        typer.Option("--max-waiting", metavar="N", min=1, help="Maximum waiting requests; further ones get 429."),
+        int, typer.Option(metavar="N", min=1, help="Maximum waiting requests; further ones get 429.")
     ] = 32,
 ) -> None:
     """Serve OpenAI's API to other programs on this device. Prints its address when it is ready."""

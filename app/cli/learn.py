@@ -32,7 +32,7 @@ ASK_SECONDS = 3600.0
 ENOUGH = 20
 """New answers that are worth another try."""
 NICENESS = 15
-"""How far it stands back behind other programs."""
+"""How much it yields to other programs."""
 
 
 def learn(
@@ -40,8 +40,7 @@ def learn(
         bool, typer.Option("--watch", help="Keep learning whenever there are enough new answers, until Ctrl+C.")
     ] = False,
     deep: Annotated[
-        bool,
-        typer.Option("--deep", help="Also train the small model's own layers. Needs PyTorch and a few minutes."),
+        bool, typer.Option("--deep", help="Also train the small model's own layers. Needs PyTorch and a few minutes.")
     ] = False,
     forget: Annotated[
         bool, typer.Option("--forget", help="Erase everything learnt on this device, and what it was learnt from.")
@@ -52,6 +51,7 @@ def learn(
     The result is used only where it is clearly better, and never leaves the device. Servers that a small model was
     fetched from are asked for a newer version of it.
     """
+    from app.cli.fetch import alone
     from app.drafting.learning import missing_for_deep
     from storage import Store
 
@@ -113,11 +113,11 @@ def rollback() -> None:
 def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool, ask: bool) -> bool:
     """Teach each drafter on this device that has at least `fewest` new answers; False if the files of one are broken.
 
-    0: a person asked for it, who is told why one cannot learn, and it goes on if the mains are unplugged. `ask`: the
-    servers for newer versions, before.
+    `fewest` 0: a person asked for it, so it prints why one cannot learn, and continues on battery power. `ask`: first
+    ask the servers for newer versions.
     """
+    from app.cli.fetch import look_for_newer
     from app.cli.fetched import places
-    from app.cli.newer import look_for_newer
     from app.drafting.learning import Learner, NothingLearnt
     from models.config import DrafterError
 
@@ -198,19 +198,6 @@ def _folders(folders: Folders) -> list[Path]:
 
     found = folders.learnt.glob(f"*/*/{INDEX}") if folders.learnt.is_dir() else ()
     return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
-
-
-@contextlib.contextmanager
-def alone(folders: Folders) -> Iterator[None]:
-    """Lets one process learn at a time."""
-    from storage.owner import try_lock
-
-    folders.learnt.mkdir(parents=True, exist_ok=True)
-    with (folders.learnt / "lock").open("ab") as file:
-        if not try_lock(file):
-            complain("another `outrider learn` is at work")
-            raise typer.Exit(FAILED)
-        yield
 
 
 def on_battery(supplies: Path = Path("/sys/class/power_supply")) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import completion
+from app.cli.options import Json
 from app.cli.settings import settings_with
 from app.exits import FAILED, OK, UNREACHABLE, complain, run
 
@@ -22,11 +23,9 @@ if TYPE_CHECKING:
 def models(
     remote: Annotated[
         str | None,
-        typer.Option(
-            "--remote", metavar="NAME|URL", help="List only this server's models.", autocompletion=completion.remotes
-        ),
+        typer.Option(metavar="NAME|URL", help="List only this server's models.", autocompletion=completion.remotes),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    json: Json = False,
 ) -> None:
     """List the models of all servers. One line each: server, model, capabilities.
 

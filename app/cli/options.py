@@ -12,6 +12,7 @@ from app.cli import completion
 from app.files import NotText, read_text
 from remote.credentials import bearer_token
 
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Remote = Annotated[
     str | None,
     typer.Option(

@@ -7,67 +7,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from app.cli.piped import read_piped
-from app.cli.settings import settings_with, unsaved
+from app.cli.settings import AskOptions, settings_with, unsaved
 from app.exits import USAGE, fail, run
 
 if TYPE_CHECKING:
-    from app.config import ChosenMode, Folders, Settings
-    from app.remotes.choice import Asks
-    from app.system_prompts import SystemPrompt
+    from app.config import Folders, Settings
     from storage import Attachment
 
 MOST_PIPED_BYTES = 4 << 20
 """Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AskOptions:
-    """The options of `outrider ask`."""
-
-    conversation: str | None = None
-    """The first characters of the id of the conversation to continue."""
-    last: bool = False
-    """Continue the last conversation."""
-    json: bool = False
-    remote: str | None = None
-    model: str | None = None
-    token: str | None = None
-    mode: ChosenMode | None = None
-    system: SystemPrompt | None = None
-    """The system prompt from now on, or None to keep the conversation's own."""
-    temperature: float | None = None
-    seed: int | None = None
-    tree: Literal["deterministic", "sampled"] | None = None
-    max_tokens: int | None = None
-    draft: bool = True
-    prompts: Path | None = None
-    files: Sequence[str] = ()
-    save: bool = True
-    queue: bool = False
-
-    @property
-    def asks(self) -> Asks:
-        """The server and the model that the options name."""
-        from app.remotes.choice import Asks
-
-        return Asks(self.model, explicit=self.remote is not None or self.model is not None)
-
-    @property
-    def continues(self) -> bool:
-        return self.last or self.conversation is not None
-
-    @property
-    def sampling(self) -> list[str]:
-        """Names of the settings that the options fix, whatever was chosen for the conversation."""
-        return [name for name in ("temperature", "seed", "max_tokens") if getattr(self, name) is not None]
-
-
-def answer(words: Sequence[str], options: AskOptions = AskOptions()) -> int:
+def answer(words: Sequence[str], options: AskOptions) -> int:
     """Answer the question in `words`, or every question of a prompt file; returns the exit code.
 
     Raises what `code_of` knows.
@@ -129,10 +83,7 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
             "--no-save keeps nothing, but -c and --conversation add to a stored conversation: choose one.",
         ),
         (not options.save and options.queue, "--no-save keeps nothing, but --queue stores the question: choose one."),
-        (
-            many and bool(question or options.files),
-            "Give a question, with or without files, or --prompts; not both.",
-        ),
+        (many and bool(question or options.files), "Give a question, with or without files, or --prompts; not both."),
     )
     return next((sentence for contradicts, sentence in pairs if contradicts), None)
 

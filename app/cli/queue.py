@@ -11,14 +11,14 @@ import typer
 
 from app.cli import completion
 from app.cli.options import Remote, Token
-from app.cli.settings import settings_with
+from app.cli.settings import opened_store, read_store, settings_with
 from app.exits import FAILED, OK, UNREACHABLE, complain, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.cli.ask import AskResult
-    from app.cli.question import AskOptions
+    from app.cli.settings import AskOptions
     from app.config import Folders, Settings
     from storage import Attachment, Message
 
@@ -40,10 +40,8 @@ def queue(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from app.sanitise import sanitise
-    from storage import Store
 
-    _, folders = settings_with()
-    with Store.read(folders.database) as store:
+    with read_store() as store:
         waiting = store.queue.all()
     for queued in waiting:
         print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")
@@ -60,10 +58,7 @@ def send(remote: Remote = None, token: Token = None) -> None:
 @queue_commands.command("edit")
 def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="What to ask instead.")]) -> None:
     """Replace the text of a prompt that has not been sent yet."""
-    from storage import Store
-
-    _, folders = settings_with()
-    with Store.open(folders.database) as store:
+    with opened_store() as store:
         store.queue.edit(queued, text)
 
 
@@ -71,10 +66,7 @@ def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="W
 @queue_commands.command("remove", hidden=True)  # The older name.
 def remove(queued: Id) -> None:
     """Remove an entry from the queue."""
-    from storage import Store
-
-    _, folders = settings_with()
-    with Store.open(folders.database) as store:
+    with opened_store() as store:
         store.queue.remove(queued)
 
 

@@ -14,6 +14,7 @@ import typer
 
 from app.cli import completion
 from app.cli.nearby import find
+from app.cli.options import Json
 from app.cli.piped import PIPE_SECONDS, WAITING, told_after
 from app.cli.settings import settings_with
 from app.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, fail, run
@@ -61,51 +62,40 @@ def add(
     kind: Annotated[
         Literal["auto", "verifier", "openai"],
         typer.Option(
-            "--kind",
             help="verifier: an Outrider server, which checks drafts. openai: any OpenAI-compatible server. "
-            "auto: find out.",
+            "auto: find out."
         ),
     ] = "auto",
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Model to request from an OpenAI-compatible server.")
+        str | None, typer.Option(metavar="NAME", help="Model to request from an OpenAI-compatible server.")
     ] = None,
     token_stdin: TokenStdin = False,
     token_env: Annotated[
-        str | None, typer.Option("--token-env", metavar="VARIABLE", help="Environment variable that holds the token.")
+        str | None, typer.Option(metavar="VARIABLE", help="Environment variable that holds the token.")
     ] = None,
     system: Annotated[
         str | None,
         typer.Option(
-            "--system",
             metavar="NAME",
             help="System prompt of new conversations there: a name from `outrider system list`, or none.",
             autocompletion=completion.system_prompts,
         ),
     ] = None,
-    ca: Annotated[
-        str | None, typer.Option("--ca", metavar="FILE", help="Trust only this certificate authority.")
-    ] = None,
-    cert: Annotated[str | None, typer.Option("--cert", metavar="FILE", help="Client certificate.")] = None,
+    ca: Annotated[str | None, typer.Option(metavar="FILE", help="Trust only this certificate authority.")] = None,
+    cert: Annotated[str | None, typer.Option(metavar="FILE", help="Client certificate.")] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="FILE", help="Key of that certificate, if in another file.")
+        str | None, typer.Option(metavar="FILE", help="Key of that certificate, if in another file.")
     ] = None,
-    proxy: Annotated[
-        str | None, typer.Option("--proxy", metavar="URL", help="Proxy, with http:// or socks5://")
-    ] = None,
+    proxy: Annotated[str | None, typer.Option(metavar="URL", help="Proxy, with http:// or socks5://")] = None,
     connect_timeout: Annotated[
-        float | None,
-        typer.Option("--connect-timeout", metavar="SECONDS", help="Maximum time to connect, including TLS."),
+        float | None, typer.Option(metavar="SECONDS", help="Maximum time to connect, including TLS.")
     ] = None,
     read_timeout: Annotated[
-        float | None, typer.Option("--read-timeout", metavar="SECONDS", help="Maximum silence within an answer.")
+        float | None, typer.Option(metavar="SECONDS", help="Maximum silence within an answer.")
     ] = None,
     first_words_timeout: Annotated[
         float | None,
-        typer.Option(
-            "--first-words-timeout",
-            metavar="SECONDS",
-            help="Maximum wait for the first words of an OpenAI-compatible server.",
-        ),
+        typer.Option(metavar="SECONDS", help="Maximum wait for the first words of an OpenAI-compatible server."),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the server of that name.")] = False,
 ) -> None:
@@ -191,7 +181,7 @@ remote_commands.command("find")(find)
 
 
 @remote_commands.command("list")
-def show(json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False) -> None:
+def show(json: Json = False) -> None:
     """List your servers. One line each: * if in use, name, address, kind, where the token is kept."""
     from app.sanitise import sanitise
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import completion
+from app.cli.options import Json
 from app.cli.piped import read_piped
 from app.exits import FAILED, USAGE, complain, fail
 from app.files import NotText, text_of
@@ -40,7 +41,7 @@ def system(context: typer.Context) -> None:
 
 
 @system_commands.command("list")
-def show_list(json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False) -> None:
+def show_list(json: Json = False) -> None:
     """List the system prompts: name and beginning."""
     from app.sanitise import escape_json, sanitise
 
@@ -80,7 +81,7 @@ def show(name: Name, json: Annotated[bool, typer.Option("--json", help="Print on
 def add(
     name: NewName,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Read the text from this file, or from stdin with -.")
+        Path | None, typer.Option(metavar="FILE", help="Read the text from this file, or from stdin with -.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the prompt of that name.")] = False,
 ) -> None:
@@ -88,7 +89,7 @@ def add(
     prompts = _library()
     if name in prompts and not replace:
         fail(f"There is a system prompt {name} already; --replace puts this one in its place.", USAGE)
-    prompts.path(name)  # A bad name is told before the person writes.
+    prompts.path(name)  # A bad name is reported before the person writes.
     if file is not None and str(file) != "-":
         _put(prompts, name, _text_of(file))
     elif file is not None or sys.stdin is None or not sys.stdin.isatty():
@@ -111,7 +112,7 @@ def remove(name: Name) -> None:
 
 
 def meant(given: str | None) -> SystemPrompt | None:
-    """What `--system` says; None: it was not given. Raises `ConfigError`."""
+    """The system prompt that `--system` names, or None if it was not given. Raises `ConfigError`."""
     if given is None:
         return None
     from app.system_prompts import name_problem

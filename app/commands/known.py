@@ -46,7 +46,7 @@ _NAME = re.compile(r"[\w.+@\[:-]+$")
 
 @cache
 def page_programs() -> Callable[[str], bool] | None:
-    """Whether a page of the bundled index is about a program, or an example runs it; None: the index cannot be read."""
+    """Whether a page of the bundled index is about a program or runs it; None if the index cannot be read."""
     try:
         return Pages.open(BUNDLED_DRAFTER / FILE).knows
     except DrafterError:
@@ -57,7 +57,7 @@ def unknown_programs(text: str, script: Script, known: Callable[[str], bool], pa
     """The programs that nobody knows, each once, in the order of `text`, which `script` was parsed from.
 
     `known` says whether a name is in an index of pages. Programs that have a rule are known too. `path`: where this
-    device has its programs; None: as `PATH` says. A program with a path of its own (`./build.sh`), a placeholder, a
+    device has its programs, by default `PATH`. A program with a path of its own (`./build.sh`), a placeholder, a
     variable, a function that the text defines and what runs on another machine are not judged. A text that does not
     parse has no programs.
     """

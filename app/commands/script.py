@@ -23,9 +23,9 @@ class Word:
     plain: bool = True
     """No variable and no substitution is in it."""
     pattern: bool = False
-    """It has an unquoted `*`, `?`, `[` or `{a,b}`: it may stand for many names."""
+    """It has an unquoted `*`, `?`, `[` or `{a,b}`: it may match many names."""
     verbatim: int | None = None
-    """The place where `value` begins in the text, if it stands there letter by letter."""
+    """The place where `value` begins in the text, if the text contains it as it is."""
     substitutions: tuple[SimpleCommand, ...] = ()
     """The commands whose output the shell puts in its place."""
 

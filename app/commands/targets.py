@@ -1,4 +1,4 @@
-"""What a path stands for: the whole system, somebody's home, a disk, or a file like any other."""
+"""What a path means: the whole system, somebody's home, a disk, or a file like any other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.commands.script import Word, name_set
 
 HOMES = ("~", "$HOME", "${HOME}")
 _ALL_IN = re.compile(r"/(?:\.?\*|\{,?\.\*?\}|\.\?\*|\.\[[^\]]*\]\*)$")
-"""The ending of a path that stands for everything in a folder."""
+"""The ending of a path that means everything in a folder."""
 _SYSTEM = name_set(
     "bin boot dev etc lib lib32 lib64 libx32 proc root run sbin srv sys usr var home Users System Library Applications"
     " Volumes nix opt mnt media"

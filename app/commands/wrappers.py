@@ -10,11 +10,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.commands.script import SimpleCommand, Word, name_set
+from app.commands.script import Word, name_set
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish"})
-ROOT_PROGRAMS = frozenset({"sudo", "doas", "pkexec", "run0", "su", "sudo-rs", "gsudo"})
-"""Programs that run another one with the rights of another user, root unless they are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +132,6 @@ def inner_commands(words: Sequence[Word]) -> Iterator[Inner]:
         yield from _in_container(program, words)
     elif (wrapper := WRAPPERS.get(program)) is not None:
         yield from _wrapped(wrapper, words)
-
-
-def own_words(command: SimpleCommand) -> tuple[Word, ...]:
-    """A wrapper's words before the command that it runs: `sudo -u root` of `sudo -u root rm x`."""
-    for inner in inner_commands(command.words) if command.words else ():
-        first = inner.words[0] if inner.words else inner.script
-        if first is not None and first in command.words:
-            return command.words[: command.words.index(first)]
-    return command.words
 
 
 def _wrapped(wrapper: Wrapper, words: Sequence[Word]) -> Iterator[Inner]:

@@ -10,14 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import (
-    Conversation,
-    Message,
-    NotADatabase,
-    StorageBusy,
-    StorageFull,
-    Store,
-)
+from storage import Conversation, Message, NotADatabase, StorageBusy, StorageFull, Store
 from storage.database import LOG_BYTES, MEMORY
 
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")

@@ -31,7 +31,7 @@ _SQL = re.compile(
 
 
 def _extent(words: Sequence[Word]) -> str:
-    """What the widest of the words stands for, where its name does not say it."""
+    """What the widest of the words means, where its name does not say it."""
     for word in words:
         if word.value in ("*", "./*"):
             return "all that is in this folder"

@@ -12,7 +12,6 @@ from app.commands.script import SimpleCommand
 
 NOTICE, WARNING = Severity.NOTICE, Severity.WARNING
 _R = Kind.REWRITES
-_GOES_ON = "--abort --continue --skip --quit --edit-todo --show-current-patch"
 
 
 def push(command: SimpleCommand) -> Iterator[Finding]:
@@ -66,8 +65,4 @@ def branch(command: SimpleCommand) -> Iterator[Finding]:
         yield Finding(WARNING, f"moves the branch {named(names[:1])} to another commit", names)
 
 
-HISTORY: tuple[Rule, ...] = (
-    Rule(_R, ("git",), push),
-    Rule(_R, ("git",), reset),
-    Rule(_R, ("git",), branch),
-)
+HISTORY: tuple[Rule, ...] = (Rule(_R, ("git",), push), Rule(_R, ("git",), reset), Rule(_R, ("git",), branch))

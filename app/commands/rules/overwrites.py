@@ -151,14 +151,8 @@ def raw(command: SimpleCommand) -> Iterator[Finding]:
 _OUTPUTS = {
     "sort": ("-o --output", "-k -t -S -T --key --field-separator --parallel"),
     "shuf": ("-o --output", "-n -i"),
-    "curl": (
-        "-o --output",
-        "-X -H -d -u -F -A -e -b -c -T -m -x --data --header --request --user --form -w -K -r -E",
-    ),
-    "wget": (
-        "-O --output-document",
-        "-P -o -a -U -t -T -e -i -Q --header --user --password -A -R -D -l --limit-rate",
-    ),
+    "curl": ("-o --output", "-X -H -d -u -F -A -e -b -c -T -m -x --data --header --request --user --form -w -K -r -E"),
+    "wget": ("-O --output-document", "-P -o -a -U -t -T -e -i -Q --header --user --password -A -R -D -l --limit-rate"),
     "pandoc": ("-o --output", "-f -t -s"),
 }
 """The option of each program that names the file to write, and other options that take a value."""

@@ -27,7 +27,7 @@ _PASSWORD_VARIABLE = re.compile(
     r"^(?:PGPASSWORD|MYSQL_PWD|\w*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_KEY|ACCESS_KEY))=(?P<value>.+)$"
 )
 _BLANK = re.compile(r"^(?:\$.*|<.*>|\{\{.*\}\}|\*+|)$", re.DOTALL)
-"""A variable or a placeholder: no password stands there."""
+"""A variable or a placeholder, not a password."""
 
 
 def sent(command: SimpleCommand) -> Iterator[Finding]:
@@ -87,7 +87,7 @@ def passwords(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def _passwords(command: SimpleCommand) -> Iterator[bool]:
-    """True for each password that stands in the command. A variable or a placeholder is none."""
+    """True for each password in the command. A variable or a placeholder is none."""
     program, words = command.program, [word.value for word in command.words[1:]]
     if program:
         for assignment in command.assignments:

@@ -75,7 +75,7 @@ def test_nothing_is_replaced_by_accident(outrider: Outrider) -> None:
     ("arguments", "stdin", "said"),
     [
         (("add", "a b"), "text", "cannot be the name"),
-        (("add", "none"), "text", "stands for no system prompt"),
+        (("add", "none"), "text", "means no system prompt"),
         (("add", "a"), "", "no text"),
         (("add", "a"), "x" * 70_000, "at most 64 kB"),
         (("add", "a", "--file", "/nowhere/a.md"), "", "cannot be read"),
