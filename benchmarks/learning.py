@@ -50,8 +50,7 @@ from drafter.learning.correction import Rates, learn
 from drafter.learning.distributions import TEXT
 from drafter.learning.samples import Round, Samples
 from drafter.step import Correction
-from drafter.training.adaptation import adapt
-from drafter.training.soft_labels import DEFAULT, Labels
+from drafter.training.adaptation import DEFAULT, Labels, adapt
 from models.config import GRAPH
 from remote.protocol import Likeliest, encode_frame
 from storage import Store

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from drafter.context import DraftContext
-from drafter.datastore import load_datastore
-from drafter.ngram import NGramIndex
+from drafter.ngram import NGramIndex, load_datastore
 from drafter.second_stage import SecondStage
 from drafter.step import Correction, DraftStep, StepGraph
 from models.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_config

@@ -14,10 +14,11 @@ import msgspec
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from drafter.datastore import save_datastore
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
+from drafter.ngram import save_datastore
 from drafter.step import StepGraph
 from drafter.training.answers import (
+    ANSWERS,
     AnsweredConversation,
     Messages,
     draft_vocabulary,
@@ -26,10 +27,8 @@ from drafter.training.answers import (
     read_answers,
 )
 from drafter.training.distil import Distiller, train
-from drafter.training.export import export_graph
-from drafter.training.heldout import ANSWERS
+from drafter.training.export import Parity, StepInputs, compare, export_graph, prompt
 from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
-from drafter.training.parity import Parity, StepInputs, compare, prompt
 from drafter.training.processes import processes
 from drafter.training.recipe import Recipe
 from drafter.training.target import UnsupportedTarget, check_head, drafter_config

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drafter.datastore import load_datastore, save_datastore
-from drafter.ngram import BREAK
+from drafter.ngram import BREAK, load_datastore, save_datastore
 from drafter.training.answers import AnsweredConversation
 from drafter.training.pipeline import datastore_texts
 from models.config import DrafterCorrupt

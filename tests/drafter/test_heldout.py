@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from drafter.training.heldout import ANSWERS, FEWEST, HELD_OUT, MOST, SHARE, hold_out
+from drafter.training.answers import ANSWERS, FEWEST, HELD_OUT, MOST, SHARE, hold_out
 
 
 def conversations(count: int) -> list[list[str]]:

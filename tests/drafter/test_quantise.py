@@ -14,7 +14,7 @@ import pytest
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.step import StepGraph
-from drafter.training.parity import compare, prompt
+from drafter.training.export import compare, prompt
 from models.config import FLOAT, GRAPH, GRAPH_WEIGHTS, DrafterCorrupt, Scheme, read_config
 from models.engines.quantise import quantise_graph
 from models.memory import dequantise

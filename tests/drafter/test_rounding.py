@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from drafter.training.rounding import BITS, Rounded, round_weights
+from drafter.training.graph_weights import BITS, Rounded, round_weights
 from models.engines.quantise import in_blocks
 
 

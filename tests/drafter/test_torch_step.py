@@ -21,7 +21,7 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import SecondStage
 from drafter.step import Slab
-from drafter.training.parity import compare, prompt
+from drafter.training.export import compare, prompt
 from models.config import FLOAT, GRAPH, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
 from models.tree import NEVER
 from tests.drafter.conftest import draft_model

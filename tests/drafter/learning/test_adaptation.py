@@ -16,10 +16,9 @@ from drafter.learning.distributions import MOST, NONE, TEXT, Distributions
 from drafter.learning.samples import Replayer, Round
 from drafter.model import DraftModel
 from drafter.step import StepGraph
-from drafter.training.adaptation import Pace, Replayed, _Adapted, _Padded, adapt
+from drafter.training.adaptation import Labels, Pace, Replayed, _Adapted, _Padded, adapt, label_losses
 from drafter.training.export import export_graph
 from drafter.training.graph_weights import read_weights, write_weights
-from drafter.training.soft_labels import Labels, label_losses
 from models.config import DrafterConfig, DrafterCorrupt, DrafterError, Scheme
 from models.engines.quantise import quantise_graph
 from tests.drafter.conftest import Tiny, draft_model

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drafter.datastore import save_datastore
+from drafter.ngram import save_datastore
 from drafter.pacer import SHARE
 from drafter.runtime import Drafter
 from models.config import DATASTORE, read_config, write_config
