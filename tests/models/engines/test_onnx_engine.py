@@ -87,15 +87,6 @@ def test_a_server_without_pytorch_says_what_pytorch_says(tiny_pair: Path, target
     assert said == loaded.text.decode(context.tokens[before:])
 
 
-def test_the_text_side_is_that_of_transformers(target: Path) -> None:
-    loaded, read = load_target(str(target), device="cpu"), read_text_side(target)
-    for part in ("name", "tokenizer", "chat_template", "stop_tokens", "positions"):
-        assert getattr(read, part) == getattr(loaded, part), part
-    messages = [("user", "how?")]
-    assert read.text is not None and loaded.text is not None
-    assert read.text.render(messages) == loaded.text.render(messages)
-
-
 def test_what_a_folder_lacks_is_told(target: Path) -> None:
     (target / "tokenizer.json").unlink()
     with pytest.raises(MissingTokenizer, match=r"tokenizer\.json"):

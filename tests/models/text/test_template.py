@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from models.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterConfig, DrafterCorrupt, read_config, write_config
 from models.text.chat_text import ChatText
 from models.text.template import ChatTemplate, TemplateFailed
-from tests.drafter.families import DIALECT, FAMILIES, Family
+from tests.models.text.families import DIALECT, FAMILIES, Family
 
 
 def tiny_config(stop_tokens: tuple[int, ...]) -> DrafterConfig:
