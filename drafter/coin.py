@@ -72,7 +72,7 @@ class Coins:
 
     @classmethod
     def at(cls, temperature: float, seed: int) -> Coins | None:
-        """The coins of a target at this temperature; None: it draws nothing."""
+        """The coins of a target at this temperature, or None at temperature 0, where nothing is drawn."""
         return cls(seed, temperature) if temperature else None
 
     def ranked(self, proposals: Proposals, positions: NDArray[np.integer]) -> Proposals:

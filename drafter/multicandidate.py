@@ -78,7 +78,7 @@ def grow_sampled(
 ) -> DraftTree:
     """A sampled tree under a root whose proposals are `first`, each (1, K). `position` is that of the root's children.
 
-    Siblings stand in the order of their drawing, in which the target tries them. `pace.cost` is ignored: with it, a
+    Siblings are in the order of their drawing, in which the target tries them. `pace.cost` is ignored: with it, a
     node could be left out because of what was drawn below it, so because of its own value, and the rule would not be
     exact.
     """

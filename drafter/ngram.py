@@ -60,7 +60,7 @@ class NGramIndex:
         self._newest: dict[tuple[int, ...], int] = {}
         """N-gram -> where its newest occurrence ends."""
         self._older = array("i")
-        """For each end of an n-gram: where its previous occurrence ends; 0: there is none."""
+        """For each end of an n-gram: where its previous occurrence ends, or 0."""
 
     @classmethod
     def of(cls, tokens: NDArray[np.int32]) -> NGramIndex:

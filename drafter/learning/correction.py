@@ -62,7 +62,7 @@ def learn(
     seed: int = 0,
     halted: Callable[[], bool] = lambda: False,
 ) -> Correction | None:
-    """The correction, learnt from `samples`, that guesses best on `judged`; None: none is better than none.
+    """The correction, learnt from `samples`, that guesses best on `judged`, or None if no correction is better.
 
     `vocabulary`: the number of tokens that the head can draft. `halted` is asked before each pass; once it holds,
     what was learnt so far counts.

@@ -41,7 +41,7 @@ class Labels:
     """Its weight at tokens of the text; the rest is that of the target's choice. Where it is not known, the choice has
     all."""
     branches: float = 1.0
-    """The weight of what it might have said after a rejected token. 0: such tokens are not run."""
+    """The weight of what it might have said after a rejected token. With 0 such tokens are not run."""
     few: int = 256
     """Answers from which on rejected tokens are not run. They take 2.6 times the processor time. Of 128 answers,
     tokens a round were 7 % more with them; of 410, they were the same (2.95 and 2.96)."""
@@ -92,9 +92,9 @@ def adapt(
     progress: Callable[[int, int], None] = lambda done, of: None,
     halted: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Write a copy of `graph` to `out` that guesses more of the `judged` answers right. False: none does.
+    """Write a copy of `graph` to `out` that guesses more of the `judged` answers right, or return False.
 
-    Where there are `older` answers too, which were learnt from before, they are half of each step. `progress` is told
+    Where there are `older` answers too, which were learnt from before, they are half of each step. `progress` receives
     how many steps of how many are done; `halted` is asked before each of them, and once it holds nothing is written.
     Raises `DrafterCorrupt`.
     """
@@ -102,7 +102,7 @@ def adapt(
         return False
     if len(newer) + len(older) >= labels.few:
         labels = replace(labels, branches=0.0)
-    torch.set_num_threads(draft_threads())  # A core stays free for the one who chats.
+    torch.set_num_threads(draft_threads())  # One core stays free for the chat.
     model = _Adapted(graph, config)
     best, most = None, model.right(judged)
     steps = -(-len(newer) // (pace.rows if not older else -(-pace.rows // 2)))
@@ -184,7 +184,7 @@ class _Adapted:
         return {name: weight.detach().numpy().copy() for name, weight in self._learnt.items()}
 
     def loss(self, answers: Sequence[Replayed], labels: Labels) -> Tensor | None:
-        """Mean loss of the tokens whose labels are known; None: there are none."""
+        """Mean loss of the tokens with known labels, or None if there are none."""
         batch = _Padded.of(answers, self._config, branches=labels.branches > 0)
         log_probs, chosen = self._run(batch)
         said = self._places[batch.said]
@@ -224,7 +224,7 @@ class _Adapted:
 
 @dataclass(frozen=True)
 class _Padded:
-    """Answers beside one another: B of them, M rows each at most. Rejected tokens stand behind the text."""
+    """A batch of B answers with at most M rows each. Rejected tokens follow the text."""
 
     ids: Tensor
     """(B, M)"""

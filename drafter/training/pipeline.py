@@ -67,11 +67,11 @@ class Plan:
 
     recipe: Recipe = Recipe()
     inference_layers: int | None = None
-    """N. None: as many as `init` has, or 1 if the target's family allows it."""
+    """N, by default as many as `init` has, or 1 if the target's family allows it."""
     first_layers: int | None = None
-    """F. None: as many as `init` has, or 1 if the target's family allows it."""
+    """F, by default as many as `init` has, or 1 if the target's family allows it."""
     layer_self_attention: bool | None = None
-    """None: as in `init`, or as `drafter_config` chooses."""
+    """By default as in `init`, or as `drafter_config` chooses."""
     cross_attention: bool = True
     """False: an ablation; see `DrafterConfig`."""
     memory_bits: Bits = 4
@@ -83,13 +83,13 @@ class Plan:
     answer_tokens: int = 200
     """Longest answer that is learnt from."""
     datastore: int = 400_000
-    """Most tokens of the answers that the drafter's folder keeps for the second stage; 0: none."""
+    """Most tokens of the answers that the drafter's folder keeps for the second stage."""
     batch: int = 1024
     """Conversations between two points from which a killed run can resume."""
     init: Path | None = None
     """Folder of an older drafter whose weights are the start."""
     recording: Path | None = None
-    """File that keeps the target's features of the answers for other drafters; None: none does."""
+    """File that keeps the target's features of the answers for other drafters."""
     recorded: tuple[int, ...] = ()
     """Hidden states that are recorded besides the last one."""
     asked_as: Callable[[Sequence[str]], Messages] = question_alone
@@ -192,7 +192,7 @@ def write_folder(
 ) -> DrafterConfig:
     """Write both halves of a drafter into `out`, where its text side is already, and return its complete config.
 
-    `work` gets the float graph. `datastore`: most tokens of the answers `data` that the folder keeps; 0: none.
+    `work` gets the float graph. `datastore`: most tokens of the answers `data` that the folder keeps.
     """
     config = msgspec.structs.replace(config, memory=memory_digest(target.state_dict(), model.encoder).hex())
     model.draft.config = model.encoder.config = config
@@ -256,7 +256,7 @@ def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
 def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
     """Make the quantised graph of a drafter's folder again from its float weights; returns how far the two differ.
 
-    They are compared on random tokens. `scheme` None: as before. The old graph stays until the new one is complete.
+    They are compared on random tokens. The `scheme` stays by default. The old graph stays until the new one is complete.
     Raises `DrafterError`.
     """
     config = read_config(folder, verify=(FLOAT, TOKENIZER, TEMPLATE))

@@ -64,7 +64,7 @@ def drafter_config(
     layer_self_attention: bool | None = None,
     ffn: int | None = None,
 ) -> DrafterConfig:
-    """The shapes of a drafter for this target, with as many heads. `ffn`: width of its MLPs; None: the target's.
+    """The shapes of a drafter for this target, with as many heads. `ffn`: width of its MLPs, by default the target's.
 
     `inference_layers` (N) and `first_layers` (F) None: 1 if the device can run the target's layers and enough are left
     between them, else 0. `layer_self_attention` None: used only if memory is all that the drafter has of the target's
@@ -138,7 +138,7 @@ def _rope(model: PreTrainedModel) -> Rope:
 
 
 def _not_inferable(config: PreTrainedConfig) -> str | None:
-    """Why the device cannot run this target's layers; None: it can."""
+    """Why the device cannot run this target's layers, or None if it can."""
     rope = _rope_parameters(config)
     if config.model_type not in INFERABLE:
         return f"needs layers like those of {', '.join(INFERABLE)}, not {config.model_type}"

@@ -61,7 +61,7 @@ def _loaded(
 ) -> Target:
     """`model`: a folder, a name on the hub, or the path of a GGUF file. `source`: where its text side is.
 
-    `template`: in the place of the model's own; None: its own.
+    `template` replaces the model's own.
     """
     file = model.name if isinstance(model, Path) else None
     where = str(model.parent) if isinstance(model, Path) else model

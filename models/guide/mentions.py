@@ -47,7 +47,7 @@ WORDS = {
     **dict.fromkeys(("branch", "tag", "remote", "group", "container", "image", "table", "variable"), ""),
     "file": "file",
 }
-"""Words beside a name -> the type that they give it; empty: the word itself."""
+"""Words next to a name -> the type that they give it (empty: the word itself)."""
 VERBS = {
     **dict.fromkeys(("install", "uninstall", "reinstall", "upgrade"), "package"),
     **dict.fromkeys(("restart", "reload", "start", "stop", "enable", "disable"), "service"),
@@ -245,7 +245,7 @@ class _Reading:
         self._taken[start:end] = b"\1" * (end - start)
 
     def quoted(self) -> None:
-        """What stands in quotes: a text, or a name with a space."""
+        """What is in quotes: a text, or a name with a space."""
         for one in _QUOTED.finditer(self._text):
             inner = next(at for at in range(1, 5) if one[at] is not None)
             kinds = dict.fromkeys(ANY_NAME, 0.7) | {"folder": 0.6, "file": 0.5}
@@ -347,7 +347,7 @@ class _Reading:
                 self._take(*one.span(), {"ext": 1.0, "glob": 0.9}, 0.6, values)
 
     def words(self, known: Callable[[str], bool], program: Callable[[str], bool]) -> None:
-        """Paths and names by their form, and words that stand beside what they are."""
+        """Paths and names by their form, and words by their neighbours."""
         words = list(_WORD.finditer(self._text))
         for at, found in enumerate(words):
             word = found.group().rstrip(".:").lstrip("[{")
@@ -411,7 +411,7 @@ def _number_kinds(digits: str) -> dict[str, float]:
 
 
 def _beside(word: str, before: str, after: str, likely: bool) -> dict[str, float]:
-    """The types that the words beside a word give it. `likely`: it may be a name without them."""
+    """The types that a word gets from its neighbours. `likely`: it may be a name without them."""
     if word in WORDS or word in _LINKS or (word in STOP_WORDS and before not in _SAYS):
         return {}
     found: dict[str, float] = {}

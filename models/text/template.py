@@ -55,7 +55,7 @@ class ChatTemplate:
         self._special_tokens = dict(special_tokens)
         try:
             self._template = _environment().from_string(source)
-        except Exception as error:  # Jinja compiles it to Python, whose own errors come through too.
+        except Exception as error:  # Jinja compiles it to Python, so errors of Python come through too.
             raise TemplateUnreadable(_said(error)) from None
 
     def render_each(self, messages: Sequence[tuple[str, str]], ends: Sequence[int]) -> list[str]:

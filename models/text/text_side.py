@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TextSide:
-    """What a device must know of a target beside its logits."""
+    """What is needed of a model besides its logits, to turn text into tokens and back."""
 
     name: str
     tokenizer: bytes
@@ -41,7 +41,7 @@ class TextSide:
     text: ChatText | None
     """None if the chat template cannot be rendered here."""
     positions: int | None
-    """Most tokens that the target was made for. None: not known."""
+    """Most tokens that the model was made for, if known."""
 
 
 def chat_text(
@@ -60,7 +60,7 @@ def tokenizer_digest(tokenizer: bytes) -> bytes:
 
 
 def read_template(path: Path) -> str:
-    """A chat template of one's own, which a short conversation has tried. Raises `BadTemplate`."""
+    """Read a chat template from a file and try it on a short conversation. Raises `BadTemplate`."""
     try:
         template = path.read_text("utf-8")
         texts = {name: f"<{name}>" for name in NAMED}
@@ -77,7 +77,7 @@ def read_template(path: Path) -> str:
 
 
 def read_text_side(folder: Path, template: str | None = None) -> TextSide:
-    """The text side of a model's folder. `template`: in the place of its own chat template.
+    """Read the text side of a model's folder. `template` replaces its own chat template.
 
     Raises `UnknownModel`, `MissingTokenizer`.
     """
