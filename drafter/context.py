@@ -42,8 +42,7 @@ class DraftContext:
     ) -> None:
         self.second_stage = second_stage
         self.taken: tuple[int, float] | None = None
-        """Drafter calls and seconds of the last draft, without the call that read a prompt, or None if there was no other
-        call."""
+        """Drafter calls and seconds of the last draft, if any. A call that read a prompt does not count."""
         self.read = 0
         """Tokens of a prompt that the last draft read first, or 0 if it continued from the round before."""
         self._coins: Coins | None = None

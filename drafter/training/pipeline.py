@@ -256,8 +256,8 @@ def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
 def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
     """Make the quantised graph of a drafter's folder again from its float weights; returns how far the two differ.
 
-    They are compared on random tokens. The `scheme` stays by default. The old graph stays until the new one is complete.
-    Raises `DrafterError`.
+    They are compared on random tokens. The old graph stays until the new one is complete. Raises
+    `DrafterError`.
     """
     config = read_config(folder, verify=(FLOAT, TOKENIZER, TEMPLATE))
     config = msgspec.structs.replace(config, scheme=scheme or config.scheme)
