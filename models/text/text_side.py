@@ -1,6 +1,6 @@
 """The text side of a target: its tokenizer, chat template, stop tokens and licence, as files of its folder say them.
 
-Nothing here needs PyTorch or transformers. `models/engines/target.py` reads the same of a model on the hub.
+Nothing here needs PyTorch or transformers.
 """
 
 from __future__ import annotations
@@ -44,17 +44,6 @@ class TextSide:
     """Most tokens that the model was made for, if known."""
 
 
-def chat_text(
-    name: str, tokenizer: bytes, template: str, stops: Iterable[int], special_tokens: Mapping[str, str]
-) -> ChatText | None:
-    """The tokenizer with its chat template. None, with a line in the log, if the template cannot be rendered here."""
-    try:
-        return ChatText(tokenizer, template, stops, special_tokens)
-    except DrafterError as error:
-        log.warning("No chat completions, only rounds and streams: the chat template of %s fails. %s", name, error)
-        return None
-
-
 def tokenizer_digest(tokenizer: bytes) -> bytes:
     return hashlib.blake2b(tokenizer, digest_size=DIGEST_BYTES).digest()
 
@@ -88,7 +77,7 @@ def read_text_side(folder: Path, template: str | None = None) -> TextSide:
         tokenizer = (folder / TOKENIZER).read_bytes()
     except OSError:
         raise MissingTokenizer(
-            f"{folder} has no {TOKENIZER}, which devices need. Save a fast tokenizer beside its weights."
+            f"{folder} has no {TOKENIZER}, which devices need. Save a fast tokenizer with it."
         ) from None
     special_tokens = {name: _content(named[name]) for name in NAMED if named.get(name)}
     end = _json(folder / GENERATION).get("eos_token_id", config.get("eos_token_id"))
@@ -101,9 +90,25 @@ def read_text_side(folder: Path, template: str | None = None) -> TextSide:
         tokenizer_digest(tokenizer),
         template,
         stops,
-        chat_text(folder.name, tokenizer, template, stops, special_tokens),
+        _chat_text(folder.name, tokenizer, template, stops, special_tokens),
         config.get("text_config", config).get("max_position_embeddings"),
     )
+
+
+def _chat_text(
+    name: str, tokenizer: bytes, template: str, stops: Iterable[int], special_tokens: Mapping[str, str]
+) -> ChatText | None:
+    """The tokenizer with its chat template. None, with a line in the log, if the template cannot be rendered here.
+
+    Raises `MissingTokenizer` for a damaged tokenizer.
+    """
+    try:
+        return ChatText(tokenizer, template, stops, special_tokens)
+    except TemplateUnreadable as error:
+        log.warning("No chat completions, only rounds and streams: the chat template of %s fails. %s", name, error)
+        return None
+    except DrafterError as error:
+        raise MissingTokenizer(f"The tokenizer of {name} cannot be read: {error}") from error
 
 
 def licence_in(card: Path) -> str:
