@@ -151,7 +151,7 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tokenizer: str = ""
     """Digest of the tokenizer file, hex."""
     memory_bits: Bits = 8
-    """Bits of each number of memory, as the verifier sends it."""
+    """Bits of each number of memory on the wire."""
     memory: str = ""
     """Digest of the target, LSA and the cross-attention projections, hex. Stored memory is valid while it stays the
     same."""

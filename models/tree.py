@@ -27,7 +27,7 @@ class Candidates:
     """The distribution that the children of one node were drawn from: `tokens[i]` has `weights[i] / sum(weights)`.
 
     `tokens` (K,) int32, all different; `weights` (K,) int64 from 1 to `MAX_WEIGHT`. Weights are whole numbers, so that
-    device and verifier hold exactly the same distribution. Raises `MalformedTree`.
+    both sides of the wire hold exactly the same distribution. Raises `MalformedTree`.
     """
 
     tokens: np.ndarray

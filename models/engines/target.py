@@ -1,4 +1,4 @@
-"""Loads the model that verifies with transformers, from a folder or the Hugging Face hub."""
+"""Loads a model with transformers, from a folder, a GGUF file or the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _config(model: str, where: str, about: Mapping[str, Any]) -> PreTrainedConfi
     try:
         return AutoConfig.from_pretrained(where, trust_remote_code=False, **about)
     except (OSError, ValueError, KeyError) as error:
-        raise UnknownModel(f"{model} is no model that this server can load: {_first_line(error)}") from error
+        raise UnknownModel(f"{model} is no model that can be loaded: {_first_line(error)}") from error
 
 
 def _weights(model: str, where: str, about: Mapping[str, Any], **options: Any) -> PreTrainedModel:

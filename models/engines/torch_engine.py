@@ -182,7 +182,7 @@ AttentionMaskInterface.register(PACKED, sdpa_mask)
 
 
 class TorchEncoder(Encoder, Protocol):
-    """The server's half of a drafter: turns a target's keys and values into memory."""
+    """The half of a drafter that runs with the target: turns its keys and values into memory."""
 
     config: DrafterConfig
 

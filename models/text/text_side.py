@@ -72,7 +72,7 @@ def read_text_side(folder: Path, template: str | None = None) -> TextSide:
     """
     config, named = _json(folder / CONFIG), _json(folder / TOKENIZER_CONFIG)
     if not config:
-        raise UnknownModel(f"{folder} is no model that this server can load: {CONFIG} is missing.")
+        raise UnknownModel(f"{folder} is no model that can be loaded: {CONFIG} is missing.")
     try:
         tokenizer = (folder / TOKENIZER).read_bytes()
     except OSError:
