@@ -26,7 +26,7 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from drafter.progress import StageProgress, stage
 from drafter.training.precision import autocast
 from drafter.training.processes import processes
-from models.engines.cache_argument import cache_argument
+from models.engines.target import cache_argument
 
 AT_ONCE = 512
 """Most prompts that are continued at the same time."""

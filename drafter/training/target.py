@@ -12,7 +12,7 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from drafter.model import DraftModel
 from models.config import DrafterConfig, Rope
-from models.engines.cache_argument import cache_argument
+from models.engines.target import cache_argument
 
 
 class UnsupportedTarget(ValueError):

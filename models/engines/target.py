@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, Cache, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
 from models.config import TEMPLATE, TOKENIZER
@@ -120,3 +121,12 @@ def licence_of(model: str) -> str:
     """The licence that the card of a model, a folder or a name on the hub, names; empty: none."""
     path = cached_file(model, "README.md", local_files_only=True, _raise_exceptions_for_missing_entries=False)
     return "" if path is None else licence_in(Path(path))
+
+
+def cache_argument(model: PreTrainedModel, cache: Cache) -> dict[str, Cache]:
+    """The cache as an argument of `model`, of its base model and of its `generate`.
+
+    The name of this argument changed with version 5.24 of transformers.
+    """
+    known = inspect.signature(model.forward).parameters
+    return {"cache" if "cache" in known else "past_key_values": cache}

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, BloomConfig, DynamicCache
 
-from models.engines.cache_argument import cache_argument
 from models.engines.engine import BrokenTarget, Engine, TargetContext, UnfitDrafter, UnverifiableTarget
+from models.engines.target import cache_argument
 from models.engines.torch_engine import TorchEngine
 from models.memory import Bits, quantise_row, unpack_memory
 from models.tree import DraftTree

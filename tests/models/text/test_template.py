@@ -144,14 +144,6 @@ def test_what_is_spelt_out_is_encoded_as_in_transformers(pair: tuple[ChatText, A
         assert ours.render(spoken) == tokens["input_ids"], token
 
 
-def test_a_prompt_after_another_is_as_if_it_was_made_anew(pair: tuple[ChatText, Any]) -> None:
-    ours, _ = pair
-    messages, before = [*CONVERSATIONS["several turns"], ("assistant", "</s> a"), ("user", "b")], None
-    for end in range(1, len(messages) + 1):
-        before = ours.render_after(before, messages[:end])
-        assert before.tokens == ours.render(messages[:end])
-
-
 HOSTILE = {
     "a class's subclasses": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "by a filter": "{{ (''|attr('__class__')).__mro__ }}",
