@@ -65,7 +65,7 @@ def race(tokens: NDArray[np.integer], weights: NDArray[np.float64], seed: int, p
 
 @dataclass(frozen=True)
 class Coins:
-    """The coins by which a target will draw, for those who guess what. The temperature is above 0."""
+    """The coins by which a target will draw, to guess its choice. The temperature is above 0."""
 
     seed: int
     temperature: float

@@ -334,7 +334,7 @@ class DraftContext:
 
 
 def _depths(depths: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The depths of new nodes (M,), whose parents stand at `above` or in the same run.
+    """The depths of new nodes (M,), with parents at `above` or in the same run.
 
     `depths`: of all nodes that ran before, then that of the root, where -1 finds it.
     """

@@ -38,13 +38,13 @@ class DraftSampling:
 
     temperature: float
     top_k: int = 0
-    """0: off."""
+    """0 turns it off."""
     top_p: float = 1.0
     seed: int = 0
 
     def weights(self, log_probs: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Whole weights of top lists: (M, K) best first -> (M, K) from 0 to `MAX_WEIGHT`. 0: left out; the best token
-        never is."""
+        """Whole weights of top lists: (M, K) best first -> (M, K) from 0 to `MAX_WEIGHT`. A token of weight 0 is
+        left out. The best one never is."""
         # Differences are taken first: the log-probabilities divided by a tiny temperature would be infinite.
         below = log_probs.astype(np.float64) - log_probs[:, :1]
         shares = np.exp(below / max(self.temperature, LEAST_TEMPERATURE))

@@ -242,7 +242,7 @@ def _with(version: Version, state: State) -> Version:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place at the end of the block; after an error it is gone."""
+    """A temporary file that replaces `path` at the end of the block, or is removed after an error."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(handle)
     part = Path(name)

@@ -177,7 +177,7 @@ class SelfAttentionLayer(nn.Module):
 
 
 class CrossAttentionLayer(nn.Module):
-    """Cross-attention from the device's stream to memory. A learned null row stands in where there is no memory.
+    """Cross-attention from the device's stream to memory. A learned null row is used where there is no memory.
 
     `blind`: it sees only the null row. A drafter trained in this way, of the same size, shows what memory is worth.
     """

@@ -2,7 +2,7 @@
 
 Learnt are the self-attention and the cross-attention. What is the target's own stays, and so does the memory encoder,
 whose half is with the verifier: stored memory and that which arrives stay valid. What is learnt is what the target
-might have said, as far as the verifier told it, and else the token that it chose. One forward pass trains every draft
+might have said, as far as that is known, and otherwise the token that it chose. One forward pass trains every draft
 step of an answer: a query sees memory as far as it had arrived when its token was drafted.
 """
 
@@ -156,7 +156,7 @@ class _Adapted:
         # Whole blocks of inputs are stored, so the last one may be longer than the matrix is wide.
         fitted = {name: one[..., : wanted[name].shape[-1]] for name, one in weights.items() if name in wanted}
         if set(fitted) != set(wanted):
-            # Graphs that were traced keep equal weights once, so the others cannot be told from it.
+            # Traced graphs keep equal weights once, so it is unknown where they belong.
             raise DrafterError(f"the layers of {graph} share weights, so it cannot be learnt deeply")
         try:
             self._model.load_state_dict(fitted)
@@ -278,7 +278,7 @@ class _Padded:
             start[row] = torch.minimum(start[row], torch.arange(width) - 1)
             known = targets[row].text
             _put(said[row], chances[row], known.positions - 1, known, config)
-            # A rejected token stands where another one was chosen, and was drafted with what was known before that.
+            # A rejected token has the place of the chosen one, and was drafted with what was known before that.
             known = rejected[row]
             places, behind = torch.from_numpy(known.positions - 1), torch.arange(text, text + len(known))
             _put(said[row], chances[row], behind.numpy(), known, config)

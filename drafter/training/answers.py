@@ -98,7 +98,7 @@ def _opening(tokenizer: PreTrainedTokenizerBase, asked: Messages) -> list[int]:
 def _next(tokenizer: PreTrainedTokenizerBase, before: Messages, asked: Messages, last: int) -> list[int]:
     """Tokens from the end of an answer, whose last token is `last`, to the start of the next one.
 
-    `before`, `asked`: what stands before the first answer, and before the next one. An answer that was cut is closed
+    `before`, `asked`: the messages before the first answer, and before the next one. An answer that was cut is closed
     first, as the template closes one.
     """
     turn = [*before[:-1], ("user", "?"), ("assistant", "!")]
@@ -124,8 +124,8 @@ def generate_answers(
     """Let the target answer the questions of every conversation in turn, and append the lines to `out`.
 
     An existing file is continued after its last whole batch of conversations. `temperatures` are used in turn, one for
-    each conversation. `half`: compute in bfloat16 if the model's weights have more bits. `asked_as`: the messages that
-    stand before an answer, from the questions up to it, the last of them from the user. `seconds`: after these, no
+    each conversation. `half`: compute in bfloat16 if the model's weights have more bits. `asked_as`: the messages
+    before an answer, from the questions up to it, the last of them from the user. `seconds`: after these, no
     further batch begins, and the rest stays unanswered. If there are several processes, each answers every n-th batch
     and the main one writes. The lines are those that one process alone would write.
     """

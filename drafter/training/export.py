@@ -26,7 +26,7 @@ WHOLE, FLOAT = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
 
 
 def export_graph(model: DraftModel, path: Path) -> None:
-    """Write the float step graph, in which M, P and T stay free. Large weights go into `*.data` beside it."""
+    """Write the float step graph, in which M, P and T stay free. Large weights go into a `*.data` file."""
     _StepGraph(StepModule(model).eval()).write(path)
 
 
@@ -55,7 +55,7 @@ class _StepGraph:
         logits = nodes.add("Gemm", [x, nodes.put("head.weight", self._step.head.weight.detach().numpy())], transB=1)
         if config.correctable:
             states = nodes.add("Identity", [x], "states")
-            # A product of one row is added up in another order than that of several; the rows stand there twice.
+            # A product of one row is added up in another order than that of several, so the rows are there twice.
             twice = nodes.add("Concat", [states, states], axis=0)
             added = nodes.add("MatMul", [nodes.add("MatMul", [twice, "down"]), "up"])
             added = nodes.add("Slice", [added, nodes.whole(0), nodes.add("Shape", ["tokens"]), nodes.whole(0)])

@@ -73,7 +73,7 @@ class Plan:
     layer_self_attention: bool | None = None
     """By default as in `init`, or as `drafter_config` chooses."""
     cross_attention: bool = True
-    """False: an ablation; see `DrafterConfig`."""
+    """Off only for ablations; see `DrafterConfig`."""
     memory_bits: Bits = 4
     """Bits of each number of memory on the wire. For the bundled pair, 4 lower tau by 0.3 % (6.76 to 6.74 on 60
     prompts)."""
@@ -87,13 +87,13 @@ class Plan:
     batch: int = 1024
     """Conversations between two points from which a killed run can resume."""
     init: Path | None = None
-    """Folder of an older drafter whose weights are the start."""
+    """Folder of an older drafter to start from."""
     recording: Path | None = None
     """File that keeps the target's features of the answers for other drafters."""
     recorded: tuple[int, ...] = ()
     """Hidden states that are recorded besides the last one."""
     asked_as: Callable[[Sequence[str]], Messages] = question_alone
-    """What stands before an answer, from the questions up to it: a target with a prompt recipe reads more than a
+    """The messages before an answer, from the questions up to it: a target with a prompt recipe reads more than a
     question."""
 
 

@@ -66,10 +66,10 @@ def drafter_config(
 ) -> DrafterConfig:
     """The shapes of a drafter for this target, with as many heads. `ffn`: width of its MLPs, by default the target's.
 
-    `inference_layers` (N) and `first_layers` (F) None: 1 if the device can run the target's layers and enough are left
-    between them, else 0. `layer_self_attention` None: used only if memory is all that the drafter has of the target's
-    layers. Beside the keys and values of one of these layers, it costs a third of the training and gains nothing
-    measurable. Raises `UnsupportedTarget`.
+    `inference_layers` (N) and `first_layers` (F) are by default 1 if the device can run the target's layers and enough
+    are left between them, else 0. `layer_self_attention` is by default used only if memory is all that the drafter has
+    of the target's layers. Next to the keys and values of one of these layers, it costs a third of the training and
+    gains nothing measurable. Raises `UnsupportedTarget`.
     """
     config = model.config.get_text_config(decoder=True)
     why = _not_inferable(config)

@@ -112,7 +112,7 @@ class Lane:
         self._sequences.append(sequence)
 
     def cut(self, sequence: int, start: int = -1, end: int = -1) -> bool:
-        """Take rows `start .. end` out of a sequence; -1: from the first, to the last. False: its state has no rows."""
+        """Take rows `start .. end` out of a sequence, by default all. Returns False if its state has no rows."""
         return bool(self._lib.llama_memory_seq_rm(self._memory, sequence, start, end))
 
     def use_threads(self, count: int) -> None:
@@ -207,7 +207,7 @@ class Lane:
             yield self._decoded([row], vocabulary)
 
     def _decoded(self, rows: Sequence[_Row], vocabulary: int) -> Floats:
-        """Run rows as one batch. The logits of those whose logits are wanted, in their order."""
+        """Run rows as one batch. Returns the wanted logits, in their order."""
         batch = self._batch
         for at, row in enumerate(rows):
             batch.token[at], batch.pos[at], batch.n_seq_id[at] = row.token, row.position, len(row.sequences)

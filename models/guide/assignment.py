@@ -111,7 +111,7 @@ def _fit(place: _Place, thing: Named, earlier: bool) -> float:
     value = thing.value(slot.type)
     if any(value.typed(form) is None for form in place.forms):
         return 0.0
-    if "raw" in place.forms and _QUOTES.search(thing.text):  # It may stand inside quotes of the command.
+    if "raw" in place.forms and _QUOTES.search(thing.text):  # It may be inside quotes of the command.
         return 0.0
     if thing.before and cues([thing.before]) & place.cues:
         share += SAME_CUE

@@ -3,7 +3,7 @@
     copy invoice-0417.pdf to /srv/in as user lena
          file             folder            user
 
-A thing has a type by its form (`*.log`, `10.0.0.7`, `20 MB`), by a word beside it (`user lena`, `port 2222`), or
+A thing has a type by its form (`*.log`, `10.0.0.7`, `20 MB`), by a word next to it (`user lena`, `port 2222`), or
 because nobody knows the word. How sure that is, is a number from 0 to 1.
 """
 
@@ -77,7 +77,7 @@ ANY_NAME = frozenset({
     "deployment", "namespace", "interface", "value", "key", "host", "domain", "command", "text", "message", "character",
     "script",
 })  # fmt: skip
-"""Types whose values may be any word."""
+"""Types that any word may be a value of."""
 _FILES = ("file", "script", "archive", "path", "input", "output", "source", "destination")
 _FOLDERS = ("folder", "directory", "path", "mount", "source", "destination")
 _NUMBERS = ("count", "number", "port", "pid", "line", "column", "mode", "value", "seconds", "word", "name")
@@ -167,7 +167,7 @@ class Named:
     weight: float
     """How much an example should have a place for it."""
     values: Mapping[str, Value]
-    """Its value as a type with forms of its own."""
+    """Its value as a type that has special forms."""
     before: str = ""
     """The word before it, in small letters."""
 

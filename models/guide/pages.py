@@ -113,7 +113,7 @@ class Pages:
             raise DrafterMissing(f"{path} is missing. Reinstall outrider.")
         connection = None
         try:
-            # immutable: no lock and no journal beside it, so a folder without write permission is fine.
+            # immutable: no lock and no journal file, so a folder without write permission is fine.
             connection = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
             )

@@ -37,7 +37,7 @@ MEMORY = 3
 """Questions before a follow-up that are searched with it, at most."""
 
 REMEMBERED = 1_000
-"""Questions whose examples are remembered, at most: more than one conversation can have."""
+"""Most questions with remembered examples: more than one conversation can have."""
 
 _LINKS = re.compile(
     r"\W*(?:and|or|but|now|then|also|plus|instead|only|same|the same|again|otherwise|what about|how about|what if|"

@@ -62,7 +62,7 @@ class ChatTemplate:
         """The prompt of `messages[:end]` for each of these ends, which grow; in time that is linear in the messages.
 
         Nearly every template writes a conversation piece by piece, so each of its prompts is the beginning of the last
-        one, up to where the answer stands. Raises `TemplateFailed`.
+        one, up to the answer. Raises `TemplateFailed`.
         """
         messages = messages[: ends[-1]]
         whole = self.render(messages)
