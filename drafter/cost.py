@@ -78,7 +78,7 @@ class CostMeter:
 
     @property
     def cost(self) -> Cost | None:
-        """What a round takes at present. None before anything is known."""
+        """What a round takes at present, or None before anything is known."""
         level = self._levels.seconds
         if not self._sums[0] or not level:
             return replace(self.first, level=level) if self.first is not None and level else self.first

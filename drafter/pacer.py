@@ -1,6 +1,6 @@
 """One rule for choosing the faster of two ways to work, for every such choice on the device and on the server.
 
-Whether drafts pay, which kind of draft, and who should make it depend on machines, line and text. So it is measured:
+Whether drafts pay, which kind of draft, and on which side depends on machines, line and text. So it is measured:
 
 - Use the way that has lately gained more tokens a second (`Recent`). One long pause of the machine decides nothing.
 - Try the other way now and then, for a few rounds in a row (`Pacer`). Its earlier measurements are dropped first,

@@ -11,7 +11,7 @@ from drafter.pacer import Pacer, Recent, Trial
 
 KEPT = 0.97
 """About 30 rounds of each kind count."""
-TRIALS = {True: Trial(rounds=12, rest=512), False: Trial(rounds=6, rest=64)}
+TRIALS = {True: Trial(rounds=12, rest=512), False: Trial(rounds=6, rest=128)}
 """Trials of rounds with drafts, and of rounds without. With drafts they are expensive: the drafter first reads all that
 was said since its last one. Without, one round is like the next, so few are enough."""
 LONGEST = 512

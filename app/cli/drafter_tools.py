@@ -112,8 +112,8 @@ def train(
     `DrafterError`.
     """
     try:
+        from drafter.training.answers import hold_out
         from drafter.training.card import interval, write_card
-        from drafter.training.heldout import hold_out
         from drafter.training.pipeline import Plan, TooFewPrompts, build
         from drafter.training.processes import NoDevice, choose_device, processes
         from drafter.training.recipe import Recipe
@@ -153,8 +153,8 @@ def _evaluate(
     from drafter.progress import track
     from drafter.runtime import Drafter
     from drafter.step import StepGraph
+    from drafter.training.answers import FEWEST, HELD_OUT, SHARE
     from drafter.training.card import Evaluation
-    from drafter.training.heldout import FEWEST, HELD_OUT, SHARE
     from drafter.training.pipeline import FLOAT_GRAPH
     from remote.verifier.measure import NothingMeasured, measure
 

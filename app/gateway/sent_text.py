@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from remote.openai.ends import overlap
+from models.text.detokenizer import overlap
 
 By = Literal["verified", "drafted", "hosted"]
 """Which model vouches for a text. verified: the model wrote or confirmed it. drafted: the small model alone wrote it.

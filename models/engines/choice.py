@@ -160,7 +160,7 @@ def _as_llama_reads(
 ) -> TextSide:
     """The text side whose tokens are those of llama.cpp, which runs the model: `side`, or else llama.cpp's own.
 
-    A model's own tokenizer beside the file is taken in any case, with a warning.
+    A tokenizer.json in the folder of the file is the model's own. It is taken in any case, with a warning.
     """
     if side.text is None or (difference := first_difference(side.text, llama.tokenize)) is None:
         return side

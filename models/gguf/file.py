@@ -43,7 +43,7 @@ def gguf_name(path: Path) -> str:
 
 
 def why_not_unpacked(path: Path) -> str | None:
-    """Why PyTorch cannot read a model, the first of whose files is `path`; None: it may."""
+    """Why PyTorch cannot read the model with the first file `path`, or None if it may."""
     if (count := len(gguf_files(path))) == 1:
         return None
     return (
@@ -59,12 +59,12 @@ def gguf_architecture(path: Path) -> str:
 
 
 def head_size(path: Path) -> int | None:
-    """Numbers of a key, as the file says, which transformers does not read for every architecture; None: not said."""
+    """Numbers of a key, as the file says, which transformers does not read for every architecture, or None."""
     entry = f"{gguf_architecture(path)}.attention.key_length"
     return read_header(path, (entry,)).number(entry)
 
 
 def gguf_licence(path: Path) -> str:
-    """The licence that the card beside a file names, or the file; empty: none."""
+    """The licence that the model card in the folder names, or the file, or an empty string."""
     entry = "general.license"
     return licence_in(path.parent / "README.md") or (read_header(path, (entry,)).text(entry) or "")[:60]

@@ -34,7 +34,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def kept_text(path: Path, kept: Path) -> Path | None:
-    """The folder with the text side of a GGUF file; None: there is none, or it is old or damaged."""
+    """The folder with the text side of a GGUF file, or None if there is none, or an old or damaged one."""
     folder = _place(path, kept)
     manifest = _manifest(folder)
     if manifest is None or manifest != _manifest_of(path, folder, manifest.files):

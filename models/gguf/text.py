@@ -1,6 +1,6 @@
 """The text side of a GGUF file, as the files that other targets have in their folder.
 
-Published GGUF files mostly stand alone. Then the text side is made of the file's header, and transformers translates a
+Published GGUF files mostly come alone. Then the text side is made of the file's header, and transformers translates a
 tokenizer of a kind that is not known here. A `tokenizer.json` and a `config.json` in the same folder are the model's
 own, and are taken as they are.
 """
@@ -73,7 +73,7 @@ def text_source(model: str, kept: Path | None = None) -> Iterator[str]:
 
 
 def has_own_text(path: Path) -> bool:
-    """Whether the model's own tokenizer lies beside a GGUF file."""
+    """Whether the model's own tokenizer is in the folder of a GGUF file."""
     return (path.parent / TOKENIZER).is_file() and (path.parent / CONFIG).is_file()
 
 
@@ -93,7 +93,7 @@ def write_text_side(header: Header, folder: Path) -> None:
 
 
 def chat_template(header: Header) -> str:
-    """The chat template of a file; empty: it has none. Of several, the one without a name, or the first."""
+    """The chat template of a file, or an empty string. Of several, the one without a name, or the first."""
     names = [name for name in header.entries if name == CHAT_TEMPLATE or name.startswith(f"{CHAT_TEMPLATE}.")]
     wanted = [name for name in (CHAT_TEMPLATE, f"{CHAT_TEMPLATE}.default", *names) if name in names]
     return header.text(wanted[0]) or "" if wanted else ""
@@ -133,7 +133,7 @@ def _translate(path: Path, folder: Path, why: str) -> None:
 
 
 def first_difference(text: ChatText, tokenize: Tokenize) -> str | None:
-    """What the two read differently, as a part of a sentence; None: nothing."""
+    """What the two read differently, as a part of a sentence, or None if nothing."""
     for what, piece in PROBES.items():
         if text.encode(piece) != tokenize(piece.encode()):
             return f"{what}, such as {piece[:24]!r}"

@@ -64,11 +64,3 @@ def _plain(reason: str) -> str:
     for prefix in PREFIXES:
         plain = plain.removeprefix(prefix)
     return plain
-
-
-def overlap(text: str, stop: str) -> int:
-    """How many characters at the end of a text may be the beginning of `stop`, so that they are not shown yet.
-
-    An answer ends before its first stop string. 0 if the text has all of it, or none.
-    """
-    return next((size for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])), 0)

@@ -10,7 +10,7 @@ import pytest
 
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.step import Slab, StepGraph
+from drafter.step import StepGraph
 from models.config import GRAPH, DrafterCorrupt, DrafterMissing, read_config, write_config
 
 
@@ -61,19 +61,6 @@ def test_a_graph_of_other_layers_is_refused(folder):
     config = msgspec.structs.replace(read_config(folder), inference_layers=1)
     with pytest.raises(DrafterCorrupt, match="not the graph that its config describes"):
         StepGraph.load(folder, config)
-
-
-def test_a_slab_keeps_its_rows_when_it_grows():
-    slab, random = Slab(2, 3, capacity=2), np.random.default_rng(0)
-    keys, values = random.normal(size=(2, 2, 9, 3)).astype(np.float32)
-    for at, count in ((0, 1), (1, 4), (5, 0), (5, 4)):
-        slab.write(at, (keys[:, at : at + count], values[:, at : at + count]))
-    for whole, part in zip((keys, values), slab.rows(9), strict=True):
-        np.testing.assert_array_equal(whole, part)
-        assert part.flags.c_contiguous
-    np.testing.assert_array_equal(slab.rows(np.array([7, 2]))[0], keys[:, [7, 2]])
-    slab.write(0, slab.rows(np.array([1, 0])))
-    np.testing.assert_array_equal(slab.rows(2)[1], values[:, [1, 0]])
 
 
 def test_drafting_never_imports_torch(tiny_pair):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from drafter.cost import Cost
-from drafter.datastore import save_datastore
 from drafter.model import MemoryEncoder
+from drafter.ngram import save_datastore
 from drafter.runtime import Drafter
 from models.config import DATASTORE, read_config, write_config
 from models.engines.target import load_target

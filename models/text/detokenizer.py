@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from models.text.chat_text import ChatText
-from remote.openai.ends import overlap
+if TYPE_CHECKING:
+    from models.text.chat_text import ChatText
 
 INCOMPLETE = "\ufffd"
 """The decoder's sign for bytes that are not, or not yet, a character."""
@@ -13,16 +14,21 @@ LONGEST_WAIT = 16
 """After this many tokens, bytes that make no character are shown as they are."""
 
 
+def overlap(text: str, stop: str) -> int:
+    """How many characters at the end of `text` may be the beginning of `stop`. The whole of `stop` does not count."""
+    return next((size for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])), 0)
+
+
 class Detokenizer:
     """The text of one answer, token by token.
 
-    `before`: tokens of this answer that were there already. `stops`: the answer ends at the first of these strings.
-    Only what was added last is decoded again, so the cost grows with the length of an answer, not its square.
+    `before`: tokens that the answer has already. `stops`: the answer ends at the first of these strings. Only what was
+    added last is decoded again, so the cost grows with the length of an answer, not its square.
     """
 
     def __init__(self, text: ChatText, stops: Sequence[str] = (), before: Sequence[int] = ()) -> None:
         self.stopped = False
-        """A stop string came, so nothing follows."""
+        """A stop string has occurred, so nothing follows."""
         self.stops = [stop for stop in stops if stop]
         self._text = text
         self._tokens = list(before)
