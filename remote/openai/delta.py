@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from remote.openai.ends import goes_on, overlap
+from models.text.detokenizer import overlap
+from remote.openai.ends import goes_on
 from remote.openai.lenient_json import number, text
 from remote.openai.schema import PredictionTokens, Usage
 
