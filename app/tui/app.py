@@ -136,6 +136,10 @@ class OutriderApp(PlainCrashes):
         if self.switcher is not None and self.switcher.trouble:
             self.notify(sanitise(self.switcher.trouble), title="Servers", severity="error", timeout=15, markup=False)
 
+    @property
+    def _chat(self) -> ChatScreen | None:
+        return next((screen for screen in self.screen_stack if isinstance(screen, ChatScreen)), None)
+
     # ---- saved state -------------------------------------------------------------------------------------------------
 
     @on(ChatScreen.PanelShown)
@@ -146,9 +150,8 @@ class OutriderApp(PlainCrashes):
     def end_offer(self) -> None:
         """Keep that the question of the first start was answered, and take it off the screen."""
         self._save(look_answered=True)
-        for screen in self.screen_stack:
-            if isinstance(screen, ChatScreen):
-                screen.end_offer()
+        if self._chat is not None:
+            self._chat.end_offer()
 
     def _end_offer_if_configured(self, _: object = None) -> None:
         if self.switcher is not None and not self.switcher.unconfigured:
@@ -239,16 +242,14 @@ class OutriderApp(PlainCrashes):
 
     def action_models(self, words: str = "") -> None:
         """Pick the model of the open conversation. `words`: what is looked for, or the exact name of a model."""
-        chat = next((screen for screen in self.screen_stack if isinstance(screen, ChatScreen)), None)
-        if self.switcher is not None and chat is not None and self.screen is chat:
-            chat.pick_model(self.switcher, words)
+        if self.switcher is not None and isinstance(self.screen, ChatScreen):
+            self.screen.pick_model(self.switcher, words)
 
     def action_show_remotes(self) -> None:
         from app.tui.screens.remotes import RemotesScreen  # Forms are not on the first frame.
 
         if self.switcher is not None and not any(isinstance(screen, RemotesScreen) for screen in self.screen_stack):
-            chats = [screen for screen in self.screen_stack if isinstance(screen, ChatScreen)]
-            own = next((chat.conversation.choices.remote for chat in chats), None)
+            own = None if self._chat is None else self._chat.conversation.choices.remote
             self.push_screen(RemotesScreen(self.switcher, own), self._end_offer_if_configured)
 
     @on(FirstLook.Accepted)

@@ -95,47 +95,30 @@ async def test_a_remapped_key_acts_and_the_old_one_does_not(store: Store) -> Non
         await wait_until(pilot, lambda: app.chat.conversation.id is None and app.questions == [])
 
 
-def rows(app: OutriderApp) -> list[str]:
-    return [str(static.content) for static in app.screen.query(Static)]
-
-
-async def test_help_lists_the_keys_as_they_are_mapped(store: Store) -> None:
-    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
-    async with app.run_test(size=(100, 40)) as pilot:
-        await pilot.press("question_mark")
-        await wait_until(pilot, lambda: shows(app, HelpScreen))
-        before = [rows(app)[at - 1] for at, row in enumerate(rows(app)) if row == "New conversation"]
-        assert before == ["/new", "f11"]
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen is app.chat)
-        assert app.prompt.text == ""
-
-
-async def test_help_begins_with_what_has_the_focus(store: Store) -> None:
+async def test_help_lists_the_keys_as_they_are_mapped_and_first_those_of_what_has_the_focus(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
-        await pilot.press("f1")
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
+
+    async def listed(key: str) -> list[str]:
+        await pilot.press(key)
         await wait_until(pilot, lambda: shows(app, HelpScreen))
-        assert rows(app).index("Prompt") < rows(app).index("Conversation")
+        found = [str(static.content) for static in app.screen.query(Static)]
         await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen is app.chat)
+        await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+        return found
+
+    async with app.run_test(size=(100, 40)) as pilot:
+        rows = await listed("question_mark")
+        assert app.prompt.text == "" and rows.index("Prompt") < rows.index("Conversation")
+        assert [rows[at - 1] for at, row in enumerate(rows) if row == "New conversation"] == ["/new", "f11"]
         await app.chat.open_conversation(conversation)
         app.screen.query_one(Transcript).focus()
-        await pilot.press("f1")
-        await wait_until(pilot, lambda: shows(app, HelpScreen))
-        assert rows(app).index("Conversation") < rows(app).index("Prompt")
-
-
-async def test_help_over_a_screen_tells_its_keys_and_no_others(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
+        rows = await listed("f1")
+        assert rows.index("Conversation") < rows.index("Prompt")
         await pilot.press("f7")
         await wait_until(pilot, lambda: shows(app, QueueScreen))
-        await pilot.press("f1")
-        await wait_until(pilot, lambda: shows(app, HelpScreen))
-        titles = [str(title.content) for title in app.screen.query(".title").results(Static)]
-        assert titles == ["Queue", "Everywhere", "Words"]
-        await pilot.press("escape", "escape")
-        await wait_until(pilot, lambda: app.screen is app.chat)
+        rows = await listed("f1")
+        assert rows[0] == "Queue" and "Everywhere" in rows and not {"Conversation", "Prompt"} & set(rows)
 
 
 async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:

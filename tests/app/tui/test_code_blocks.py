@@ -117,10 +117,15 @@ async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
 # ---- the menu --------------------------------------------------------------------------------------------------------
 
 
-async def test_enter_offers_to_copy_the_chosen_block(store: Store) -> None:
+async def test_enter_offers_to_copy_the_chosen_block_or_the_last_one(store: Store) -> None:
     async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
-        await pilot.press("alt+up", "tab", "enter")
+        await pilot.press("alt+up", "enter")
+        screen = await menu(pilot, app)
+        assert screen.query_one("Vertical").border_title == "Code block 2 of 2"
+        await pilot.press("c")
+        await wait_until(pilot, lambda: app.clipboard == "ls -la\ndu -sh")
+        await pilot.press("tab", "enter")
         screen = await menu(pilot, app)
         assert screen.query_one("Vertical").border_title == "Code block 1 of 2"
         await pilot.press("enter")
@@ -129,16 +134,6 @@ async def test_enter_offers_to_copy_the_chosen_block(store: Store) -> None:
         await menu(pilot, app)
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.screen.query_one(Transcript).has_focus)
-
-
-async def test_without_a_chosen_block_it_is_the_last_one_and_no_block_is_said(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
-        await opened(pilot, app, store)
-        await pilot.press("alt+up", "enter")
-        screen = await menu(pilot, app)
-        assert screen.query_one("Vertical").border_title == "Code block 2 of 2"
-        await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "ls -la\ndu -sh")
         await pilot.press("alt+up", "alt+up", "enter")
         await wait_until(pilot, lambda: app.toasted("That answer has no code block."))
 

@@ -16,7 +16,7 @@ from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.transcript import QueuedPrompts
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import Window
 
 CODE = "Use it:\n\n```sh\n" + "ls -l\n" * 3 + "```\n"
 COLUMN = 100
@@ -63,7 +63,8 @@ async def test_the_wheel_scrolls_beside_the_column(store: Store) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 async def test_notices_do_not_cover_the_prompt(store: Store, size: tuple[int, int]) -> None:
-    async with started(ScriptedCore(store), size, notifications=True) as (app, pilot):
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=size, notifications=True) as pilot:
         app.prompt.write("\n".join("a long prompt" for _ in range(20)))
         for number in range(3):
             app.notify(f"notice {number}", title="Title")
@@ -86,9 +87,10 @@ class Drawn(Window):
 async def test_all_is_drawn_again_once_a_notice_has_gone(store: Store) -> None:
     app = Drawn(ScriptedCore(store))
     async with app.run_test(notifications=True) as pilot:
-        await pilot.pause(1)  # The first screens are drawn whole.
-        gone = time.monotonic() + 1
-        app.notify("notice", timeout=1)
+        app.notify("notice", timeout=0.2)
+        await wait_until(pilot, lambda: bool(app.screen.query(Toast)))
+        await wait_until(pilot, lambda: not app.screen.query(Toast))
+        gone = time.monotonic()
         await wait_until(pilot, lambda: app.whole > gone)
 
 

@@ -24,16 +24,10 @@ DRAFTED = "use tar xf file"
 OWN = "use tar xvf file"
 
 
-def drafted(store: Store, follow_up: bool = False) -> Message:
-    """A stored conversation whose first answer was drafted offline."""
-    conversation = store.conversations.create("drafted")
-    question = store.messages.add(conversation.id, "user", "unpack", parent_id=None, status="done")
-    answer = store.messages.add(conversation.id, "assistant", "", parent_id=question.id, status="pending")
+def drafted(store: Store) -> Message:
+    """A stored conversation whose answer was drafted offline."""
+    answer = store.messages.ask(store.conversations.create("drafted").id, "unpack", parent_id=None)
     store.messages.finish(answer.id, range(4), [False] * 4, DRAFTED, "done", {})
-    if follow_up:
-        further = store.messages.add(conversation.id, "user", "and zip?", parent_id=answer.id, status="done")
-        last = store.messages.add(conversation.id, "assistant", "", parent_id=further.id, status="pending")
-        store.messages.finish(last.id, (1,), (True,), "unzip", "done", {})
     return store.messages.get(answer.id)
 
 
@@ -302,16 +296,14 @@ async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(
         assert store.conversations.all() == [] and store.queue.all() == []
 
 
-@pytest.mark.parametrize(("key", "kind"), [("f8", LogScreen), ("f7", QueueScreen)])
-async def test_keys_open_screens_once(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, kind: type
-) -> None:
+async def test_keys_open_screens_once(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path))
     async with started(ScriptedCore(store)) as (app, pilot):
-        await pilot.press(key)
-        await wait_until(pilot, lambda: shows(app, kind))
-        await pilot.press(key)
-        await pilot.pause()
-        assert len(app.screen_stack) == 3
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
+        for key, kind in (("f8", LogScreen), ("f7", QueueScreen)):
+            await pilot.press(key)
+            await wait_until(pilot, lambda: shows(app, kind))  # noqa: B023
+            await pilot.press(key)
+            await pilot.pause()
+            assert len(app.screen_stack) == 3
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)

@@ -114,8 +114,10 @@ async def test_it_is_asked_once_and_does_what_the_person_says(
         core.offer = OFFER
         core.modes.put_nowait(ONLINE)
         core.modes.put_nowait(ONLINE)
-        await pilot.pause()
-        await pilot.pause(0.3)
+        await wait_until(pilot, core.modes.empty)
+        await wait_until(
+            pilot, lambda: not any(one.group == "offer" for one in app.chat.workers if not one.is_finished)
+        )
         assert not isinstance(app.screen, Confirm)
 
 

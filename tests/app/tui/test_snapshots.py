@@ -93,8 +93,7 @@ def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
 def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> None:
     question = "Unpack a .tar.gz file"
     conversation = store.conversations.create(question).id
-    asked = store.messages.add(conversation, "user", question, parent_id=None, status="done")
-    drafted = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    drafted = store.messages.ask(conversation, question, parent_id=None)
     text = "Use `tar`:\n\n```sh\ntar xf {{path/to/archive}}\n```\n"
     store.messages.finish(drafted.id, range(40), [False] * 40, text, "done", {})
     verified_answer = store.messages.verify(drafted.id)

@@ -122,7 +122,7 @@ def test_a_damaged_index_is_said(drafter: Path) -> None:
 # ---- on the screen ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_stored_answer_names_its_page_and_a_click_shows_it(store: Store, drafter: Path) -> None:
+async def test_a_stored_answer_names_its_page_and_a_click_or_a_key_shows_it(store: Store, drafter: Path) -> None:
     app = Window(ScriptedCore(store), Settings(drafter=str(drafter)))
     async with app.run_test(size=(100, 40)) as pilot:
         prose = await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
@@ -137,18 +137,8 @@ async def test_a_stored_answer_names_its_page_and_a_click_shows_it(store: Store,
         await wait_until(pilot, lambda: app.clipboard.startswith("# zap (common)"))
         await pilot.press("escape")
         await wait_until(pilot, lambda: not isinstance(app.screen, SourceScreen))
-
-
-async def test_a_key_shows_it(store: Store, drafter: Path) -> None:
-    core = ScriptedCore(store)
-    app = Window(core, Settings(drafter=str(drafter)))
-    async with app.run_test(size=(100, 40)) as pilot:
-        await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
         await pilot.press("alt+up", "s")
         await wait_until(pilot, lambda: shows(app, SourceScreen))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not isinstance(app.screen, SourceScreen))
-        assert core.prompts == [] and app.prompt.text == "", "nothing was asked"
 
 
 async def test_an_answer_without_a_page_says_so(store: Store) -> None:

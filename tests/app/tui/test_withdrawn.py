@@ -21,8 +21,7 @@ LABEL = "10 drafted words were not kept when the answer was checked"
 
 def judged(store: Store, draft: str = DRAFT, own: str = OWN) -> str:
     conversation = store.conversations.create("t").id
-    asked = store.messages.add(conversation, "user", "Unpack it", parent_id=None, status="done")
-    drafted = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    drafted = store.messages.ask(conversation, "Unpack it", parent_id=None)
     store.messages.finish(drafted.id, range(40), [False] * 40, draft, "done", {})
     answer = store.messages.verify(drafted.id)
     assert answer is not None

@@ -483,6 +483,7 @@ class ChatScreen(Screen[None]):
 
     @on(Replies.StatsChanged)
     def show_stats(self, event: Replies.StatsChanged) -> None:
+        """Hand the new figures to each part of the screen that shows some."""
         if self._alive:
             if event.conversation == self.conversation.id:
                 self._status.show_stats(event.stats)
