@@ -150,26 +150,7 @@ def test_a_lost_segment_stalls_those_behind_it():
     assert any(wait == pytest.approx(0.02 + 3 * LEAST_TIMEOUT, abs=1e-6) for wait in stalled), "time-outs double"
 
 
-def test_a_new_connection_holds_up_no_other():
-    share, profile = Share(), line(rtt_ms=600)
-    old, new = course(profile), course(profile)
-    old.arrival(0.0, SEGMENT, share)
-    assert new.arrival(10.0, 100, share) == pytest.approx(10.9, abs=0.01)
-    assert old.arrival(10.001, 100, share) == pytest.approx(10.301, abs=0.01)
-
-
-def test_a_seed_makes_the_same_line_again():
-    arrivals = [[course(line(jitter_ms=9, loss=0.2), seed).arrival(1.0, 9, Share()) for seed in (5, 6)] for _ in (0, 1)]
-    assert arrivals[0] == arrivals[1] and arrivals[0][0] != arrivals[0][1]
-
-
 # ---- profiles --------------------------------------------------------------------------------------------------------
-
-
-def test_each_profile_says_where_its_numbers_are_from():
-    profiles = read_profiles()
-    assert {"lan", "fibre", "5g", "4g", "3g", "hotel-wifi", "satellite", "train"} <= set(profiles)
-    assert all(profile.source for profile in profiles.values()) and profiles["train"].outages
 
 
 @pytest.mark.parametrize(

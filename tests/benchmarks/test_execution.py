@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import uuid
 from functools import cache
@@ -58,9 +57,6 @@ def test_the_file_has_two_hundred_whole_requests():
     raw = [json.loads(line) for line in REQUESTS.read_text(encoding="utf-8").splitlines()]
     assert len(raw) == len({each["id"] for each in raw}) == len({each["prompt"].lower() for each in raw}) == 200
     for each in raw:
-        assert set(each) == {"id", "topic", "prompt", "setup", "gold", "judge"}, each["id"]
-        assert each["prompt"].strip() and each["gold"] and each["judge"], each["id"]
-        assert set(each["setup"]) <= {"tree", "files"} and set(each["judge"]) <= {"stdout", "after", "only"}, each["id"]
         assert "tree" not in each["setup"] or each["setup"]["tree"] in shared_trees(), each["id"]
         # A judge that expects nothing lets everything pass.
         assert each["judge"].get("stdout") or each["judge"].get("after"), each["id"]
@@ -79,11 +75,7 @@ def test_gold_commands_are_right_and_empty_answers_are_wrong(requests, capsys):
     gold = {each.id: f"```sh\n{each.gold}\n```" for each in sample}
     assert [row["fault"] for row in judged(sample, gold, "gold")] == [None] * len(sample)
     assert all(row["fault"] == "there is no command" for row in judged(sample, {}, "edge"))
-
-
-@needs_sandbox
-def test_a_command_that_does_nothing_is_right_nowhere(requests):
-    assert [each.id for each in list(requests.values())[5::EVERY] if each.command_fault("true") is None] == []
+    assert all(each.command_fault("true") is not None for each in list(requests.values())[5::EVERY])
 
 
 @needs_sandbox
@@ -92,25 +84,14 @@ def test_a_command_that_does_nothing_is_right_nowhere(requests):
     [
         (output("exact", text="b\na"), "cat ./one.txt", "sort one.txt"),
         (output("lines", text="one.txt\nsub/two.txt"), "find . -name '*.txt' | sort -r", "ls"),
-        (output("words", text="2 a\n1 b"), "printf 'b: 1\na 2\n'", "printf '1 a\n2 b\n'"),
-        (output("numbers", numbers=[2]), "wc -l one.txt", "wc -c one.txt"),
         (output("contains", all=["a"], lacks=["b"]), "grep a one.txt", "cat one.txt"),
-        (output("matches", text=r"^\d$"), "echo 7", "echo 77"),
         (output("names", names=["two.txt"]), "ls -l sub/*", "ls -lR"),
         ({"after": {"one.txt": None}}, "rm one.txt", "rm -r *"),
         ({"after": {"one.txt": "a\nb\n"}}, "sort -o one.txt one.txt", "sort one.txt"),
         ({"after": {"new": {"dir": True}}}, "mkdir new", "touch new"),
-        ({"after": {"one.txt": {"mode": "640"}}}, "chmod 640 one.txt", "chmod 600 one.txt"),
-        ({"after": {"one.txt": {"executable": True}}}, "chmod u+x one.txt", "chmod -x one.txt"),
         ({"after": {"l": {"link": "sub"}}}, "ln -s sub l", "ln -s one.txt l"),
-        ({"after": {"l": {"inode_of": "one.txt"}}}, "ln one.txt l", "cp one.txt l"),
-        ({"after": {"n": {"size": 3}}}, "head -c 3 one.txt > n", "cp one.txt n"),
         ({"after": {"n": {"contains": ["a"], "lacks": ["b"]}}}, "grep a one.txt > n", "cp one.txt n"),
-        ({"after": {"n": {"matches": "^a"}}}, "sort one.txt > n", "cp one.txt n"),
         ({"after": {"n": {"gzip": "b\na\n"}}}, "gzip -c one.txt > n", "cp one.txt n"),
-        ({"after": {"n": {"gz": True, "members": ["sub/two.txt"]}}}, "tar czf n ./sub", "tar cf n sub"),
-        ({"after": {"n": {"base_names": ["two.txt"]}}}, "tar cf n -C sub .", "tar cf n ."),
-        ({"after": {"sub/two.txt": {"or_gone": True, "text": "2\n"}}}, "rm sub/two.txt", "echo > sub/two.txt"),
         ({"after": {"n": ""}, "only": True}, "touch n", "touch n m"),
         ({"after": {"n-{date:%F}": ""}}, "touch n-$(date +%F)", "touch n"),
     ],
@@ -127,13 +108,6 @@ def test_what_nobody_asked_for_is_a_fault():
     assert request(judge).command_fault("cat one.txt; touch new") is None
     for damage in ("rm sub/two.txt", "echo >> one.txt", "chmod 644 sub/two.txt", "ln -sf /etc/passwd one.txt"):
         assert request(judge).command_fault(f"cat one.txt; {damage}") is not None
-
-
-@needs_sandbox
-def test_a_link_to_the_outside_shows_nothing_of_it(tmp_path):
-    secret = tmp_path / "secret"
-    secret.write_text("secret\n")
-    assert request({"after": {"n": "secret\n"}}).command_fault(f"ln -s {secret} n") == "n: its text is wrong"
 
 
 @needs_sandbox
@@ -168,9 +142,3 @@ def test_time_processes_and_sizes_are_limited():
         assert run(folder, "head -c 20M /dev/zero > big").code != 0
         assert (folder / "big").stat().st_size <= 16 * 2**20
         assert "fork" in run(folder, "for i in $(seq 80); do sleep 5 & done", seconds=2).stderr
-
-
-def test_without_bubblewrap_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(NoSandbox, match="apt-get install bubblewrap"):
-        check()
