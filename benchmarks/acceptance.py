@@ -49,7 +49,7 @@ from models.engines.torch_engine import TorchEngine
 from models.memory import memory_bytes
 from models.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.measure import (
+from remote.verifier.making.measure import (
     CHAIN,
     MOST_TOKENS,
     TREE,
@@ -61,8 +61,8 @@ from remote.verifier.measure import (
     memory_telling,
     rounds,
 )
-from remote.verifier.measure import agreement_by_staleness as agreement_of
-from remote.verifier.measure import measure as measure_moa
+from remote.verifier.making.measure import agreement_by_staleness as agreement_of
+from remote.verifier.making.measure import measure as measure_moa
 
 REPOSITORY = Path(__file__).parents[1]
 PROMPTS = REPOSITORY / "tests/data/heldout_pages.jsonl"
@@ -122,7 +122,7 @@ def measure(
     tree_rule: TreeRule = "deterministic",
     calibration: Calibration | None = None,
 ) -> Tally:
-    """Measure all prompts with the way of drafting of one row; see `remote.verifier.measure`."""
+    """Measure all prompts with the way of drafting of one row; see `remote.verifier.making.measure`."""
     if isinstance(drafter, Drafter) and name in DRAFTED:
         return measure_moa(
             engine,
@@ -167,7 +167,7 @@ def _drafted(
 def agreement_by_staleness(
     engine: Engine, drafter: Drafter | Baseline, prompts: Iterable[list[int]], most: int = MOST_TOKENS
 ) -> dict[str, float]:
-    """Agreement by staleness as in `remote.verifier.measure`, for baselines too."""
+    """Agreement by staleness as in `remote.verifier.making.measure`, for baselines too."""
     return agreement_of(engine, drafter, prompts, most, telling)
 
 

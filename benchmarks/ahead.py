@@ -46,8 +46,8 @@ from models.engines.torch_engine import TorchEngine
 from models.memory import unpack_memory
 from models.tree import ROOT, DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import chooser, walk
-from remote.verifier.measure import TREE
+from remote.verifier.making.measure import TREE
+from remote.verifier.sessions.acceptance import chooser, walk
 
 BOUNDS = Pace(depth=16, breadth=8, nodes=60)
 """The bounds within which a tree is as large as pays."""

@@ -2,7 +2,7 @@
 
     python -m benchmarks.born [--target NAME=DIR ...] [--trained NAME=DIR ...] [--questions N] [--json OUT]
 
-Each drafter is made by what `outrider serve` and `outrider drafter make` run (`remote/verifier/birth.py`), within a
+Each drafter is made as `outrider serve` and `outrider drafter make` do it (remote/verifier/making/birth.py), within a
 budget: the least that the target allows, the most that a drafter of it can use, and three between. All of them, and the
 trained one, then draft the same answers of the target, greedily: everyday questions (tests/data/everyday.jsonl), as
 the bundled pair's recipe asks them. Tau is that of trees of depth 8. First guesses are counted by the tokens since the
@@ -32,8 +32,8 @@ from drafter.training.birth import Shape, graph_bytes, shapes_within
 from drafter.training.target import drafter_config
 from models.engines.target import Target, load_target
 from models.engines.torch_engine import TorchEngine
-from remote.verifier.maker_worker import made_at_once
-from remote.verifier.measure import agreement_by_staleness, evenly, measure
+from remote.verifier.making.maker_worker import made_at_once
+from remote.verifier.making.measure import agreement_by_staleness, evenly, measure
 
 SIZES = 5
 ANSWER_TOKENS = 64

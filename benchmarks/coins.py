@@ -25,7 +25,7 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from models.engines.choice import EngineOptions, graph_of, onnx_engine
 from models.engines.engine import Engine
-from remote.verifier.measure import evenly, measure
+from remote.verifier.making.measure import evenly, measure
 
 TEMPERATURES = (0.7, 1.0)
 PACES = {"16 nodes": Pace(8, 4, 16), "60 nodes": Pace(8, 8, 60)}

@@ -70,7 +70,7 @@ from models.guide.recipe import has_marks
 from models.guide.search import platforms_of
 from recipes.shell_guide.drafter import SEED, STRANGE, draw_questions
 from recipes.shell_guide.mixture import Mixture
-from remote.verifier.measure import CHAIN, MOST_TOKENS, TREE, evenly
+from remote.verifier.making.measure import CHAIN, MOST_TOKENS, TREE, evenly
 
 RESULT, COSTS = "result.json", "costs.json"
 SHIPPED = "shipped"

@@ -23,7 +23,7 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from models.engines.engine import Engine
 from models.tree import DraftTree
-from remote.verifier.measure import MOST_TOKENS, Tally, rounds
+from remote.verifier.making.measure import MOST_TOKENS, Tally, rounds
 
 AnyDrafter = Drafter | Baseline | BlockDrafter
 

@@ -65,7 +65,7 @@ from models.config import DrafterError
 from models.cores import draft_threads
 from models.engines.target import load_target
 from remote import VerifierClient
-from remote.verifier.measure import evenly
+from remote.verifier.making.measure import evenly
 from tests.support.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
 
 SEED = 0

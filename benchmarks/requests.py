@@ -32,7 +32,7 @@ BUDGET = 6_000_000
 def born(target: str, drafter: Path, budget: int = BUDGET) -> None:
     """Make a drafter of a target's own layers."""
     from drafter.questions import usual_questions
-    from remote.verifier.maker_worker import made_at_once
+    from remote.verifier.making.maker_worker import made_at_once
 
     print(made_at_once(target, drafter, usual_questions(), budget), file=sys.stderr)
 

@@ -130,9 +130,9 @@ async def served(drafter: Path, stands_back: bool | None) -> AsyncIterator[Clien
 
 def serve(drafter: Path, scratch: Path, way: str) -> None:
     """Serve the bundled target with this drafter until stdin ends."""
+    from remote.verifier.drafting.stream_payoff import StreamPayoff
     from remote.verifier.options import ServeOptions
     from remote.verifier.serve import serve as listen
-    from remote.verifier.stream_payoff import StreamPayoff
 
     # Its drafter drafts in each round, also where that would not pay: its drafts are what is judged.
     StreamPayoff.pays, StreamPayoff.gain = True, math.inf  # type: ignore[assignment, method-assign]

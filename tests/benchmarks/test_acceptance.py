@@ -15,7 +15,7 @@ from benchmarks.baseline_drafters.shapes import moa_parameters
 from drafter.calibration import Calibration
 from models.memory import memory_bytes
 from models.tree import ROOT, DraftTree
-from remote.verifier.measure import DEEPEST
+from remote.verifier.making.measure import DEEPEST
 
 DEPTH = 4
 MOST = 1 + 3 * (DEPTH + 1)

@@ -14,7 +14,7 @@ from drafter.calibration import Calibration
 from drafter.search import Pace
 from models.memory import memory_bytes, unpack_memory
 from models.tree import DraftTree
-from remote.verifier.measure import rounds
+from remote.verifier.making.measure import rounds
 
 MOST = 24
 PACE = Pace(depth=4, breadth=4, nodes=16)

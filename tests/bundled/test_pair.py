@@ -21,7 +21,7 @@ from models.engines.torch_engine import TorchEngine
 from models.guide.pages import FILE
 from models.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import chooser, walk
+from remote.verifier.sessions.acceptance import chooser, walk
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
 MEGABYTE = 1 << 20

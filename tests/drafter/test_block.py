@@ -22,7 +22,7 @@ from drafter.training.recipe import Recipe
 from drafter.training.target import drafter_config, features
 from models.engines.torch_engine import TorchEngine
 from models.memory import quantise_row
-from remote.verifier.measure import rounds
+from remote.verifier.making.measure import rounds
 from tests.drafter.distilling import VOCABULARY, tiny_target, widen
 
 pytestmark = pytest.mark.training

@@ -19,7 +19,7 @@ from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Pace, Proposals
 from models.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import (
+from remote.verifier.sessions.acceptance import (
     Walk,
     chooser,
     draw,

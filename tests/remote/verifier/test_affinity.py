@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.verifier.affinity import LONGEST_SESSION, ranked, session_of
+from remote.verifier.replicas.affinity import LONGEST_SESSION, ranked, session_of
 
 NAMES = st.lists(st.text("abcdefghij0123456789", min_size=1, max_size=8), min_size=1, max_size=6, unique=True)
 SESSIONS = [f"session {number}" for number in range(400)]

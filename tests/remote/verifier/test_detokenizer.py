@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from models.text.chat_text import ChatText
-from remote.verifier.detokenizer import INCOMPLETE, LONGEST_WAIT, Detokenizer
+from remote.verifier.completions.detokenizer import INCOMPLETE, LONGEST_WAIT, Detokenizer
 from tests.support.tiny_text import tiny_text
 
 TEXT = tiny_text()

@@ -16,7 +16,7 @@ from models.engines.engine import BrokenTarget
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from remote.protocol import ProtocolError, Sampling, decode, encode
-from remote.verifier.acceptance import chooser, target_distribution
+from remote.verifier.sessions.acceptance import chooser, target_distribution
 from tests.remote.verifier.test_sessions import PROMPT
 from tests.remote.verifier.tiny import VOCABULARY, tiny_model
 

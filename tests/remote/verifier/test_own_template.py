@@ -13,9 +13,9 @@ from models.engines.onnx_graph import write_graph
 from models.errors import BadTemplate
 from models.text.text_side import read_template
 from remote.verifier.loader import opened
-from remote.verifier.maker import kept_drafter
+from remote.verifier.making.maker import kept_drafter
 from remote.verifier.options import ServeOptions
-from remote.verifier.replicas import serve_replicas
+from remote.verifier.replicas.replicas import serve_replicas
 from remote.verifier.serve import build_app, serve
 from tests.remote.verifier.test_starting import started
 from tests.support.gguf_writer import write_gguf

@@ -11,12 +11,12 @@ from models.engines.engine import Engine
 from models.engines.torch_engine import TorchEngine
 from remote.protocol import Card, Error, decode
 from remote.verifier.admission import Admission
+from remote.verifier.completions.line import Line
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
-from remote.verifier.line import Line
 from remote.verifier.options import ServeOptions
 from remote.verifier.readiness import Readiness
-from remote.verifier.turns import Turns
+from remote.verifier.sessions.turns import Turns
 from tests.remote.verifier.test_http import PATIENT, PROMPT, TOKEN, connected, gate, message, running
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remote.verifier.replicas import RAY_ADDRESS, cluster_address, cpus, last_line, reach
+from remote.verifier.replicas.replicas import RAY_ADDRESS, cluster_address, cpus, last_line, reach
 
 
 @pytest.mark.parametrize(

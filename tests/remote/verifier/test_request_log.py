@@ -16,7 +16,7 @@ from drafter.runtime import Drafter
 from models.engines.engine import Engine
 from remote.protocol import Card, encode
 from remote.verifier.http import create_app
-from remote.verifier.request_log import REQUESTS, JsonLines, TextLines, write_log
+from remote.verifier.observability.request_log import REQUESTS, JsonLines, TextLines, write_log
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, message
 from tests.support.serving import VerifierProcess
@@ -76,7 +76,7 @@ async def test_refusals_and_failures_have_an_id_too(
     def fails(*_: object) -> None:
         raise KeyError("canary of a conversation")
 
-    monkeypatch.setattr("remote.verifier.sessions.Sessions.round", fails)
+    monkeypatch.setattr("remote.verifier.sessions.sessions.Sessions.round", fails)
     async with connected(create_app(target, card), Origin="https://evil.example") as web:
         assert "x-request-id" in (await web.get("/v1/card")).headers
     async with connected(create_app(target, card)) as client:

@@ -32,7 +32,7 @@ from models.engines.torch_engine import TorchEngine
 from models.memory import unpack_memory
 from models.tree import ROOT, DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import chooser, walk
+from remote.verifier.sessions.acceptance import chooser, walk
 
 T = TypeVar("T")
 
