@@ -6,8 +6,6 @@
 `silence`: from then on every connection swallows everything, as a dead radio link does, and only a deadline can notice
 it. `--profile` puts an emulated line of tests/support/profiles.json in between; without it, that line is loopback too.
 After the answer the line heals, and the next answer must be verified throughout.
-
-Rows are added to OUT, which may hold those of another fault or line.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from app.events import Done, Drafted, Failed, ModeChanged, RoundEnded
 from app.remotes.loopback import Loopback
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
-from benchmarks.pair import machine_and_pair
+from benchmarks.bundled import machine_and_pair, write
 from benchmarks.replicas import Replica
 from drafter.runtime import Drafter
 from storage import Store
@@ -143,13 +141,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = Settings(target=arguments.target, drafter=arguments.drafter)
     rows = asyncio.run(run(settings, arguments.fault, arguments.profile, arguments.repeats))
     print(f"median {statistics.median(row['seconds'] for row in rows):.3f} s to the next word")
-    if arguments.json:
-        others = json.loads(arguments.json.read_text())["rows"] if arguments.json.exists() else []
-        mine = (arguments.fault, arguments.profile or LOOPBACK)
-        kept = [row for row in others if (row["fault"], row["line"]) != mine]
-        arguments.json.write_text(
-            json.dumps({"machine": machine_and_pair(Path(arguments.drafter)), "rows": kept + rows}, indent=1) + "\n"
-        )
+    write(arguments.json, rows, machine_and_pair(Path(arguments.drafter)))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from app.config import BUNDLED_DRAFTER, Settings
 from app.events import Failed, ReplyText
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
-from benchmarks.answer_cells import MODES
 from benchmarks.real_run import POEM, Count, Figures, Run, usable
 from benchmarks.reference import Reference
 from benchmarks.service import Running, Server
@@ -32,7 +31,7 @@ CUT = "\ufffd"
 WAYS: Mapping[str, Mapping[str, object]] = {
     "plain": {"mode": "hosted"},
     **{mode: {"mode": mode} for mode in ("hosted", "edge", "auto")},
-    "trees": MODES["tree-8x8"].settings or {},
+    "trees": {"mode": "edge", "pace": "fixed", "depth": 8, "breadth": 8, "nodes": 60},
 }
 """The settings of each way in which the app answers. `plain` is `--no-draft --mode hosted`: one
 stream. In the other modes a server of this drafter answers token by token, and each token waits for the line."""

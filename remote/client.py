@@ -46,7 +46,7 @@ class VerifierClient(Client):
         return card
 
     async def delivered(self, digest: bytes, name: str | None, begin: int, silence: float) -> AsyncIterator[bytes]:
-        """The bytes of a file of the drafter that the card offers, from `begin` on; `name` None: of its config.
+        """The bytes of a file of the drafter that the card offers, from `begin` on, or its config without `name`.
 
         `silence`: seconds without a byte after which the line counts as lost. Raises `LinkDown`, `Refused`.
         """

@@ -106,8 +106,8 @@ class HostedStream(Metered):
 
     `rtt_seconds`: from the first byte of the (last) request to the first `Progress`, without the verifier's own time;
     None before. `exchanges`: requests that it took to begin. `silence`: seconds without a frame after which the stream
-    counts as broken. `signs`: what counts in its place where the verifier gives signs of life; None: they were not
-    asked for. Both may be changed while the stream is read.
+    counts as broken. `signs`: what counts instead if the verifier gives signs of life, or None if they were not
+    requested. Both may be changed while the stream is read.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class HostedStream(Metered):
         self.silence = silence
         self.signs = signs
         self._every: float | None = None
-        """Seconds between two signs of life; None: there was none."""
+        """Seconds between two signs of life, or None before the first."""
         self._tokens, self._frames, self._response, self._wire = tokens, frames, response, wire
         self._left = most
         self._memory, self._likeliest = memory, likeliest

@@ -83,7 +83,7 @@ class Response:
         self.traffic = traffic
         self.status = response.status_code
         self.silence: float | None = None
-        """Seconds without a byte of the body after which the line counts as lost; None: as for the request."""
+        """Seconds without a byte of the body after which the line counts as lost, or None for that of the request."""
         self.sent = sent
         self.arrived = time.perf_counter()
         """When its head had arrived."""

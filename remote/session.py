@@ -65,10 +65,10 @@ class RemoteSession:
     ) -> RoundReply:
         """Have `tree` verified after `tokens`, which are all the tokens that the device wants committed.
 
-        `memory_from`: ask for memory from this position on; None: none. `likeliest`: ask for so many of the target's
-        likeliest tokens at each place; an older verifier sends none. `deadline`: seconds to the verdict, over all
-        exchanges of the round. Raises `LinkDown`, `Refused`, `Incompatible`; the next round then starts from what the
-        verifier surely had before this one.
+        `memory_from`: ask for memory from this position on, or None for no memory. `likeliest`: ask for so many of the
+        target's likeliest tokens at each place; an older verifier sends none. `deadline`: seconds to the verdict, over
+        all exchanges of the round. Raises `LinkDown`, `Refused`, `Incompatible`; the next round then starts from what
+        the verifier certainly had before this one.
         """
         packed = Tree.pack(tree)
 

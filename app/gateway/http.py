@@ -65,7 +65,7 @@ def create_app(
     quiet_seconds: float = QUIET_SECONDS,
     origins: Collection[str] = (),
 ) -> ASGIApp:
-    """The gateway as an ASGI app. `tokens`: those that clients may send; None: clients need none.
+    """The gateway as an ASGI app. `tokens`: those that clients may send, or None if clients need none.
 
     `quiet_seconds`: a stream that has nothing to say for so long says that it is still there. `origins`: of web pages
     that may ask.

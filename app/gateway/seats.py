@@ -1,7 +1,7 @@
-"""Seats: a bounded number of assistants, each of which writes one answer at a time. Who finds none free waits in line.
+"""Seats: a bounded number of assistants, each of which writes one answer at a time. Requests wait for a free one.
 
-All seats share one drafter and one place of the server. Each has a database of its own in memory, so nothing that other
-programs say is on a disk, or in the person's history.
+All seats share one drafter and one source. Each has its own database in memory, so what other programs say is neither
+on a disk nor in the person's history.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Seat:
 class Seats:
     """Opens seats as they are needed, at most `most`. At most `waiting` requests wait for one.
 
-    `source`: the place of the server, which is closed at the end; None: the drafter alone answers. `opened` is called
+    `source`: the server, which is closed at the end, or None if the drafter answers alone. `opened` is called
     with each new seat.
     """
 

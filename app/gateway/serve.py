@@ -1,4 +1,4 @@
-"""`outrider gateway`: bind, load the drafter, and answer other programs until told to stop.
+"""`outrider gateway`: bind, load the drafter, and answer other programs until a signal stops it.
 
 Stdout carries one line, `outrider gateway ready at URL`, once requests are answered.
 """

@@ -24,7 +24,7 @@ class Offer:
 
     @property
     def digest(self) -> bytes:
-        """It tells which small model that is."""
+        """Identifies the small model."""
         assert self.card.drafter is not None
         return self.card.drafter.digest
 
@@ -48,7 +48,7 @@ class Offer:
 
     @property
     def hint(self) -> str:
-        """What a command says of it, because a command does not ask."""
+        """What a command prints, because it does not ask."""
         model = sanitise(short_model(self.card.target))
         return (
             f"{sanitise(self.server)} offers a small model for {model} ({self.size}), with which answers come faster "

@@ -66,7 +66,7 @@ class Endpoint:
 
     @property
     def most_read(self) -> int | None:
-        """Most tokens of a conversation that its model reads; None: it does not say."""
+        """Most tokens of a conversation that its model reads, or None if it does not say."""
         return self.model.max_model_len
 
     @property
@@ -109,7 +109,7 @@ class VerifierSession:
 
 
 def choose_model(models: Sequence[Model], name: str | None) -> Model:
-    """The model of this name; None: the first. The server may not list it: then only its answer tells."""
+    """The model of this name, or the first one. Only an answer shows whether one that is not listed exists."""
     return find_model(models, name) or unlisted_model(models, name or "")
 
 

@@ -61,7 +61,7 @@ def _piece(choice: dict[str, Any], usage: Usage | None) -> AnswerDelta:
 
 
 def _is_reasoning(part: Any) -> bool:
-    """True for a part with reasoning. Mistral streams it beside the text, in parts of another type."""
+    """True for a part with reasoning. Mistral streams it with the text, in parts of another type."""
     return isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
 
 
@@ -86,7 +86,7 @@ def _usage(found: Any) -> Usage | None:
     kept, dropped = (
         number(details.get(name)) if isinstance(details, dict) else 0 for name in PredictionTokens.__struct_fields__
     )
-    # Two zeros stand in every answer of some services, with a prediction or without one.
+    # Every answer of some services has two zeros, with a prediction or without one.
     prediction = PredictionTokens(kept, dropped) if kept or dropped else msgspec.UNSET
     return Usage(prompt, completion, number(found.get("total_tokens")), prediction)
 
@@ -105,7 +105,7 @@ class ThinkTags:
         self._held = ""
         """Text that may be the beginning of a tag."""
         self._closing: str | None = ""
-        """The tag that ends the reasoning. Empty: no reasoning has begun. None: only the answer follows."""
+        """The tag that ends the reasoning. Empty before any reasoning, None once only the answer follows."""
         self._gap = False
         """The reasoning has just ended. White space before the answer is left out."""
 

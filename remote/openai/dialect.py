@@ -38,7 +38,7 @@ UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 """How servers say that they do not take a field, or do not take it from this model. A value that is out of range is
-the person's own and is told to them instead."""
+the person's own, and the refusal is shown to them."""
 SYSTEM = ("system", "developer")
 OPENING = "Please begin."
 """A question before a first answer that has none, as in an imported conversation."""
@@ -76,7 +76,7 @@ def _parts(content: Content) -> tuple[ContentPart, ...]:
 
 
 def takes_prediction(url: str, owner: str) -> bool | None:
-    """Whether a server takes `prediction`; None: nobody knows, so it may be tried.
+    """Whether a server takes `prediction`, or None if that is unknown, so it may be tried.
 
     `url`: its base address. `owner`: who owns the model, in the server's words.
     """
@@ -91,7 +91,7 @@ def _among(host: str, names: tuple[str, ...]) -> bool:
 
 
 def refused_field(status: int, named: str, said: str, request: ChatRequest) -> str | None:
-    """The optional field of a request that a refusal is about; None: it is about something else.
+    """The optional field of a request that a refusal is about, or None if it is about something else.
 
     `named`: the field that the server names apart from its words; may be empty. `said`: its words and codes.
     """
@@ -101,7 +101,7 @@ def refused_field(status: int, named: str, said: str, request: ChatRequest) -> s
     for field in sent:
         if named.split(".")[0] == field:
             return field
-    # Without a name of its own, the field stands in the sentence; the longest first, as in `max_tokens`.
+    # Else the sentence mentions the field; the longest name comes first, as in `max_tokens`.
     return next((field for field in sent if re.search(rf"\b{field}\b", said)), None)
 
 

@@ -136,7 +136,7 @@ def refused(
 
 
 def _pause(said: str) -> float | None:
-    """Seconds until it is worth asking again, in a server's own words; None: it does not say."""
+    """Seconds until it is worth asking again, by a server's own words, or None if it does not say."""
     if (found := AGAIN.search(said)) is None:
         return None
     minutes, count, unit = found.groups()

@@ -96,7 +96,7 @@ class ChatStream(Metered):
 
     @property
     def kept_of_prediction(self) -> tuple[int, int] | None:
-        """Tokens of the prediction that the server kept, and those that it did not. None: it does not say."""
+        """Tokens of the prediction that the server kept and dropped, or None if it does not say."""
         details = None if self.usage is None else self.usage.completion_tokens_details
         if not isinstance(details, PredictionTokens):
             return None
