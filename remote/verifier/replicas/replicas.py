@@ -121,7 +121,7 @@ def _ray(cluster: str | None, cores: int | None) -> Iterator[Any]:
     if cluster is None:
         os.environ |= ALONE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
     try:
-        from remote.verifier.replicas.replicas import ray_serve
+        from remote.verifier.replicas import ray_serve
     except ImportError as error:
         raise MissingPackage(
             f"--replicas needs Ray Serve ({error.name} is missing): {how_to_install('ray')}"

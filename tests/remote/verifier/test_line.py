@@ -6,7 +6,7 @@ import anyio
 import pytest
 from starlette.requests import ClientDisconnect
 
-from remote.verifier.completions.completions import line as module
+from remote.verifier.completions import line as module
 from remote.verifier.completions.line import Line
 from remote.verifier.refusals import Overloaded
 
