@@ -1,6 +1,6 @@
 """Several replicas on a real Ray: sessions keep theirs, and one that is killed costs its sessions one slower round.
 
-Without `ray[serve]` these tests are skipped; tests/remote/verifier/test_affinity.py tests the choice without it.
+Without `ray[serve]` these tests are skipped; tests/remote/verifier/test_replica_start.py tests the choice without it.
 """
 
 from __future__ import annotations
