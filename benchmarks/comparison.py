@@ -66,7 +66,7 @@ from models.guide.search import platforms_of
 from models.memory import memory_bytes
 from recipes.shell_guide.drafter import SEED, STRANGE, draw_questions
 from recipes.shell_guide.mixture import Mixture
-from remote.verifier.measure import CHAIN, MOST_TOKENS, TREE, Tell, evenly, memory_telling, rounds
+from remote.verifier.making.measure import CHAIN, MOST_TOKENS, TREE, Tell, evenly, memory_telling, rounds
 
 BITS: Bits = 4
 UNTRAINED = "layers"

@@ -21,7 +21,7 @@ from drafter.search import Pace, Proposals, grow
 from models.engines.engine import TargetContext
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
-from remote.verifier.measure import Tell
+from remote.verifier.making.measure import Tell
 
 
 class EagleContext:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from app.prompts import read_prompts
 from benchmarks.bundled import PROMPTS, REPOSITORY, write
-from remote.verifier.measure import evenly
+from remote.verifier.making.measure import evenly
 
 MOST_TOKENS = 160
 SAMPLED = ("--temperature", "0.8", "--seed", "7")

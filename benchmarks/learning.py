@@ -51,7 +51,7 @@ from drafter.step import Correction
 from drafter.training.adaptation import adapt
 from models.config import GRAPH
 from models.guide.pages import FILE, Pages
-from remote.verifier.maker_worker import made_at_once
+from remote.verifier.making.maker_worker import made_at_once
 from storage import Store
 
 WAYS = ("as it came", "correction", "layers", "oracle")

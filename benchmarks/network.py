@@ -56,7 +56,7 @@ from benchmarks.served import REFERENCE, NotServed, Served
 from drafter.runtime import Drafter
 from models.config import DrafterError
 from remote import VerifierClient
-from remote.verifier.measure import evenly
+from remote.verifier.making.measure import evenly
 from tests.support.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
 
 SEED = 0

@@ -13,7 +13,7 @@ import msgspec
 
 from remote.openai.request_fields import ROLES
 from remote.openai.schema import ChatRequest, Completion, Model, Models, TextCompletion, TextRequest
-from remote.verifier.completion_requests import MOST_CHOICES
+from remote.verifier.completions.completion_requests import MOST_CHOICES
 
 Schema = dict[str, Any]
 CHAT, TEXT, MODELS = "/v1/chat/completions", "/v1/completions", "/v1/models"

@@ -22,8 +22,8 @@ from models.engines.graphs import is_gguf
 from models.gguf.text import text_source
 from models.text.chat_text import ChatText
 from models.text.text_side import read_text_side
-from remote.verifier.birth import BUDGET
-from remote.verifier.maker import kept_drafter
+from remote.verifier.making.birth import BUDGET
+from remote.verifier.making.maker import kept_drafter
 
 KEPT = REPOSITORY / "runs" / "real-models"
 """Folder of the drafters that the benchmark has made, each in one that is named after its model."""

@@ -32,8 +32,8 @@ from drafter.runtime import Drafter
 from models.engines.engine import Floats, Forward
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
+from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.http import create_app
-from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.serve import card
 from remote.verifier.start_errors import START_ERRORS
 

@@ -19,7 +19,7 @@ from models.text.chat_text import ChatText
 from models.tree import DraftTree
 from remote import Refused, RemoteSession, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
-from remote.verifier.measure import TREE, memory_telling, rounds
+from remote.verifier.making.measure import TREE, memory_telling, rounds
 
 WAYS = ("openai", "hosted", "edge")
 PATIENCE = 300.0

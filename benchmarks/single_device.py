@@ -57,11 +57,11 @@ from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from remote.protocol import Limits, Progress, Stream, digest_of, pack_tokens, unpack_tokens
-from remote.verifier.measure import evenly, memory_telling, rounds
-from remote.verifier.own_drafter import BOUNDS as SERVED
-from remote.verifier.own_drafter import OwnDrafter
-from remote.verifier.sessions import Sessions
-from remote.verifier.turns import alone
+from remote.verifier.drafting.own_drafter import BOUNDS as SERVED
+from remote.verifier.drafting.own_drafter import OwnDrafter
+from remote.verifier.making.measure import evenly, memory_telling, rounds
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import alone
 
 CHAINS = ((1, 4), (2, 4), (2, 8), (3, 8), (4, 8), (5, 8), (7, 7), (10, 10))
 """(depth, nodes). If there are more nodes than levels, the others are for a guess."""

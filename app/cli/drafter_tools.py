@@ -50,9 +50,9 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
         from drafter.training.target import UnsupportedTarget
         from models.engines.engine import EngineError
         from models.errors import ModelError
-        from remote.verifier.maker import MakingProgress, MakingTask
-        from remote.verifier.maker_worker import ANSWERS, newborn
-        from remote.verifier.measure import NothingMeasured
+        from remote.verifier.making.maker import MakingProgress, MakingTask
+        from remote.verifier.making.maker_worker import ANSWERS, newborn
+        from remote.verifier.making.measure import NothingMeasured
     except ImportError as error:
         raise _lacking(error, "server") from error
     if out.exists() and not (out / CONFIG).is_file() and (not out.is_dir() or any(out.iterdir())):
@@ -156,7 +156,7 @@ def _evaluate(
     from drafter.training.answers import FEWEST, HELD_OUT, SHARE
     from drafter.training.card import Evaluation
     from drafter.training.pipeline import FLOAT_GRAPH
-    from remote.verifier.measure import NothingMeasured, measure
+    from remote.verifier.making.measure import NothingMeasured, measure
 
     if not held:
         return f"It was not evaluated: no question was set aside before training, which takes {FEWEST * SHARE} of them."
@@ -214,7 +214,14 @@ def evaluate(
         from drafter.runtime import Drafter
         from models.engines.engine import EngineError
         from models.errors import ModelError
-        from remote.verifier.measure import MOST_TOKENS, TREE, NothingMeasured, agreement_by_staleness, evenly, measure
+        from remote.verifier.making.measure import (
+            MOST_TOKENS,
+            TREE,
+            NothingMeasured,
+            agreement_by_staleness,
+            evenly,
+            measure,
+        )
     except ImportError as error:
         raise _lacking(error, "server") from error
     drafter = Drafter.load(folder)
@@ -262,7 +269,7 @@ def evaluate(
 def _figures(engine: Engine, drafter: Drafter, prompts: list[list[int]], most: int) -> Measured:
     """What decides about a drafter's use, measured on the target's own answers."""
     from drafter.progress import track
-    from remote.verifier.measure import answered, measured
+    from remote.verifier.making.measure import answered, measured
 
     stops = frozenset(drafter.config.stop_tokens)
     return measured(engine, drafter, [answered(engine, prompt, stops, most) for prompt in track("answers", prompts)])
@@ -282,7 +289,7 @@ def _engine(target: str, drafter: Drafter, folder: Path) -> tuple[Engine, int | 
     from models.engines.graphs import is_gguf
     from models.engines.target import load_target
     from models.engines.torch_engine import TorchEngine
-    from remote.verifier.measure import check_fit
+    from remote.verifier.making.measure import check_fit
 
     if is_gguf(target):
         side, llama = llama_engine(target, folder)

@@ -47,7 +47,7 @@ def run_server(options: ServeOptions) -> None:
         from remote.verifier.start_errors import START_ERRORS
 
         if options.replicas:
-            from remote.verifier.replicas import serve_replicas as listen
+            from remote.verifier.replicas.replicas import serve_replicas as listen
     except ImportError as error:
         fail(f"The server needs {error.name}, which is missing: {how_to_install('server')}", FAILED)
     try:

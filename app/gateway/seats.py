@@ -21,7 +21,7 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.source import Source
 from app.reply.assistant import Assistant
 from drafter.shelf import Drafters
-from remote.verifier.line import Line
+from remote.verifier.completions.line import Line
 from storage import Store
 from storage.database import MEMORY
 

@@ -60,8 +60,8 @@ class Card(Struct, frozen=True):
     stop_tokens: tuple[Token, ...]
     limits: Limits
     memory: MemoryFormat | None
-    """None: this verifier has no memory encoder, so devices draft without memory."""
+    """None if this verifier has no memory encoder, so that devices draft without memory."""
     drafter: DrafterOffer | None = None
-    """None: devices have to get one elsewhere."""
+    """None if devices have to get one elsewhere."""
     drafts: bool = False
     """The verifier drafts by itself in streams. If not, each round of a stream yields one token."""

@@ -49,7 +49,7 @@ class Round(Struct, frozen=True):
     tree: Tree
     sampling: Sampling = Sampling()
     memory_from: Count | None = None
-    """Send memory of the tokens from this position on. None: send none."""
+    """Send memory of the tokens from this position on, or None to send none."""
     likeliest: TopTokens = 0
     """Send so many of the target's likeliest tokens, at each new token and after rejected nodes. 0: send none."""
 

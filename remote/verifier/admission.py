@@ -21,9 +21,9 @@ from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.holders import EVERYONE
 from remote.verifier.holders import SCOPE as HOLDER
-from remote.verifier.metrics import Metrics
+from remote.verifier.observability.metrics import Metrics
+from remote.verifier.observability.record import Record, record_of
 from remote.verifier.options import ServeOptions
-from remote.verifier.record import Record, record_of
 from remote.verifier.refusals import Overloaded
 
 MINUTE = 60.0

@@ -12,9 +12,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from remote.verifier.admission import Admission
-from remote.verifier.metrics import Metrics
-from remote.verifier.sessions import Sessions
-from remote.verifier.turns import Turns
+from remote.verifier.observability.metrics import Metrics
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import Turns
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTERS = {

@@ -95,9 +95,9 @@ class ClientConnection(H11Protocol):
     most = ServeOptions.max_connections
     most_per_address = ServeOptions.max_per_address
     refused: Callable[[str], None] | None = None
-    """Is told why a connection is refused or given up, in one word."""
+    """Receives the reason why a connection is refused or given up, in one word."""
     devices = False
-    """Devices ask here too. They are told in their own protocol what is about one of its paths, or about none."""
+    """Devices connect too. Errors about their paths, or about no path, are sent in their own protocol."""
     head_seconds, body_seconds, stall_seconds = HEAD_SECONDS, BODY_SECONDS, STALL_SECONDS
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -221,7 +221,7 @@ class ClientConnection(H11Protocol):
 
 
 def network_of(address: str | None) -> str | None:
-    """The address whose connections are counted together; None: they are not counted.
+    """The address whose connections are counted together, or None if they are not counted.
 
     Whoever has an IPv6 address has a whole network of them. This device's own loopback is not counted: a proxy on it
     brings all clients.
@@ -255,8 +255,7 @@ class Server(uvicorn.Server):
         admission: Admission | None = None,
         drain_seconds: float = ServeOptions.drain_seconds,
     ) -> None:
-        """`admission`: what knows the running answers; None: it does not wait for them. `drain_seconds`: how long it
-        waits."""
+        """`admission`: knows the running answers to wait for, if any. `drain_seconds`: maximum time to wait."""
         super().__init__(config)
         self._ready, self._admission, self._drain_seconds = ready, admission, drain_seconds
         self._until: float | None = None

@@ -1,6 +1,7 @@
 """Sends the drafters for its target to devices: the config, and each file from any byte on.
 
-One is for everybody. What was learnt for a holder is for that holder alone: others get 404, whatever they know.
+One is for everybody. What was learnt for a token holder is for that holder alone: others get 404 even if they know its
+digest.
 """
 
 from __future__ import annotations

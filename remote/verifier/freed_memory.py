@@ -50,7 +50,7 @@ def _give_back(trim: Callable[[int], int], seconds: float) -> None:
 
 
 def _function(name: str) -> Callable[..., int] | None:
-    """This function of glibc; None: this system has another C library."""
+    """This function of glibc, or None with another C library."""
     try:
         found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):

@@ -73,7 +73,7 @@ class Tokens:
         return frozenset(self._holders.values())
 
     def holder(self, shown: str) -> str | None:
-        """The holder of a token that somebody shows; None: it is none of these."""
+        """The holder of this token, or None for a wrong one."""
         hashed, found = _hash(shown), None
         # Each is compared, and `compare_digest` takes the same time for any wrong one, so none can be guessed in parts.
         for known, holder in self._holders.items():
@@ -120,5 +120,5 @@ def _hash(token: str) -> bytes:
 
 
 def _nameless(token: str) -> str:
-    """A name for who has none, from which the token cannot be guessed quickly: folders are named by it."""
+    """A name for a holder without one. Folders are named by it, so the token cannot be guessed from it quickly."""
     return "token-" + hashlib.scrypt(token.encode(), salt=b"outrider holder", n=1 << 14, r=8, p=1, dklen=8).hex()

@@ -1,6 +1,6 @@
 """The verifier over HTTP: bodies in, typed errors or streamed frames out.
 
-The engine runs in a worker thread, and sessions use it in turns (`remote/verifier/turns.py`). A client that hangs up
+The engine runs in a worker thread, and sessions take turns to use it (`sessions/turns.py`). A client that hangs up
 stops only its own answer: the turn in progress runs to its end, and the session stays whole. OpenAI's paths answer in
 OpenAI's shape, errors included.
 """
@@ -44,24 +44,24 @@ from remote.tasks import kept_alive
 from remote.verifier.admission import Admission, Gate, NotAdmitted, refusal
 from remote.verifier.collector import CONTENT_TYPE as METRICS
 from remote.verifier.collector import ServiceCollector, page
-from remote.verifier.completion_requests import CompletionRefused
-from remote.verifier.completions import Completions
+from remote.verifier.completions.completion_requests import CompletionRefused
+from remote.verifier.completions.completions import Completions
 from remote.verifier.deliveries import Deliveries
+from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.holders import EVERYONE, holder_of
 from remote.verifier.learning.learning import Learning
-from remote.verifier.maker import Maker
-from remote.verifier.metrics import Metrics
-from remote.verifier.observer import HUNG_UP, Observer
+from remote.verifier.making.maker import Maker
+from remote.verifier.observability.metrics import Metrics
+from remote.verifier.observability.observer import HUNG_UP, Observer
+from remote.verifier.observability.record import record_of
 from remote.verifier.options import ServeOptions
-from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.readiness import Readiness
-from remote.verifier.record import record_of
 from remote.verifier.refusals import Overloaded, RoundRefused, UnknownPrefix
 from remote.verifier.security import BearerAuth, open_to_pages, web_origins
-from remote.verifier.sessions import Sessions
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import Turns
+from remote.verifier.sessions.verification import Answer
 from remote.verifier.stream_response import STREAM_HEADERS, Cut, Streamed
-from remote.verifier.turns import Turns
-from remote.verifier.verification import Answer
 
 log = logging.getLogger(__name__)
 

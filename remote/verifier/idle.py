@@ -25,7 +25,7 @@ PACKAGES = Path(__file__).resolve().parents[2]
 CAN_PAUSE = hasattr(signal, "SIGSTOP")
 """Windows cannot stop a process; there, only its low priority makes room."""
 NICENESS = 15
-"""How far such a process stands back behind the server."""
+"""How much lower than the server's the priority of such a process is."""
 DIES_WITH_PARENT = 1
 """`PR_SET_PDEATHSIG` of Linux."""
 IDLE_PRIORITY = 0x40
@@ -143,7 +143,7 @@ class Quiet:
         return not self._wanted and time.monotonic() - self._since >= seconds
 
     def hold(self, process: StandingBack | None) -> None:
-        """From now on, this process stands back; None: there is none."""
+        """Let this process stand back from now on, or none."""
         with self._lock:
             self._process = process
 

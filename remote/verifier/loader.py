@@ -21,7 +21,7 @@ from models.engines.graphs import is_gguf
 from models.engines.llama_text import LlamaText
 from models.gguf.file import gguf_path, why_not_unpacked
 from models.text.text_side import TextSide
-from remote.verifier.maker import look_up
+from remote.verifier.making.maker import look_up
 from remote.verifier.options import ServeOptions
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _torch_encoder(drafter: Path) -> MemoryEncoder:
 
 
 def _why_none_is_made(model: str, side: TextSide) -> str | None:
-    """Why no drafter can be made for a GGUF file, in a sentence; None: one may be."""
+    """Why no drafter can be made for a GGUF file, in a sentence, or None if one can."""
     if not is_gguf(model):
         return None
     if isinstance(side.text, LlamaText):
@@ -73,7 +73,7 @@ def _why_none_is_made(model: str, side: TextSide) -> str | None:
 
 
 def of_use(drafter: Path) -> Path | None:
-    """The folder of a drafter that a person has named; None: its figures say that it is of none, and so it is said.
+    """The folder of a drafter that was named, or None, with a line that says why, if its figures make it useless.
 
     Raises `DrafterError`.
     """

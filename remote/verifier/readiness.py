@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from remote.verifier.admission import Admission
-from remote.verifier.line import Line
-from remote.verifier.turns import Turns
+from remote.verifier.completions.line import Line
+from remote.verifier.sessions.turns import Turns
 
 STUCK_SECONDS = 60.0
 """Time after which an engine counts as stuck that has work and finishes none."""
@@ -17,7 +17,7 @@ class Readiness:
     """The endpoint `/readyz`. It exists once the model is loaded."""
 
     def __init__(self, turns: Turns, admission: Admission, line: Line | None) -> None:
-        """`line`: where chat completions wait; None: there are none."""
+        """`line`: where chat completions wait, if they are served."""
         self._turns, self._admission, self._line = turns, admission, line
 
     def reasons(self) -> list[str]:

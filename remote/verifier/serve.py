@@ -1,4 +1,4 @@
-"""`outrider serve`: load a target, bind, and answer until told to stop.
+"""`outrider serve`: load a target, bind, and answer until a signal to stop.
 
 Stdout carries one line, `outrider server ready at URL`, once requests are answered. Everything else goes to stderr:
 what is loaded, how large it is, and how long it took.
@@ -29,18 +29,18 @@ from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
 from remote.verifier.connections import BURST, Server, bind
 from remote.verifier.connections import config as connection_config
 from remote.verifier.deliveries import Deliveries
+from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.holders import EVERYONE
 from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.learning.learning import Learning, cannot_learn
 from remote.verifier.loader import Opened, opened, say, timed_step
-from remote.verifier.maker import Maker, task_for
+from remote.verifier.making.maker import Maker, task_for
+from remote.verifier.observability.request_log import write_log
 from remote.verifier.options import ServeOptions
-from remote.verifier.own_drafter import OwnDrafter
-from remote.verifier.request_log import write_log
 from remote.verifier.security import check_binding, is_loopback, web_origins
+from remote.verifier.sessions.table import Session, Table
 from remote.verifier.start_errors import BadCertificate, NoMemory
-from remote.verifier.table import Session, Table
 
 try:
     import resource

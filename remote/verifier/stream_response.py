@@ -17,7 +17,7 @@ class Cut(Exception):
 
 
 class Streamed(StreamingResponse):
-    """A stream whose source is closed when it ends, or at once if the client hangs up, even before it began."""
+    """A stream that closes its source at its end, or at once if the client hangs up, even before it began."""
 
     def __init__(
         self,

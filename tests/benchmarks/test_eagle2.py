@@ -30,7 +30,7 @@ from drafter.training.target import UnsupportedTarget, drafter_config
 from drafter.training.teacher import Teacher
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
-from remote.verifier.measure import rounds
+from remote.verifier.making.measure import rounds
 from tests.drafter.distilling import VOCABULARY, tiny_target, widen
 
 pytestmark = pytest.mark.training

@@ -19,8 +19,8 @@ from models.engines.torch_engine import TorchEngine
 from models.guide.pages import FILE
 from models.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import chooser, walk
-from remote.verifier.measure import evenly, measure
+from remote.verifier.making.measure import evenly, measure
+from remote.verifier.sessions.acceptance import chooser, walk
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
 MEGABYTE = 1 << 20

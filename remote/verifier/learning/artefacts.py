@@ -123,7 +123,7 @@ class Artefacts:
         return lock
 
     def tidy(self) -> None:
-        """Remove what somebody who was killed left unfinished."""
+        """Remove what a process that was killed left unfinished."""
         for path in self.folder.glob(f"*/*{UNDER_WAY}"):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

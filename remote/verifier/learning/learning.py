@@ -1,7 +1,7 @@
 """Learning on the server: from whose answers, when, and which drafter each holder is offered.
 
 A thread looks now and then. Where there is enough that is new and nobody wants the engine, it has a process learn,
-which stands back whenever a turn is wanted. What is surely better is published; the answers themselves never are.
+which pauses whenever a turn is wanted. A drafter that is surely better is published; the answers never are.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from drafter.learning.parts import FEWEST
 from drafter.progress import StageProgress, stage
 from models.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError
 from models.extras import how_to_install
+from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.idle import Quiet
 from remote.verifier.learning.answers import Answer, Answers
 from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts, Learnt
 from remote.verifier.learning.recorder import Recorder
 from remote.verifier.learning.task import LearningProcess, Outcome, Task
 from remote.verifier.options import ServeOptions
-from remote.verifier.own_drafter import OwnDrafter
 
 ENOUGH = 20
 """New answers that are worth another try."""
@@ -43,7 +43,7 @@ SHARED = "_shared"
 
 @dataclass
 class _Group:
-    """Those who share a drafter."""
+    """Token holders that share a drafter."""
 
     artefacts: list[Artefact]
     tried: int = -1
@@ -62,7 +62,7 @@ class _Try:
 
 
 def cannot_learn(config: DrafterConfig) -> str | None:
-    """Why a drafter cannot learn on a server; None: it can."""
+    """Why a drafter cannot learn on a server, or None if it can."""
     if not config.correctable:
         return "the drafter was made by an older Outrider; make it again"
     if GRAPH_WEIGHTS in config.files:
@@ -111,7 +111,7 @@ class Learning:
         return self._groups[self._group(holder)].artefacts
 
     def due(self) -> str | None:
-        """The group that has enough answers and the most new ones; None: no group has enough."""
+        """The group with the most new answers among those that have enough, or None."""
         found = []
         for name, group in self._groups.items():
             lessons = self._lessons(name)

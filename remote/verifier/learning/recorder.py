@@ -11,11 +11,11 @@ import numpy as np
 from drafter.learning.distributions import TEXT, Distributions
 from remote.protocol import MOST_REJECTED
 from remote.verifier.learning.answers import Answer, Answers
+from remote.verifier.learning.likeliest import likeliest
 from remote.verifier.learning.trail import MOST_TOKENS, Trail
-from remote.verifier.likeliest import likeliest
 
 if TYPE_CHECKING:
-    from remote.verifier.verification import Verified
+    from remote.verifier.sessions.verification import Verified
 
 
 class Recorder:

@@ -65,7 +65,7 @@ class Trail:
             self._keep(Piece(start, count, count, data))
 
     def end(self, tokens: Sequence[int]) -> Answer | None:
-        """The answer that was written, as far as it is in `tokens`; None: there is none that teaches anything."""
+        """The answer that was written, as far as it is in `tokens`, or None if there is nothing to learn from."""
         rounds = [one for one in self._rounds if one.length < len(tokens)]
         target, gained = self._target, self._gained
         self._rounds, self._target, self._gained = [], [], 0

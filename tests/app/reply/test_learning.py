@@ -27,10 +27,10 @@ from drafter.runtime import Drafter
 from drafter.step import Correction
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
+from remote.verifier.drafting.own_drafter import OwnDrafter, OwnDrafts
+from remote.verifier.drafting.stream_payoff import StreamPayoff
 from remote.verifier.http import create_app
-from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.serve import card
-from remote.verifier.stream_payoff import StreamPayoff
 from storage import Store
 from tests.remote.verifier.test_http import running
 from tests.support.conversing import ask, until_connected, until_mode

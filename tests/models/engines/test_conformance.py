@@ -30,10 +30,10 @@ from remote.protocol import (
     encode_frame,
     pack_tokens,
 )
-from remote.verifier.acceptance import chooser, walk
-from remote.verifier.likeliest import likeliest
-from remote.verifier.sessions import Sessions
-from remote.verifier.turns import alone
+from remote.verifier.learning.likeliest import likeliest
+from remote.verifier.sessions.acceptance import chooser, walk
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import alone
 from tests.models.engines.conftest import CHUNK, Bench, torch_bench
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import VOCABULARY, plain_logits, random_tree, tree_around

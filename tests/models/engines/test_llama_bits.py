@@ -16,7 +16,7 @@ from models.engines.llama_engine import RESUMED, LlamaEngine
 from models.engines.llama_lane import BLOCK, LEAST, PIECE
 from models.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import chooser, walk
+from remote.verifier.sessions.acceptance import chooser, walk
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tree_around
 from tests.support.gguf_writer import write_gguf
 from tests.support.made_once import made_once

@@ -28,7 +28,7 @@ from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from remote.protocol import Card, Sampling, decode
-from remote.verifier.acceptance import chooser
+from remote.verifier.sessions.acceptance import chooser
 from tests.remote.verifier.tiny import encoder_config, tiny_encoder, tiny_model
 from tests.support.serving import REPOSITORY
 

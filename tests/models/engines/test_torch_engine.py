@@ -14,7 +14,7 @@ from models.engines.torch_engine import TorchEngine
 from models.memory import Bits, quantise_row, unpack_memory
 from models.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import chooser, walk
+from remote.verifier.sessions.acceptance import chooser, walk
 from tests.remote.verifier.tiny import (
     CONFIGS,
     VOCABULARY,

@@ -22,7 +22,7 @@ from models.gguf.text import first_difference, text_source
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from remote.verifier.loader import opened
-from remote.verifier.maker import kept_drafter
+from remote.verifier.making.maker import kept_drafter
 from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import save_speaking
 from tests.support.gguf_files import LlamaVocabulary

@@ -15,7 +15,7 @@ from tests.support.serving import REPOSITORY
 MANY_THREADS = """
 import sys, threading
 from remote.openai.request_fields import FOREIGN, FieldRefused, read_request
-from remote.verifier.completion_requests import CHAT, TEXT
+from remote.verifier.completions.completion_requests import CHAT, TEXT
 
 sys.setswitchinterval(1e-5)
 BODIES = [

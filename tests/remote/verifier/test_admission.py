@@ -24,8 +24,8 @@ from remote.verifier.admission import (
 )
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
+from remote.verifier.observability.record import Record
 from remote.verifier.options import ServeOptions
-from remote.verifier.record import Record
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, frames_of, gate, message, running
 

@@ -18,10 +18,10 @@ from models.config import GRAPH, read_config
 from models.engines.quantise import quantise_graph
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
-from remote.verifier.birth import Newborn
-from remote.verifier.maker import kept_drafter
-from remote.verifier.maker_worker import made_at_once
-from remote.verifier.measure import check_fit, measure
+from remote.verifier.making.birth import Newborn
+from remote.verifier.making.maker import kept_drafter
+from remote.verifier.making.maker_worker import made_at_once
+from remote.verifier.making.measure import check_fit, measure
 from tests.remote.verifier.tiny import tiny_model
 from tests.support.made_once import made_once
 

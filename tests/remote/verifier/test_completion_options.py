@@ -21,11 +21,11 @@ from models.engines.engine import Engine, Floats
 from models.engines.target import Target, load_target
 from models.engines.torch_engine import TorchEngine
 from remote.protocol import Sampling
-from remote.verifier.acceptance import chooser
-from remote.verifier.answer_options import PredictedText
+from remote.verifier.drafting.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.http import create_app
-from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.serve import card
+from remote.verifier.sessions.acceptance import chooser
+from remote.verifier.sessions.answer_options import PredictedText
 from tests.remote.verifier.test_http import PATIENT, running
 from tests.support.tiny_text import END, tiny_text
 

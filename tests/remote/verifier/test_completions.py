@@ -23,14 +23,14 @@ from models.engines.target import Target, load_target
 from models.engines.torch_engine import TorchEngine
 from remote import VerifierClient
 from remote.protocol import CONTENT_TYPE, Progress, Sampling, unpack_tokens
-from remote.verifier.completions import KEPT
+from remote.verifier.completions.completions import KEPT
+from remote.verifier.drafting.own_drafter import OwnDrafter, OwnDrafts
+from remote.verifier.drafting.stream_payoff import StreamPayoff
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
+from remote.verifier.observability.request_log import REQUESTS
 from remote.verifier.options import ServeOptions
-from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
-from remote.verifier.request_log import REQUESTS
 from remote.verifier.serve import card
-from remote.verifier.stream_payoff import StreamPayoff
 from tests.remote.verifier.test_http import PATIENT, TOKEN, connected, gate, running
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import tiny_text
@@ -64,7 +64,7 @@ def app(target: Target, engine: Engine, own: OwnDrafter | None = None, **options
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream without words says very soon that it is still there."""
-    monkeypatch.setattr("remote.verifier.completions.QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("remote.verifier.completions.completions.QUIET_SECONDS", 0.05)
 
 
 async def own_text(verifier: VerifierProcess, count: int, sampling: Sampling = GREEDY) -> str:
@@ -270,86 +270,76 @@ def formed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-ERRORS: dict[str, tuple[bytes | dict[str, Any], int, str, str | None, str]] = {
-    "no JSON": (b"{", 400, "bad_request", None, "cannot be read"),
-    "no messages": ({"messages": []}, 400, "bad_request", "messages", "messages"),
-    "another model": (body(model="gpt-5"), 404, "model_not_found", "model", "'gpt-5'"),
-    "too many answers": (body(n=17), 400, "bad_request", "n", "$.n"),
-    "an unknown role": (body(messages=[{"role": "bot", "content": "x"}]), 400, "bad_request", "messages", "'bot'"),
-    "what a tool gave": (
-        body(messages=[{"role": "tool", "content": "x"}]), 400, "unsupported_parameter", "messages", "new conversation",
-    ),
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no messages": ({"messages": []}, "messages", "messages"),
+    "too many answers": ({"n": 17}, "n", "$.n"),
+    "an unknown role": ({"messages": [{"role": "bot", "content": "x"}]}, "messages", "'bot'"),
+    "a message of nobody": ({"messages": [{"content": "x"}]}, "messages", "role"),
     "a part that is no text": (
-        body(messages=[{"role": "user", "content": [{"type": "input_audio"}]}]),
-        400, "bad_request", "messages", "'input_audio'",
+        {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "messages", "'input_audio'",
     ),
-    "a part of no type": (body(messages=[{"role": "user", "content": [5]}]), 400, "bad_request", "messages", "'int'"),
-    "a message of nobody": (body(messages=[{"content": "x"}]), 400, "bad_request", "messages", "role"),
-    "a picture": (body(messages=[PICTURE]), 400, "bad_request", "messages", "'image_url'"),
-    "a temperature below 0": (body(temperature=-1), 400, "bad_request", "temperature", "temperature"),
-    "too many likeliest": (body(logprobs=True, top_logprobs=21), 400, "bad_request", "top_logprobs", "20"),
-    "likeliest of nothing": (body(top_logprobs=2), 400, "bad_request", "logprobs", "logprobs: true"),
-    "a bias for no token": (body(logit_bias={"tar": 1}), 400, "bad_request", "logit_bias", "ids are numbers"),
-    "a bias beyond all tokens": (body(logit_bias={"999999": 1}), 400, "bad_request", "logit_bias", "below"),
-    "a penalty too high": (body(presence_penalty=2.5), 400, "bad_request", "presence_penalty", "2.0"),
-    "tools": (body(tools=[TOOL]), 400, "unsupported_parameter", "tools", "tool_choice: none"),
-    "a tool that must be called": (body(tool_choice="required"), 400, "unsupported_parameter", "tool_choice", "tools"),
-    "sound": (body(modalities=["audio"]), 400, "unsupported_parameter", "modalities", "cannot be used"),
-    "another server's sampler": (body(min_p=0.1), 400, "unsupported_parameter", "min_p", "cannot be used"),
-    "a format of another kind": (
-        body(response_format={"type": "yaml"}), 400, "bad_request", "response_format", "json_object",
-    ),
-    "a schema that is none": (
-        body(response_format={"type": "json_schema", "json_schema": {"schema": {"type": "thing"}}}),
-        400, "bad_request", "response_format", "thing",
-    ),
-    "a schema too deep": (body(response_format=nested(130)), 400, "bad_request", "response_format", "Make it flatter"),
-    "a schema far too deep": (body(response_format=nested(400)), 400, "bad_request", "response_format", "Make it"),
-    "a schema that is itself": (
-        body(response_format=formed({"$ref": "#"})), 400, "bad_request", "response_format", "no text fits it",
-    ),
+    "a part of no type": ({"messages": [{"role": "user", "content": [5]}]}, "messages", "'int'"),
+    "a picture": ({"messages": [PICTURE]}, "messages", "'image_url'"),
+    "a temperature below 0": ({"temperature": -1}, "temperature", "temperature"),
+    "too many likeliest": ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "20"),
+    "likeliest of nothing": ({"top_logprobs": 2}, "logprobs", "logprobs: true"),
+    "a bias for no token": ({"logit_bias": {"tar": 1}}, "logit_bias", "ids are numbers"),
+    "a bias beyond all tokens": ({"logit_bias": {"999999": 1}}, "logit_bias", "below"),
+    "a penalty too high": ({"presence_penalty": 2.5}, "presence_penalty", "2.0"),
+    "a format of another kind": ({"response_format": {"type": "yaml"}}, "response_format", "json_object"),
+    "a schema that is none": ({"response_format": formed({"type": "thing"})}, "response_format", "thing"),
+    "a schema too deep": ({"response_format": nested(130)}, "response_format", "Make it flatter"),
+    "a schema far too deep": ({"response_format": nested(400)}, "response_format", "Make it flatter"),
+    "a schema that is itself": ({"response_format": formed({"$ref": "#"})}, "response_format", "no text fits it"),
     "a pattern that cannot be read": (
-        body(response_format=formed({"type": "string", "pattern": "^(?=a)b"})),
-        400, "bad_request", "response_format", "regex parse error: look-around, including look-ahead",
+        {"response_format": formed({"type": "string", "pattern": "^(?=a)b"})}, "response_format",
+        "regex parse error: look-around, including look-ahead",
     ),
-    "a grammar of SGLang": (body(ebnf="root ::= x"), 400, "unsupported_parameter", "ebnf", "Leave it out."),
-    "the best of several": (body(best_of=2), 400, "unsupported_parameter", "best_of", "plain text"),
-    "an echo": (body(echo=True), 400, "unsupported_parameter", "echo", "plain text"),
-    "a prompt": (body(prompt="tar"), 400, "unsupported_parameter", "prompt", "plain text"),
-    "a format for an answer that has begun": (
-        body(
-            messages=[QUESTION, {"role": "assistant", "content": "{"}],
-            continue_final_message=True,
-            response_format={"type": "json_object"},
-        ),
-        400,
-        "unsupported_parameter",
-        "response_format",
-        "has begun",
-    ),
-    "no room": (body(messages=[LONG]), 400, "context_length_exceeded", None, "no room"),
-    "nothing to go on with": (
-        body(continue_final_message=True), 400, "bad_request", "continue_final_message", "assistant",
-    ),
+    "nothing to go on with": ({"continue_final_message": True}, "continue_final_message", "assistant"),
     "both at once": (
-        body(continue_final_message=True, add_generation_prompt=True),
-        400, "bad_request", "add_generation_prompt", "add_generation_prompt",
+        {"continue_final_message": True, "add_generation_prompt": True}, "add_generation_prompt", "begins a new answer",
     ),
-    "too many bytes": (
-        body(messages=[{"role": "user", "content": "x" * 99_999}]), 413, "too_large", None, "bytes",
+}  # fmt: skip
+UNSUPPORTED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "what a tool gave": ({"messages": [{"role": "tool", "content": "x"}]}, "messages", "new conversation"),
+    "tools": ({"tools": [TOOL]}, "tools", "tool_choice: none"),
+    "a tool that must be called": ({"tool_choice": "required"}, "tool_choice", "tools"),
+    "sound": ({"modalities": ["audio"]}, "modalities", "cannot be used"),
+    "another server's sampler": ({"min_p": 0.1}, "min_p", "cannot be used"),
+    "another server's grammar": ({"ebnf": "root ::= x"}, "ebnf", "Leave it out."),
+    "the best of several": ({"best_of": 2}, "best_of", "plain text"),
+    "an echo": ({"echo": True}, "echo", "plain text"),
+    "a prompt": ({"prompt": "tar"}, "prompt", "plain text"),
+    "a format for an answer that has begun": (
+        {"messages": [QUESTION, {"role": "assistant", "content": "{"}], "continue_final_message": True,
+         "response_format": {"type": "json_object"}},
+        "response_format", "has begun",
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ERRORS)
-async def test_errors_have_openais_shape(client: httpx.AsyncClient, name: str) -> None:
-    sent, status, code, param, words = ERRORS[name]
+async def refused(client: httpx.AsyncClient, sent: str, status: int, code: str, param: str | None, words: str) -> None:
     before = await counter(client, "sessions")
-    response = await client.post(CHAT, content=sent if isinstance(sent, bytes) else json.dumps(sent))
+    response = await client.post(CHAT, content=sent)
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["param"]) == (status, code, param)
     assert words in error["message"] and error["type"] == "invalid_request_error"
     assert await counter(client, "sessions") <= before, "fewer, where those of others had to make room"
+
+
+@pytest.mark.parametrize("name", [*WRONG, *UNSUPPORTED])
+async def test_a_field_that_cannot_be_used_is_named(client: httpx.AsyncClient, name: str) -> None:
+    fields, param, words = (WRONG | UNSUPPORTED)[name]
+    code = "bad_request" if name in WRONG else "unsupported_parameter"
+    await refused(client, json.dumps(body(**fields)), 400, code, param, words)
+
+
+async def test_other_errors_have_openais_shape_too(client: httpx.AsyncClient) -> None:
+    await refused(client, "{", 400, "bad_request", None, "cannot be read")
+    await refused(client, json.dumps(body(model="gpt-5")), 404, "model_not_found", "model", "'gpt-5'")
+    await refused(client, json.dumps(body(messages=[LONG])), 400, "context_length_exceeded", None, "no room")
+    large = json.dumps(body(messages=[{"role": "user", "content": "x" * 99_999}]))
+    await refused(client, large, 413, "too_large", None, "bytes")
 
 
 CHANGES_NOTHING = {

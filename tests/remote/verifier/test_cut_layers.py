@@ -14,9 +14,9 @@ import pytest
 from drafter.floors import why_no_drafts
 from models.config import CONFIG, GRAPH, read_config
 from remote.protocol import Card, decode
-from remote.verifier.birth import BUDGET
-from remote.verifier.maker import QUIET_SECONDS, Kept, MakingOutcome, MakingTask, kept_drafter, look_up
-from remote.verifier.maker_worker import make
+from remote.verifier.making.birth import BUDGET
+from remote.verifier.making.maker import QUIET_SECONDS, Kept, MakingOutcome, MakingTask, kept_drafter, look_up
+from remote.verifier.making.maker_worker import make
 from remote.verifier.options import ServeOptions
 from storage import Store
 from tests.support.deep import LAYERS, write_deep_target

@@ -31,13 +31,13 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
+from remote.verifier.drafting.own_drafter import OwnDrafter
+from remote.verifier.drafting.stream_payoff import StreamPayoff
 from remote.verifier.http import create_app
-from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, UnknownPrefix
 from remote.verifier.serve import card
-from remote.verifier.sessions import Sessions
-from remote.verifier.stream_payoff import StreamPayoff
-from remote.verifier.turns import alone
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import alone
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, running
 from tests.remote.verifier.tiny import generated
 
@@ -240,7 +240,7 @@ def test_streams_are_not_dropped_for_others_and_keep_to_the_bound(engine, drafte
 
 
 def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter, prompt, monkeypatch):
-    monkeypatch.setattr("remote.verifier.sessions.STREAM_ROWS", 8)
+    monkeypatch.setattr("remote.verifier.sessions.sessions.STREAM_ROWS", 8)
     small = size(engine, drafter, len(prompt) + 8 + 128)
     large = size(engine, drafter, len(prompt) + 250 + 129)
     sessions = table(engine, drafter, max_bytes=max(small * 2, large))

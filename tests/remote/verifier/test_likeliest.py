@@ -25,9 +25,9 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.verifier.likeliest import LEAST, likeliest
-from remote.verifier.sessions import Sessions
-from remote.verifier.turns import alone
+from remote.verifier.learning.likeliest import LEAST, likeliest
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import alone
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.test_sessions import PROMPT, Device, table
 from tests.remote.verifier.tiny import VOCABULARY, generated

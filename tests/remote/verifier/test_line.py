@@ -6,8 +6,8 @@ import anyio
 import pytest
 from starlette.requests import ClientDisconnect
 
-from remote.verifier import line as module
-from remote.verifier.line import Line
+from remote.verifier.completions import line as module
+from remote.verifier.completions.line import Line
 from remote.verifier.refusals import Overloaded
 
 

@@ -14,8 +14,8 @@ from models.engines.engine import Engine
 from remote.protocol import Card, Error, Progress, Verdict, decode, encode
 from remote.verifier.http import create_app
 from remote.verifier.options import ServeOptions
-from remote.verifier.turns import AHEAD, Turns
-from remote.verifier.verification import Answer
+from remote.verifier.sessions.turns import AHEAD, Turns
+from remote.verifier.sessions.verification import Answer
 from tests.remote.verifier.test_hosted import ask, tokens_of
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, gate, message, running
 from tests.remote.verifier.tiny import generated
@@ -175,10 +175,10 @@ async def test_the_engines_thread_ends_when_nobody_wants_it_and_comes_back(
     target: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = Turns(8, target)
-    monkeypatch.setattr("remote.verifier.turns.LINGERS", PATIENT)
+    monkeypatch.setattr("remote.verifier.sessions.turns.LINGERS", PATIENT)
     first = await turns.take("one", threading.current_thread)
     assert await turns.take("one", threading.current_thread) is first
-    monkeypatch.setattr("remote.verifier.turns.LINGERS", 0.01)
+    monkeypatch.setattr("remote.verifier.sessions.turns.LINGERS", 0.01)
     last = await turns.take("one", threading.current_thread)
     last.join(PATIENT)
     assert not last.is_alive()

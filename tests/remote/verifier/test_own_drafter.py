@@ -15,10 +15,10 @@ from models.config import DATASTORE, read_config, write_config
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from remote.protocol import Limits, Memory, Progress, Stream, digest_of, pack_tokens
-from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
-from remote.verifier.sessions import HELD_TOKENS, Sessions
-from remote.verifier.stream_payoff import FIRST_NODES, PLAIN, SAVED, TRIAL, StreamPayoff
-from remote.verifier.turns import alone
+from remote.verifier.drafting.own_drafter import OwnDrafter, OwnDrafts
+from remote.verifier.drafting.stream_payoff import FIRST_NODES, PLAIN, SAVED, TRIAL, StreamPayoff
+from remote.verifier.sessions.sessions import HELD_TOKENS, Sessions
+from remote.verifier.sessions.turns import alone
 from tests.remote.verifier.test_stream_payoff import rounds
 
 LIMITS = Limits(max_nodes=64, max_depth=32, max_tokens=900, max_body_bytes=4096)

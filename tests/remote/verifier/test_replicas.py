@@ -1,6 +1,6 @@
 """Several replicas on a real Ray: sessions keep theirs, and one that is killed costs its sessions one slower round.
 
-Without `ray[serve]` these tests are skipped; tests/remote/verifier/test_affinity.py tests the choice without it.
+Without `ray[serve]` these tests are skipped; tests/remote/verifier/test_replica_start.py tests the choice without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from drafter.runtime import Drafter
 from models.tree import DraftTree
 from remote import RemoteSession, RoundReply, VerifierClient
 from remote.protocol import Sampling
-from remote.verifier.affinity import ranked
+from remote.verifier.replicas.affinity import ranked
 from tests.support.conversing import Heard, assistant, until_connected
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ray_processes import command, descendants, replicas_of
@@ -115,7 +115,7 @@ async def test_requests_without_a_session_may_go_to_any_replica_and_sessions_to_
     from ray.serve._private.common import RequestMetadata, StreamingHTTPRequest
     from ray.serve.request_router import PendingRequest
 
-    from remote.verifier.ray_serve import SessionRouter
+    from remote.verifier.replicas.ray_serve import SessionRouter
 
     listed = [Listed(Id(name)) for name in ("a", "b", "c")]
 

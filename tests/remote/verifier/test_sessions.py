@@ -13,12 +13,12 @@ from models.engines.engine import Engine
 from models.memory import unpack_memory
 from models.tree import Candidates, DraftTree
 from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
-from remote.verifier import pruner
-from remote.verifier.pruner import Pruner
+from remote.verifier.drafting import pruner
+from remote.verifier.drafting.pruner import Pruner
+from remote.verifier.drafting.stream_payoff import Judged
 from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
-from remote.verifier.sessions import SHORTEST_SHARED, Sessions
-from remote.verifier.stream_payoff import Judged
-from remote.verifier.turns import alone
+from remote.verifier.sessions.sessions import SHORTEST_SHARED, Sessions
+from remote.verifier.sessions.turns import alone
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
 

@@ -19,8 +19,8 @@ from models.config import GRAPH, read_config, write_config
 from models.engines.target import load_target
 from models.errors import UnknownModel
 from remote.protocol import Card, decode
-from remote.verifier.birth import BUDGET
-from remote.verifier.maker import kept_drafter
+from remote.verifier.making.birth import BUDGET
+from remote.verifier.making.maker import kept_drafter
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import serve
 from remote.verifier.start_errors import NoMemory

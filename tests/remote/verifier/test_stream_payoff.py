@@ -10,9 +10,9 @@ import pytest
 
 from drafter.pacer import SHARE
 from models.tree import Candidates, DraftTree
-from remote.verifier.forward_times import FIRST_ROW, ForwardTimes
-from remote.verifier.pruner import TRUST, WINDOW, Chances, Pruner
-from remote.verifier.stream_payoff import FIRST_REST, PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
+from remote.verifier.drafting.forward_times import FIRST_ROW, ForwardTimes
+from remote.verifier.drafting.pruner import TRUST, WINDOW, Chances, Pruner
+from remote.verifier.drafting.stream_payoff import FIRST_REST, PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
 
 # ---- what a forward takes --------------------------------------------------------------------------------------------
 

@@ -22,16 +22,16 @@ from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from remote.protocol import Limits, Memory, Progress, Stream, Tree, Verdict, digest_of, pack_tokens, unpack_tokens
 from remote.protocol import Round as RoundMessage
+from remote.verifier.drafting.own_drafter import OwnDrafter
+from remote.verifier.drafting.stream_payoff import StreamPayoff
 from remote.verifier.learning.answers import Answer, Answers, Piece
 from remote.verifier.learning.learning import Learning
 from remote.verifier.learning.trail import MOST_TOKENS
 from remote.verifier.learning.worker import unpacked
 from remote.verifier.options import ServeOptions
-from remote.verifier.own_drafter import OwnDrafter
-from remote.verifier.sessions import Sessions
-from remote.verifier.stream_payoff import StreamPayoff
-from remote.verifier.turns import alone
-from remote.verifier.verification import Answer as Answering
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import alone
+from remote.verifier.sessions.verification import Answer as Answering
 
 LIMITS = Limits(max_nodes=200, max_depth=64, max_tokens=300, max_body_bytes=1 << 16)
 

@@ -37,9 +37,9 @@ from remote.openai.schema import (
     TextRequest,
 )
 from remote.protocol import Card, ErrorCode, Sampling
-from remote.verifier.answer_options import AnswerOptions, LogitBias, LogitsProcessor, Penalties, PredictedText
-from remote.verifier.grammar import ANY_OBJECT, Grammar, Grammars, NoGrammar
 from remote.verifier.refusals import RoundRefused
+from remote.verifier.sessions.answer_options import AnswerOptions, LogitBias, LogitsProcessor, Penalties, PredictedText
+from remote.verifier.sessions.grammar import ANY_OBJECT, Grammar, Grammars, NoGrammar
 
 MOST_CHOICES = 64
 """Choices of one request: its prompts, each `n` times."""
@@ -74,7 +74,7 @@ class ChoiceState:
     options: AnswerOptions
     pieces: Detokenizer
     echo: str = ""
-    """What stands before the answer."""
+    """Text to put in front of the answer."""
     tokens: int = 0
     reason: FinishReason = "length"
 
@@ -233,7 +233,7 @@ class RequestReader:
         return bias
 
     def _schema(self, wanted: ResponseFormat | None) -> Mapping[str, Any] | None:
-        """The JSON schema that an answer must fit; None: it may be any text."""
+        """The JSON schema that an answer must fit, or None for any text."""
         if wanted is None or wanted.type == "text":
             return None
         if wanted.type == "json_object":

@@ -1,7 +1,7 @@
 """What the target makes of a draft: one forward, the walk down the tree, the commit, and what else it might have said.
 
 An answer is a generator. It asks for forwards, and whoever runs it sends what came of them, so that the forwards of
-many sessions can run together (`remote/verifier/turns.py`).
+many sessions can run together (`remote/verifier/sessions/turns.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from models.engines.engine import Floats, Forward
 from models.tree import ROOT, DraftTree
 from remote.protocol import Likeliest, Memory, Progress, Sampling, Verdict
-from remote.verifier.acceptance import Processing, at_most, chooser, walk
-from remote.verifier.answer_options import AnswerOptions
-from remote.verifier.likeliest import likeliest
-from remote.verifier.stream_payoff import Judged
-from remote.verifier.table import Session
+from remote.verifier.drafting.stream_payoff import Judged
+from remote.verifier.learning.likeliest import likeliest
+from remote.verifier.sessions.acceptance import Processing, at_most, chooser, walk
+from remote.verifier.sessions.answer_options import AnswerOptions
+from remote.verifier.sessions.table import Session
 
 T = TypeVar("T")
 

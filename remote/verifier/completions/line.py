@@ -39,7 +39,7 @@ class Line:
 
     @property
     def full(self) -> bool:
-        """Whether one who comes now is refused."""
+        """Whether a request that arrives now is refused."""
         if self.running < self.places:
             return False
         too_late = self._max_wait is not None and self.waiting >= self.places and self.expected > self._max_wait
@@ -47,7 +47,7 @@ class Line:
 
     @property
     def expected(self) -> int:
-        """Whole seconds until one who comes now would have a place; at least 1."""
+        """Expected wait of a request that arrives now, in whole seconds; at least 1."""
         return max(1, math.ceil((len(self._waiting) + 1) * self._seconds / self.places))
 
     @asynccontextmanager

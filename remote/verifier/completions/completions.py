@@ -2,7 +2,7 @@
 
 An answer is a stream in a session of its own. So other clients also profit from what the verifier drafts by itself. The
 newest ones are kept for a while: a client sends its whole conversation again with each question, and only what is new
-has to be read. Half of the sessions are left to devices; who comes when all others are taken waits in line.
+has to be read. Half of the sessions are left to devices; a request waits in line while all others are taken.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from remote.openai.schema import DONE, EVENTS, JSON, OWNER, Model, Models, error
 from remote.openai.sse import COMMENT, QUIET_SECONDS, event
 from remote.protocol import Card, Error, ErrorCode, Progress, Stream, digest_of, pack_tokens, unpack_tokens
 from remote.tasks import end, kept_alive
-from remote.verifier.completion_requests import ChoiceState, CompletionCall, RequestReader
-from remote.verifier.completion_shapes import ChatShape, Piece, Shape, TextShape
+from remote.verifier.completions.completion_requests import ChoiceState, CompletionCall, RequestReader
+from remote.verifier.completions.completion_shapes import ChatShape, Piece, Shape, TextShape
+from remote.verifier.completions.line import Line
 from remote.verifier.holders import EVERYONE
-from remote.verifier.line import Line
-from remote.verifier.observer import HUNG_UP
+from remote.verifier.observability.observer import HUNG_UP
 from remote.verifier.refusals import RoundRefused
-from remote.verifier.sessions import Sessions
+from remote.verifier.sessions.sessions import Sessions
+from remote.verifier.sessions.turns import Turns
+from remote.verifier.sessions.verification import Answer
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
-from remote.verifier.turns import Turns
-from remote.verifier.verification import Answer
 
 BODY_BYTES_PER_TOKEN = 16
 """Bytes of the longest conversation, per token. JSON may spell a character in six bytes."""

@@ -1,4 +1,4 @@
-"""A drafter for a model that has none: where it is kept, and who makes it while nobody asks.
+"""A drafter for a model that has none: where it is kept, and what makes it while the server is idle.
 
 The server answers first. Once it has, a process of its own makes the drafter (`maker_worker.py`), stopped while
 somebody asks. What was done before a kill is kept. The server uses it from its next start on, if it is of use.
@@ -97,7 +97,7 @@ class Kept(NamedTuple):
     """What is known of a drafter that this device may have made."""
 
     folder: Path | None
-    """It is of use; None: it is not, or there is none."""
+    """None if there is none, or none that is of use."""
     said: str | None = None
     """What a person should know of it."""
     due: bool = False
@@ -185,7 +185,7 @@ class Maker:
 
     def _begin(self) -> None:
         _say("making a drafter, while nobody asks ...")
-        module = "remote.verifier.maker_worker"
+        module = "remote.verifier.making.maker_worker"
         self._process = StandingBack(module, lambda stdin: put(stdin, self._task), self._hear)
         self.quiet.hold(self._process)
 

@@ -9,30 +9,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drafter.calibration import Calibration
 from drafter.coin import Coins
 from drafter.context import DraftContext
 from drafter.fitness import repeated, written_alone
 from drafter.model import MemoryEncoder, memory_digest
-from drafter.multicandidate import DraftSampling
-from drafter.ngram import NGramIndex
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.second_stage import Experience, SecondStage
 from models.config import WRITTEN, Measured
 from models.engines.engine import Engine, TargetContext, UnfitDrafter
 from models.engines.torch_engine import TorchEngine
 from models.memory import unpack_memory
 from models.tree import ROOT, DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import chooser, walk
+from remote.verifier.sessions.acceptance import chooser, walk
 
 T = TypeVar("T")
 
@@ -50,23 +46,10 @@ Propose = Callable[[list[int]], DraftTree]
 """All committed tokens -> the next draft."""
 Tell = Callable[[TargetContext, DraftTree, tuple[int, ...]], None]
 """Takes the result of a round: the verifier's context after it, the tree that it judged, the accepted nodes."""
-Telling = Callable[[Engine, Any, Any], AbstractContextManager[Tell]]
-"""(engine, drafter, one of its contexts) -> how that context learns about the target during one conversation."""
 
 
 class NothingMeasured(ValueError):
     """No prompt had a second round, and a drafter takes part only from the second one on. The message says so."""
-
-
-class Proposer(Protocol):
-    """Anything that drafts: the drafter itself, or what it is compared with."""
-
-    @property
-    def config(self) -> Any:
-        """A config that has `stop_tokens`."""
-
-    def context(self) -> Any:
-        """A conversation with `commit` and `draft`."""
 
 
 class MeasuredRound(NamedTuple):
@@ -237,21 +220,6 @@ def _log_probs(engine: Engine, prompt: list[int], text: list[int]) -> list[float
     return found
 
 
-class PromptLookup:
-    """Drafts the continuation of the longest recent n-gram as a chain. It uses only the tokens so far."""
-
-    def __init__(self, longest: int = 3, length: int = 7) -> None:
-        self.longest, self.length = longest, length
-
-    def __call__(self, tokens: list[int]) -> DraftTree:
-        for size in range(self.longest, 0, -1):
-            suffix = tokens[-size:]
-            for start in range(len(tokens) - size - 1, -1, -1):
-                if tokens[start : start + size] == suffix:
-                    return DraftTree.chain(tokens[start + size : start + size + self.length])
-        return DraftTree.empty()
-
-
 def evenly(items: Sequence[T], count: int) -> list[T]:
     """At most `count` of the items, evenly spread, in their order."""
     return [items[int(i)] for i in np.linspace(0, len(items) - 1, min(count, len(items)))]
@@ -322,26 +290,16 @@ def measure(
     prompts: Iterable[list[int]],
     pace: Pace = TREE,
     most: int = MOST_TOKENS,
-    *,
     temperature: float = 0.0,
-    sampled: bool = False,
-    calibration: Calibration | None = None,
-    stored: Sequence[NGramIndex] | None = None,
-    knows_coins: bool = True,
 ) -> Tally:
     """Let the target answer all prompts, given as token ids, with this drafter's trees.
 
-    `sampled`: trees are drawn, and verified by recursive rejection. `calibration`: learns from each verdict and takes
-    part in the choice of the next tree. `stored`: texts for a second stage; None: no second stage. `knows_coins`: trees
-    that are not drawn hold what the target will draw, as far as its coins tell. The number of the prompt is the seed of
-    its answer.
+    The number of a prompt is the seed of its answer. Above temperature 0, trees hold what the target will draw, as far
+    as its coins tell.
     """
-    tally, experience = Tally(), Experience()
+    tally, stops = Tally(), frozenset(drafter.config.stop_tokens)
     for seed, prompt in enumerate(prompts):
-        sampling = Sampling(temperature=temperature, seed=seed)
-        drawn = DraftSampling(temperature, seed=seed) if sampled else None
-        second = None if stored is None else SecondStage(stored, experience)
-        tally.add(_drafted(engine, drafter, prompt, pace, most, sampling, drawn, calibration, second, knows_coins))
+        tally.add(_drafted(engine, drafter, prompt, pace, most, Sampling(temperature=temperature, seed=seed), stops))
     return tally
 
 
@@ -352,34 +310,22 @@ def _drafted(
     pace: Pace,
     most: int,
     sampling: Sampling,
-    drawn: DraftSampling | None,
-    calibration: Calibration | None,
-    second_stage: SecondStage | None,
-    knows_coins: bool,
+    stops: frozenset[int],
 ) -> Iterator[MeasuredRound]:
-    draft, stops = drafter.context(second_stage), frozenset(drafter.config.stop_tokens)
+    draft, coins = drafter.context(), Coins.at(sampling.temperature, sampling.seed)
     draft.commit(prompt)
-    coins = Coins.at(sampling.temperature, sampling.seed) if knows_coins else None
-
-    def propose(_: Sequence[int]) -> DraftTree:
-        return draft.draft(pace, drawn, calibration, coins)
-
     with memory_telling(engine, drafter, draft) as tell:
-        for round in rounds(engine, prompt, propose, stops, most, sampling):
-            context, tree, accepted, new = round
-            draft.commit(new)
-            if calibration is not None:
-                calibration.learn(tree, accepted, new[-1] if len(new) > len(accepted) else None)
-            tell(context, tree, accepted)
+        for round in rounds(engine, prompt, lambda _: draft.draft(pace, coins=coins), stops, most, sampling):
+            draft.commit(round.new)
+            tell(round.context, round.tree, round.accepted)
             yield round
 
 
 def agreement_by_staleness(
     engine: Engine,
-    drafter: Proposer,
+    drafter: Drafter,
     prompts: Iterable[list[int]],
     most: int = MOST_TOKENS,
-    telling: Telling = memory_telling,
 ) -> dict[str, float]:
     """Share of the target's tokens that are the drafter's first choice, by tokens since it last learnt about the
     target.
@@ -395,7 +341,7 @@ def agreement_by_staleness(
         answer = [token for round in rounds(engine, prompt, lambda _: empty, stops, most) for token in round.new]
         context = engine.context()
         context.assign(0, prompt)
-        with telling(engine, drafter, draft) as tell:
+        with memory_telling(engine, drafter, draft) as tell:
             engine.verify(context, empty)
             tell(context, empty, ())
         # The first token of the answer follows from this memory. It is the first one whose own memory is not here.

@@ -1,6 +1,6 @@
 """Watches each request from its head to the last byte of its answer: its id, its times, its line in the log.
 
-It stands around everything else, so that it also sees what is refused and what fails.
+It wraps everything else, so it also sees what is refused and what fails.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from remote.verifier.holders import SCOPE as HOLDER
-from remote.verifier.metrics import Metrics
-from remote.verifier.record import CURRENT, SCOPE, Record
-from remote.verifier.request_log import log_request
+from remote.verifier.observability.metrics import Metrics
+from remote.verifier.observability.record import CURRENT, SCOPE, Record
+from remote.verifier.observability.request_log import log_request
 
 HEADER = "x-request-id"
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")

@@ -26,7 +26,7 @@ from drafter.training.text_side import read_text_side
 from models.config import DrafterConfig, Measured, write_config
 from models.engines.target import Target
 from models.engines.torch_engine import TorchEngine
-from remote.verifier.measure import Answered, measured
+from remote.verifier.making.measure import Answered, measured
 from remote.verifier.options import ServeOptions
 
 __all__ = ["BUDGET", "Newborn", "UnsupportedTarget", "check_layers", "make_drafter"]

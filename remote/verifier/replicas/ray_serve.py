@@ -25,8 +25,8 @@ from ray.serve.context import _get_global_client
 from ray.serve.exceptions import RayServeException
 from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
 
-from remote.verifier.affinity import SESSION_HEADERS, ranked, session_of
 from remote.verifier.http import VerifierApp
+from remote.verifier.replicas.affinity import SESSION_HEADERS, ranked, session_of
 
 ROUTER = f"{__name__}:SessionRouter"
 OTHER_HEADERS = [header.encode() for header in SESSION_HEADERS[1:]]
@@ -211,7 +211,7 @@ def metrics() -> list[str]:
 
 
 def _proxy_there() -> HTTPOptions | None:
-    """How Ray Serve listens that runs already; None: there is none."""
+    """How Ray Serve listens if it runs already, or None."""
     try:
         client = _get_global_client()
     except RayServeException:

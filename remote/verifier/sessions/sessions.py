@@ -32,17 +32,17 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.verifier.answer_options import AnswerOptions
-from remote.verifier.counters import Counters
+from remote.verifier.drafting.own_drafter import BOUNDS, OwnDrafter, OwnDrafts
+from remote.verifier.drafting.pruner import Pruner
+from remote.verifier.drafting.stream_payoff import Judged
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.learning import Learning
-from remote.verifier.own_drafter import BOUNDS, OwnDrafter, OwnDrafts
-from remote.verifier.pruner import Pruner
-from remote.verifier.record import Record, current
+from remote.verifier.observability.record import Record, current
 from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
-from remote.verifier.stream_payoff import Judged
-from remote.verifier.table import RoundResult, Session, Table
-from remote.verifier.verification import Answer, Computing, verify
+from remote.verifier.sessions.answer_options import AnswerOptions
+from remote.verifier.sessions.counters import Counters
+from remote.verifier.sessions.table import RoundResult, Session, Table
+from remote.verifier.sessions.verification import Answer, Computing, verify
 
 FRAME_TOKENS = 64
 """Tokens of memory in one frame. It is small enough that another session's round never waits long behind one."""
@@ -257,7 +257,7 @@ class Sessions:
     ) -> tuple[Session, list[int], int]:
         """The session that a message continues, the tokens to append, and how many more it may hold after them.
 
-        `more`: rows to reserve beside these tokens. `own`: what the verifier drafts with.
+        `more`: rows to reserve in addition to these tokens. `own`: what the verifier drafts with.
         """
         session = self.table.get(message.session)
         if session is not None and message.round <= session.number:
@@ -336,9 +336,9 @@ class Sessions:
         rejected: int,
         options: AnswerOptions | None = None,
     ) -> Computing[tuple[Judged, Likeliest | None]]:
-        """Verify and commit at most `room` tokens. `rejected`: nodes whose distributions may be told, at most.
+        """Verify and commit at most `room` tokens. `rejected`: maximum number of rejected nodes with distributions.
 
-        `remembered`: the first so many tokens had their memory where the tree was drafted; None: nobody drafts.
+        `remembered`: tokens whose memory was there when the tree was drafted, from the first on, or None without one.
         """
         begun, context = time.monotonic(), session.context
         pending = len(context.tokens) - context.computed
@@ -419,7 +419,7 @@ class _Claim(NamedTuple):
 
 
 def _in_line() -> Record:
-    """The record of the present request, which stands in line from now on."""
+    """The record of the present request, which waits for the engine from now on."""
     record = current()
     record.queued()
     return record

@@ -1,9 +1,9 @@
 """Which nodes of a device's draft the target reads, where several sessions want the engine at once.
 
-A device makes its draft as large as pays for it alone: it cannot see the others, whom each row of its draft keeps
-waiting. So the verifier leaves out what is not worth that. In the time of a row, the other sessions would have gained
-so many tokens; a node stays if its chance to be accepted is more than that. Where nobody else has asked of late, all
-nodes stay, and where the engine is full, hardly more than the sure ones.
+A device makes its draft as large as pays for it alone: it cannot see the other sessions, which each row of its draft
+delays. So one rule prunes it here: a node stays if its chance to be accepted is higher than the number of tokens that
+the other sessions gain in the time of a row. If there are no others, all nodes stay; if the engine is busy all the
+time, hardly more than the sure ones.
 
 A node's chance is what nodes of its kind have come to, whoever drafted them. Its kind is its place among its siblings,
 how many these are, and its depth: a drafter that is in doubt gives a node more children, and the likelier ones first.
@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.tree import ROOT, DraftTree
-from remote.verifier.forward_times import ForwardTimes
-from remote.verifier.stream_payoff import LONGEST_READ, Judged
+from remote.verifier.drafting.forward_times import ForwardTimes
+from remote.verifier.drafting.stream_payoff import LONGEST_READ, Judged
 
 WINDOW = 2.0
 """Seconds that tell what the sessions gain."""
@@ -39,7 +39,7 @@ MEMORY = 512.0
 
 
 class Chances:
-    """How often nodes were accepted whose parents were, by their kind."""
+    """How often nodes of each kind were accepted, given that their parents were."""
 
     def __init__(self) -> None:
         self._accepted = np.full((PLACES, SIBLINGS, DEPTHS), TRUST)
@@ -120,7 +120,7 @@ class Pruner:
         return self.forwards.row * others / WINDOW * min(1.0, self._seconds / WINDOW)
 
     def kept(self, session: str, tree: DraftTree) -> NDArray[np.bool_] | None:
-        """The nodes that are worth their rows, (n,), each with all nodes before it. None: all of them."""
+        """The nodes that are worth their rows, (n,), each with all nodes before it, or None for all of them."""
         if not len(tree) or tree.candidates is not None or not (price := self.price(session)):
             return None
         kept: NDArray[np.bool_] = self.chances.of(tree) > price

@@ -1,4 +1,4 @@
-"""What one answer asks of the target beside its sampling: changed logits, log-probabilities, and a predicted text.
+"""What one answer asks of the target in addition to sampling: changed logits, log-probabilities, a predicted text.
 
 Logits are changed before a token is chosen, at each node of a draft for the tokens that lead to it. So drafts stay as
 exact as they are without: they decide how many tokens a round yields, never which.
@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from models.engines.engine import Floats
-from remote.verifier.grammar import Grammar
-from remote.verifier.likeliest import log_softmax
+from remote.verifier.learning.likeliest import log_softmax
+from remote.verifier.sessions.grammar import Grammar
 
 LEAST_LOG_PROB = -9999.0
 """Stands for the logarithm of 0, which JSON cannot say. OpenAI's API has the same number."""
@@ -85,7 +85,7 @@ class PredictedText:
     def __init__(self, tokens: Sequence[int]) -> None:
         self._tokens = tokens
         self._next: int | None = 0
-        """The place of the answer's next token. None: the answer has left the text."""
+        """The place of the answer's next token, or None if the answer has left the text."""
         self._places: dict[tuple[int, ...], list[int]] = {}
         for at in range(FOUND_BY, len(tokens) + 1):
             self._places.setdefault(tuple(tokens[at - FOUND_BY : at]), []).append(at)
@@ -115,15 +115,15 @@ class PredictedText:
                 self._next = self._found()
 
     def _found(self) -> int | None:
-        """The first place after all that was taken over where the answer's last tokens stand."""
+        """The first place after the accepted text at which the answer's last tokens occur."""
         return next((at for at in self._places.get(self._last, ()) if at > self._furthest), None)
 
 
 class AnswerOptions:
     """The wishes of one answer, which the engine's thread fulfils.
 
-    `top_logprobs`: of so many tokens at each place the log-probabilities are noted, beside that of the token itself;
-    None: nothing is noted. They are those of the target's own distribution, before processors and sampling. Where
+    `top_logprobs`: how many likeliest tokens to note at each place, in addition to the token itself, or None to note
+    nothing. Log-probabilities are those of the target's own distribution, before processors and sampling. Where
     a predicted text or the grammar knows what comes next, that is the draft.
     """
 

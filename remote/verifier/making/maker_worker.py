@@ -1,4 +1,4 @@
-"""`python -m remote.verifier.maker_worker`: the process that makes a drafter. It reads a `MakingTask` from stdin.
+"""`python -m remote.verifier.making.maker_worker`: the process that makes a drafter. Its stdin brings a `MakingTask`.
 
 The answers come from the engine that serves such a model, and are kept one by one, so a process that was killed goes on
 where it was. Then the layers are unpacked, which takes most of its memory, and the engine is gone by then.
@@ -27,10 +27,10 @@ from models.gguf.file import gguf_architecture, gguf_path, why_not_unpacked
 from models.gguf.text import text_source
 from models.telemetry import switch_off
 from models.text.text_side import TextSide
-from remote.verifier.birth import BUDGET, Newborn, UnsupportedTarget, check_layers, make_drafter
 from remote.verifier.idle import end_with_stdin, stand_back, take, tell
-from remote.verifier.maker import MakingOutcome, MakingProgress, MakingTask
-from remote.verifier.measure import Answered, NothingMeasured, answered
+from remote.verifier.making.birth import BUDGET, Newborn, UnsupportedTarget, check_layers, make_drafter
+from remote.verifier.making.maker import MakingOutcome, MakingProgress, MakingTask
+from remote.verifier.making.measure import Answered, NothingMeasured, answered
 
 ANSWERS = 64
 """Answers that a drafter is made of."""

@@ -1,4 +1,4 @@
-"""What one request has come to so far: its times, its tokens, whose it is.
+"""The record of one request: its times, its tokens, and the token holder it came from.
 
 The event loop makes a record when a request arrives, and reads it when the answer has ended. Meanwhile the engine's
 thread counts in it. No text is ever in a record.
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 from starlette.types import Scope
 
-from remote.verifier.metrics import Metrics
+from remote.verifier.observability.metrics import Metrics
 
 SCOPE = "outrider.record"
 """The name under which a request has its record."""
@@ -26,7 +26,7 @@ class Record:
         self.id, self.route, self._metrics = id, route, metrics
         self.arrived = self._queued = time.monotonic()
         self.holder: str | None = None
-        """Whose token it showed; None: nobody knows."""
+        """The holder of the token that it showed, or None."""
         self.prompt_tokens = 0
         self.new_tokens = 0
         self.length: int | None = None
@@ -44,7 +44,7 @@ class Record:
         return self.prompt_tokens + self.new_tokens
 
     def queued(self) -> None:
-        """It stands in line for the engine from now on."""
+        """Note that it waits for the engine from now on."""
         self._queued = time.monotonic()
 
     def began(self) -> None:

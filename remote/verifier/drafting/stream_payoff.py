@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from drafter.cost import Cost
 from drafter.pacer import Allowance, Recent
-from remote.verifier.forward_times import ForwardTimes
+from remote.verifier.drafting.forward_times import ForwardTimes
 
 FIRST_NODES = 4
 """Most nodes of a draft until drafts of its kind are known to pay."""

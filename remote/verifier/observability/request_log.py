@@ -12,8 +12,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from remote.verifier.observability.record import Record
 from remote.verifier.options import LogFormat
-from remote.verifier.record import Record
 
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 """Routes that are asked again and again. They are logged only if they fail."""

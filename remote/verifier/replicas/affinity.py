@@ -22,7 +22,7 @@ LONGEST_SESSION = 256
 
 
 def session_of(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The session that a request names in its headers; None: it names none."""
+    """The session that a request names in its headers, or None."""
     told = {name.lower(): value for name, value in headers}
     for header in SESSION_HEADERS:
         if session := told.get(header.encode(), b"").decode("latin-1").strip():

@@ -23,7 +23,7 @@ from models.engines.engine import Engine, UnfitDrafter
 from models.memory import unpack_memory
 from models.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.stream_payoff import FEW, FIRST_NODES, LONGEST_READ, Judged, Kind, StreamPayoff
+from remote.verifier.drafting.stream_payoff import FEW, FIRST_NODES, LONGEST_READ, Judged, Kind, StreamPayoff
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Bounds of its trees, which are as large as pays."""

@@ -1,8 +1,8 @@
 """`outrider serve --replicas N`: several verifiers of one model behind Ray Serve's proxy.
 
-Each replica is a process with the model of its own. The proxy sends a session always to the same one
-(`remote/verifier/ray_serve.py`). Ray runs on this machine for as long as the server, or it is a cluster that runs
-already, if the variable `RAY_ADDRESS` names one.
+Each replica is a process with its own copy of the model. The proxy always sends a session to the same one
+(`ray_serve.py`). Ray runs on this machine for as long as the server, unless the variable `RAY_ADDRESS` names a cluster
+that runs already.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from remote.verifier.connections import bind
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
 from remote.verifier.http import VerifierApp
 from remote.verifier.loader import say, timed_step
-from remote.verifier.maker import look_up
+from remote.verifier.making.maker import look_up
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import KEEP_ALIVE_SECONDS, address, build_app, check_exposure
 from remote.verifier.start_errors import CannotBind, NoReplicas
@@ -87,7 +87,7 @@ def serve_replicas(options: ServeOptions) -> None:
 
 
 def cluster_address() -> str | None:
-    """The cluster that the environment names; None: Ray is to run on this machine alone."""
+    """The cluster that the environment names, or None to run Ray on this machine alone."""
     told = os.environ.get(RAY_ADDRESS, "")
     return None if told in ("", "local") else told
 
@@ -103,7 +103,7 @@ def replica_app(options: ServeOptions) -> VerifierApp:
 def cpus(cores: int | None, threads: int | None, beside: int) -> float:
     """Processor cores that Ray counts for one replica.
 
-    `cores`: of this machine; None: a cluster. `beside`: the replicas that share them.
+    `cores`: of this machine, or None for a cluster. `beside`: number of replicas that share them.
     """
     if cores is None:
         return threads or 1
@@ -121,7 +121,7 @@ def _ray(cluster: str | None, cores: int | None) -> Iterator[Any]:
     if cluster is None:
         os.environ |= ALONE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
     try:
-        from remote.verifier import ray_serve
+        from remote.verifier.replicas import ray_serve
     except ImportError as error:
         raise MissingPackage(
             f"--replicas needs Ray Serve ({error.name} is missing): {how_to_install('ray')}"

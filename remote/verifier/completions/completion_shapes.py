@@ -27,8 +27,8 @@ from remote.openai.schema import (
     Usage,
 )
 from remote.openai.sse import event
-from remote.verifier.answer_options import Noted
-from remote.verifier.completion_requests import ChoiceState, CompletionCall
+from remote.verifier.completions.completion_requests import ChoiceState, CompletionCall
+from remote.verifier.sessions.answer_options import Noted
 
 
 class Piece(NamedTuple):

@@ -5,8 +5,8 @@ a frame or None. An answer that needs the target asks for a forward, and waits. 
 all waiting turns come so far, and runs their forwards as one. Sessions go round in a circle, however many calls each of
 them has; a session has one turn at a time. A turn that a full batch has no room for is the first of the next cycle.
 
-The engine does not wait for those whom it works for: the next turns of an answer stand in line while its frames go to
-the client (`AHEAD`).
+The engine does not wait for its clients: the next turns of an answer are queued while its frames go to the client
+(`AHEAD`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from models.engines.engine import Engine, Forward
 from remote.protocol import Frame
 from remote.verifier.idle import Quiet
 from remote.verifier.refusals import Overloaded
-from remote.verifier.verification import Answer, Computed
+from remote.verifier.sessions.verification import Answer, Computed
 
 T = TypeVar("T")
 END = object()
 AHEAD = 2
-"""Turns of an answer that stand in line while it goes to the client: one runs, and one follows at once."""
+"""Turns of an answer that are queued while it goes to the client: one runs, and one follows at once."""
 LINGERS = 2.0
 """Seconds after its last turn in which the engine's thread waits for another. Then it ends, and a new one begins."""
 
@@ -79,7 +79,7 @@ class Turns:
     """Belongs to the event loop. At most `max_waiting` answers wait for their first frame; others are refused."""
 
     def __init__(self, max_waiting: int, engine: Engine, quiet: Quiet | None = None) -> None:
-        """`quiet`: is told when the engine is wanted."""
+        """`quiet`: learns when the engine is wanted."""
         self.max_waiting = max_waiting
         self._quiet = quiet
         self.waiting = 0
@@ -101,7 +101,7 @@ class Turns:
 
     @property
     def stuck_seconds(self) -> float:
-        """How long turns have stood in line while none was done; 0 if none stands there."""
+        """How long turns have waited since the last one was done; 0 if none waits."""
         with self._wanted:
             return time.monotonic() - self._moved if any(self._queues.values()) else 0.0
 
@@ -158,7 +158,7 @@ class Turns:
             await self.take(name, call)
 
     def _in_line(self, turn: Turn) -> Turn:
-        """Let a turn stand in line."""
+        """Queue a turn."""
         with self._wanted:
             if not self._queues:
                 self._moved = time.monotonic()
@@ -206,7 +206,7 @@ class Turns:
                     return []
 
     def _tell(self, done: Sequence[Turn]) -> None:
-        """Take out the turns that are done, and tell those who wait for them."""
+        """Remove the turns that are done, and wake what waits for them."""
         with self._wanted:
             self._moved = time.monotonic()
             for turn in done:

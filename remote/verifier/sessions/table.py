@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from models.engines.engine import TargetContext, slab_rows
 from remote.protocol import Conflict, Likeliest, RunningDigest, Verdict
+from remote.verifier.drafting.own_drafter import OwnDrafts
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.trail import Trail
-from remote.verifier.own_drafter import OwnDrafts
 from remote.verifier.refusals import Overloaded, TooLong
 
 HOST_BYTES = 140
@@ -49,7 +49,7 @@ class Session:
     holder: str = EVERYONE
     """Whose it is."""
     trail: Trail | None = None
-    """What it leaves to learn from. None: nobody learns."""
+    """What it leaves to learn from, or None if nothing learns."""
     running: int = 0
     """Rounds and streams that are running."""
     reserved: int = 0

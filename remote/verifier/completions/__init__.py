@@ -1,0 +1,1 @@
+"""OpenAI's API: requests in, text out."""

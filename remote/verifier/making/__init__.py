@@ -1,0 +1,1 @@
+"""A drafter for a model that has none: made while the server is idle, and measured."""

@@ -1,0 +1,1 @@
+"""Several verifiers of one model on Ray, the distributed engine that starts, watches and replaces them."""
