@@ -71,7 +71,7 @@ class Plan:
     first_layers: int | None = None
     """F, by default as many as `init` has, or 1 if the target's family allows it."""
     layer_self_attention: bool | None = None
-    """By default as in `init`, or as `drafter_config` chooses."""
+    """Whether to use it, by default as in `init`, or as `drafter_config` chooses."""
     cross_attention: bool = True
     """Off only for ablations; see `DrafterConfig`."""
     memory_bits: Bits = 4
