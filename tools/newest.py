@@ -3,7 +3,7 @@
     make test-latest     # installs them into .venv-latest, and runs every check there
     make constraints     # and then writes constraints.txt, without the releases that broke something
 
-Constraints.txt has the releases that everything was tested with. `make` installs those, so that a new release of a
+The file has the releases that everything was tested with. `make` installs those, so that a new release of a
 library stops nobody. What breaks is bisected: the checks that failed run again with fewer of the new releases.
 """
 
@@ -141,7 +141,7 @@ def main() -> None:
     for name, broken in trial.held.items():
         print(f"{name} {newest[name]} breaks what passed with {tested[name]}:", *broken, sep="\n  ")
     if options.write:
-        CONSTRAINTS.write_text(write_constraints(trial.versions()))
+        CONSTRAINTS.write_text(write_constraints(tested | trial.versions()))  # Of extras that are not installed here.
     sys.exit(bool(trial.held))
 
 
