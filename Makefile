@@ -3,22 +3,27 @@
 
 PYTHON ?= python3
 WORKERS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The releases that everything was tested with (CONTRIBUTING.md). Without it, pip takes the newest ones.
+CONSTRAINTS ?= constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
 # On Linux without an NVIDIA driver the build for CPUs will do; the default one brings gigabytes of CUDA libraries.
-TORCH := torch==2.13.0
+TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 ifeq ($(shell uname -s)$(shell command -v nvidia-smi),Linux)
 INSTALL_TORCH := $(PIP) $(TORCH)+cpu 2>/dev/null || $(PIP) --requirement requirements-cpu.txt
 else
 INSTALL_TORCH := $(PIP) $(TORCH)
 endif
 
+# Python keeps what it compiled: the tests start hundreds of processes, which would compile it all again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One file's tests stay on one worker, in their order; what takes longest starts first (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: chat test test-rest test-all lint format release clean
+.PHONY: chat test gate test-all test-latest constraints lint format release clean
 
 chat: $(VENV)/.chat
 	@$(BIN)/outrider chat
@@ -27,13 +32,23 @@ chat: $(VENV)/.chat
 test: $(VENV)/.dev
 	$(PYTEST) -m "not faults and not pty and not training and not bundled and not benchmarks"
 
-# What `make test` leaves out.
-test-rest: $(VENV)/.dev
-	$(PYTEST) -m "faults or pty or training or bundled or benchmarks"
+# What a change may affect: all but slow tests that use nothing which changed (tests/support/affected.py).
+gate: $(VENV)/.dev
+	left_out=$$($(BIN)/python -m tests.support.affected) && $(PYTEST) $$left_out
 
 # Everything.
 test-all: $(VENV)/.dev
 	$(PYTEST)
+
+# Everything, with the newest release of each dependency; says which one broke something.
+test-latest:
+	rm -rf .venv-latest
+	$(MAKE) VENV=.venv-latest CONSTRAINTS=/dev/null .venv-latest/.dev
+	.venv-latest/bin/python -m tools.newest $(NEWEST)
+
+# The same, and then constraints.txt has the releases that broke nothing.
+constraints:
+	$(MAKE) test-latest NEWEST=--write
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -51,7 +66,7 @@ release: $(VENV)/.dev
 	$(BIN)/python -m tools.release
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-latest
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Outrider needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
@@ -59,17 +74,17 @@ $(VENV)/.python:
 	@touch $@
 
 # The bundled model needs no PyTorch.
-$(VENV)/.chat: $(VENV)/.python pyproject.toml
+$(VENV)/.chat: $(VENV)/.python pyproject.toml constraints.txt
 	@echo "Installing Outrider into $(VENV) ..."
 	@$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.torch: $(VENV)/.python
+$(VENV)/.torch: $(VENV)/.python constraints.txt
 	@echo "Installing PyTorch (about 200 MB) into $(VENV) ..."
 	@$(INSTALL_TORCH)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
 	@echo "Installing Outrider and its development tools into $(VENV) ..."
 	@$(PIP) --editable '.[dev]'
 	@touch $@

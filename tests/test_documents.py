@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,15 @@ def said(page: str) -> Iterator[list[str]]:
                 yield words[1:]
 
 
+@cache
+def program() -> Any:
+    """The whole command line; making it takes a while."""
+    return typer.main.get_command(cli)
+
+
 def resolve(words: list[str]) -> tuple[Any, list[str]]:
     """The command that they run, and what is left for it."""
-    command: Any = typer.main.get_command(cli)
+    command = program()
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]
     return command, words
@@ -104,7 +111,7 @@ def test_commands_are_found_in_the_documents() -> None:
     found = [" ".join(words) for path in PAGES for words in said(text(path))]
     assert len(found) > 60 and {"doctor", "remote test office", "history search tarball"} <= set(found)
     documented = {name for words in found if (name := words.split(" ")[0])}
-    commands = set(typer.main.get_command(cli).commands)  # type: ignore[attr-defined]
+    commands = set(program().commands)
     assert commands <= documented, f"nothing is said of {commands - documented}"
 
 
