@@ -54,7 +54,7 @@ from benchmarks.service import answered
 from benchmarks.service_ways import Asked
 from drafter.floors import why_no_drafts, why_not_alone
 from models.config import GRAPH, Measured, read_config
-from models.engines.graphs import is_gguf
+from models.files import is_gguf
 from models.text.template import TemplateFailed
 
 VARIABLE = "OUTRIDER_REAL_MODELS"

@@ -27,7 +27,7 @@ import numpy as np
 
 from app.config import REPOSITORY
 from models.cores import usable_cores
-from models.engines.graphs import is_gguf
+from models.files import is_gguf
 
 BATCH, PART = 2048, 512
 Reply = dict[str, Any]

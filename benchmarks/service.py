@@ -49,9 +49,9 @@ from benchmarks.everyday import read_questions
 from benchmarks.processes import cpu_seconds, resident_mb
 from benchmarks.service_ways import PATIENCE, TRIES, WAYS, Asked, Drafts, by_tokens, drafts_of
 from drafter.runtime import Drafter
-from models.engines.graphs import GRAPHS
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
+from models.files import GRAPHS
 from models.text.chat_text import ChatText
 from remote.openai.schema import DONE
 from remote.openai.sse import EventReader

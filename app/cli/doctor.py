@@ -25,8 +25,8 @@ from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
 from drafter.shelf import kept
 from models.config import DrafterError, read_config
-from models.engines.graphs import graph_in
 from models.extras import how_to_install
+from models.files import graph_in
 from remote import RemoteError
 
 

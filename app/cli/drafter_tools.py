@@ -286,9 +286,9 @@ def _recorded(config: DrafterConfig, figures: Measured) -> list[tuple[str, str]]
 def _engine(target: str, drafter: Drafter, folder: Path) -> tuple[Engine, int | None]:
     """The engine that serves a target, and the target's positions. Raises what the engines raise."""
     from models.engines.choice import llama_engine
-    from models.engines.graphs import is_gguf
     from models.engines.target import load_target
     from models.engines.torch_engine import TorchEngine
+    from models.files import is_gguf
     from remote.verifier.making.measure import check_fit
 
     if is_gguf(target):

@@ -24,8 +24,8 @@ from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, ConfigError, is_address
 from app.own_process import own_command, own_environment
 from app.remotes.registry import Remotes
 from models.cores import draft_threads
-from models.engines.graphs import graph_in, is_gguf
 from models.extras import how_to_install
+from models.files import graph_in, is_gguf
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings

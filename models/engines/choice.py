@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Literal
 
 from models.cores import usable_cores
 from models.engines.engine import Engine, UnverifiableTarget
-from models.engines.graphs import GRAPHS, graph_in, is_gguf
 from models.engines.threads import Threads, spin_briefly
 from models.errors import MissingPackage, MissingTokenizer, UnknownModel
 from models.extras import how_to_install
+from models.files import GRAPHS, graph_in, is_gguf
 from models.gguf.file import gguf_licence, gguf_name, gguf_path
 from models.gguf.text import first_difference, has_own_text, text_source
 from models.text.text_side import TextSide, licence_in, read_text_side, stored_size

@@ -14,8 +14,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, Cache, PreTrainedConf
 from transformers.utils import cached_file
 
 from models.config import TEMPLATE, TOKENIZER
-from models.engines.graphs import graph_in, is_gguf
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
+from models.files import graph_in, is_gguf
 from models.gguf.file import gguf_name, gguf_path, head_size, why_not_unpacked
 from models.gguf.text import text_source
 from models.text.text_side import CONFIG, GENERATION, TOKENIZER_CONFIG, TextSide, licence_in, read_text_side

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from models.config import TOKENIZER
-from models.engines.graphs import is_gguf
 from models.errors import MissingPackage, MissingTokenizer, UnknownModel
 from models.extras import how_to_install
+from models.files import is_gguf
 from models.gguf.file import gguf_path
 from models.gguf.header import Header, read_header
 from models.gguf.kept_text import keep_text, kept_text

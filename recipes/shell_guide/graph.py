@@ -12,8 +12,8 @@ import argparse
 from pathlib import Path
 
 from app.config import BUNDLED_TARGET
-from models.engines.graphs import GRAPHS
 from models.engines.onnx_graph import write_graph
+from models.files import GRAPHS
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ from drafter.floors import why_no_drafts
 from models.config import read_config
 from models.engines import choice
 from models.engines.choice import EngineOptions, open_model, timed
-from models.engines.graphs import is_gguf
 from models.engines.llama_text import LlamaText
+from models.files import is_gguf
 from models.gguf.file import gguf_path, why_not_unpacked
 from models.text.text_side import TextSide
 from remote.verifier.making.maker import look_up

@@ -18,8 +18,8 @@ from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
 from drafter.training.export import export_graph
 from drafter.training.target import borrow, drafter_config
 from models.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, Measured, write_config
-from models.engines.graphs import GRAPHS
 from models.engines.onnx_graph import write_graph
+from models.files import GRAPHS
 from models.guide.names import MARKS
 from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
 

@@ -20,9 +20,9 @@ from models.config import CONFIG
 from models.cores import draft_threads
 from models.engines.choice import EngineOptions, llama_engine
 from models.engines.engine import Engine
-from models.engines.graphs import is_gguf
 from models.engines.target import Target, load_target
 from models.engines.torch_engine import TorchEngine
+from models.files import is_gguf
 from models.gguf.file import gguf_architecture, gguf_path, why_not_unpacked
 from models.gguf.text import text_source
 from models.telemetry import switch_off

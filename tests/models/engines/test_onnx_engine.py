@@ -17,7 +17,6 @@ from drafter.model import save_weights
 from models.config import ENCODER, write_config
 from models.engines.choice import EngineOptions, graph_of
 from models.engines.engine import UnfitDrafter, UnverifiableTarget
-from models.engines.graphs import GRAPHS
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
 from models.engines.onnx_graph import write_graph
@@ -25,6 +24,7 @@ from models.engines.target import load_target
 from models.engines.tensors import DamagedWeights, read_tensors
 from models.engines.torch_engine import TorchEngine
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
+from models.files import GRAPHS
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from remote.protocol import Card, Sampling, decode

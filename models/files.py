@@ -1,4 +1,4 @@
-"""Graphs of targets and GGUF files: how they are named. It imports nothing heavy, because the app asks for them too."""
+"""How the files of models are named: graphs and GGUF files. Imports nothing heavy, because the app needs it too."""
 
 from __future__ import annotations
 
