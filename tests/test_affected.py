@@ -21,7 +21,7 @@ FILES = {
     "storage/store.py": "",
     "storage/unused.py": "",
     "benchmarks/__init__.py": "",
-    "app/remotes/speed.py": 'DATA = ROOT / "docs" / "benchmarks" / "speed.json"',
+    "benchmarks/speed.py": 'DATA = ROOT / "docs" / "benchmarks" / "speed.json"',
     "docs/benchmarks/speed.json": "{}",
     "docs/chat.md": "",
     "tests/conftest.py": (
@@ -53,7 +53,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ([], set()),
         (["docs/chat.md", "storage/unused.py", "tests/app/test_unit.py"], set()),
-        (["app/remotes/speed.py"], {SPEED}),
+        (["benchmarks/speed.py"], {SPEED}),
         (["docs/benchmarks/speed.json"], {SPEED}),
         ([SPEED], {SPEED}),
         (["storage/store.py"], {KEYS}),  # By way of a program, and of imports in functions and in brackets.
