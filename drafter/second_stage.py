@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from drafter.ngram import BREAK, LONGEST, Match, NGramIndex
+from drafter.pacer import Recent
 
 MOST = 16
 """Most tokens in one guess."""
@@ -23,7 +24,7 @@ KEPT = 0.99
 FIRST_ROW_COST = 0.15
 """Cost of one more row, as a share of a step with one row, before it has been timed."""
 SMOOTHING = 0.1
-"""Weight of the newest timing."""
+"""Weight of the newest timing in the cost of a row."""
 
 
 class Chain(NamedTuple):
@@ -45,7 +46,8 @@ class Experience:
     def __init__(self) -> None:
         self.row_cost = FIRST_ROW_COST
         """Cost of one more row, as a share of a step with one row."""
-        self._step_seconds = 0.0
+        self._alone = Recent()
+        """Seconds of steps with one row."""
         self._hits = [0.0] * (LONGEST + 1)
         self._promised = [0.0] * (LONGEST + 1)
 
@@ -64,15 +66,11 @@ class Experience:
         self._promised[at] = KEPT * self._promised[at] + _promise(length, votes, occurrences)
 
     def timed(self, rows: int, seconds: float) -> None:
-        """Take the seconds of a step with this many rows.
-
-        A pause of the whole machine has as little weight as a slow step.
-        """
+        """Take the seconds of a step with this many rows."""
         if rows == 1:
-            seconds = min(seconds, 2 * self._step_seconds) if self._step_seconds else seconds
-            self._step_seconds += (SMOOTHING if self._step_seconds else 1.0) * (seconds - self._step_seconds)
-        elif self._step_seconds:
-            cost = (seconds / self._step_seconds - 1) / (rows - 1)
+            self._alone.add(seconds)
+        elif self._alone.seconds:
+            cost = (seconds / self._alone.seconds - 1) / (rows - 1)
             self.row_cost += SMOOTHING * (min(max(cost, 0.0), 1.0) - self.row_cost)
 
 
