@@ -10,38 +10,39 @@ from remote.protocol import VERSION, Card, ProtocolError, Struct, decode
 from remote.reply_limits import ReplyLimits
 from remote.response import Traffic
 from remote.session import RemoteSession
-from remote.wire import Client
+from remote.wire import Wire
 
 FILE_TYPE = "application/octet-stream"
 ANY = ReplyLimits()
 """For sessions whose caller has not seen the card."""
 
 
-class VerifierClient(Client):
-    """One verifier."""
+class VerifierClient(Wire):
+    """One verifier. For the arguments, see `Wire`."""
 
     async def card(self, timeout: float, *, tokenizer: bytes | None = None) -> Card:
         """Ask the verifier for its card. `tokenizer`: the digest of the device's own tokenizer, which must be the same.
 
         Raises `LinkDown`, `Refused`, `Incompatible`.
         """
-        host = self._wire.host
-        async with self._wire.within(timeout):
-            answer = await self._wire.send("GET", "/v1/card", Traffic(), silence=timeout)
+        async with self.within(timeout):
+            answer = await self.send("GET", "/v1/card", Traffic(), silence=timeout)
             self.rtt_seconds = time.perf_counter() - answer.sent
             body = await answer.read()
         try:
             version = decode(body, _Version).version
             if version != VERSION:
                 older = "the server" if version < VERSION else "outrider on this device"
-                raise Incompatible(f"{host} speaks version {version} of the protocol, not {VERSION}; update {older}")
+                raise Incompatible(
+                    f"{self.host} speaks version {version} of the protocol, not {VERSION}; update {older}"
+                )
             card = decode(body, Card)
         except ProtocolError as error:
-            raise Incompatible(f"{host} sent {quoted(str(error))}; {UPDATE}") from None
+            raise Incompatible(f"{self.host} sent {quoted(str(error))}; {UPDATE}") from None
         if tokenizer is not None and tokenizer != card.tokenizer:
-            target = quoted(card.target)
+            target = f"{quoted(card.target)} of {self.host}"
             raise Incompatible(
-                f"the small model on this device was not made for {target} of {host}; set `drafter` to one that was"
+                f"the small model on this device was not made for {target}; set `drafter` to one that was"
             )
         return card
 
@@ -51,10 +52,10 @@ class VerifierClient(Client):
         `silence`: seconds without a byte after which the line counts as lost. Raises `LinkDown`, `Refused`.
         """
         path = f"/v1/drafters/{digest.hex()}" + ("" if name is None else f"/{name}?from={begin}")
-        answer = await self._wire.exchange("GET", path, Traffic(), silence=silence)
+        answer = await self.exchange("GET", path, Traffic(), silence=silence)
         try:
             if answer.status != 200 or answer.content_type != FILE_TYPE or answer.encoding:
-                raise await self._wire.refusal(answer)
+                raise await self.refusal(answer)
             async for piece in answer.chunks():
                 yield piece
         finally:
@@ -63,14 +64,16 @@ class VerifierClient(Client):
     async def healthy(self, timeout: float) -> bool:
         """True if the verifier answers and is well. This is the cheapest probe of a line. Raises no `RemoteError`."""
         try:
-            async with self._wire.within(timeout):
-                return await self._wire.healthy(silence=timeout)
+            async with self.within(timeout):
+                answer = await self.exchange("GET", "/healthz", Traffic(), silence=timeout)
+                await answer.aclose()
         except RemoteError:
             return False
+        return answer.status == 200 and "html" not in answer.content_type  # No login page in its place.
 
     def session(self, limits: ReplyLimits = ANY) -> RemoteSession:
         """A new conversation. The verifier learns of it with its first round. `limits`: what its replies may hold."""
-        return RemoteSession(self._wire, limits)
+        return RemoteSession(self, limits)
 
 
 class _Version(Struct, frozen=True):

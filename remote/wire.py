@@ -36,7 +36,14 @@ OWN_SENTENCES = (401, 407)
 
 
 class Wire:
-    """A pool of connections to one server. For the arguments, see `Client`. Subclasses change the settings below."""
+    """One server, over a pool of kept-alive connections: the base of the clients of both kinds of servers.
+
+    `url`: http or https, with a path if a proxy adds one. `token`: sent as a bearer token, to this address only
+    (redirects are not followed). `transport`: replaces the network in tests; without it, requests pass the proxies
+    that the environment names, except to loopback. `clock`: for deadlines. Raises `Misconfigured`.
+
+    Subclasses change the settings below.
+    """
 
     headers: ClassVar[Mapping[str, str]] = {"accept": CONTENT_TYPE}
     """Headers of every request, in addition to those that any server gets: the program's name and the token."""
@@ -60,11 +67,13 @@ class Wire:
         address = _address(url)
         self.host = address.netloc.decode("ascii")
         self.local = is_loopback(address.host)
-        """Whether the server is on this device."""
+        """Whether the server is reached over this device's loopback, so that it may share the device's cores."""
         self.handshake: Handshake | None = None
         """How the last connection was made, or None before the first."""
         self.ahead_seconds: float | None = None
         """Seconds by which the server's clock was ahead of this device's at its last answer, or None if unknown."""
+        self.rtt_seconds: float | None = None
+        """Seconds that the last small request took, without connecting, or None before the first."""
         self.clock = clock
         self._secure = address.scheme == "https"
         headers = {**self.headers, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
@@ -129,15 +138,14 @@ class Wire:
         finally:
             await answer.aclose()
 
-    async def healthy(self, silence: float) -> bool:
-        """True if a verifier, and no login page in its place, says that it is well. Raises `LinkDown`."""
-        answer = await self.exchange("GET", "/healthz", Traffic(), silence=silence)
-        try:
-            return answer.status == 200 and "html" not in answer.content_type
-        finally:
-            await answer.aclose()
+    async def __aenter__(self) -> Self:
+        return self
 
-    async def aclose(self) -> None:
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections, even those on which something is still arriving."""
         await self._http.aclose()
 
     async def exchange(
@@ -233,59 +241,6 @@ class Wire:
         """The proxy on the way, for a sentence, or an empty text if it was not configured here."""
         address = self._options.proxy
         return "" if address is None else f" {httpx.URL(address).netloc.decode('ascii')}"
-
-
-class Client:
-    """One server, over a pool of kept-alive connections: what the clients of both kinds of servers have in common.
-
-    `url`: http or https, with a path if a proxy adds one. `token`: sent as a bearer token, to this address only
-    (redirects are not followed). `transport`: replaces the network in tests; without it, requests pass the proxies
-    that the environment names, except to loopback. `clock`: for deadlines. Raises `Misconfigured`.
-    """
-
-    wire: ClassVar[type[Wire]] = Wire
-
-    def __init__(
-        self,
-        url: str,
-        token: str | None = None,
-        *,
-        transport: httpx.AsyncBaseTransport | None = None,
-        options: TransportOptions = DEFAULT,
-        clock: Clock = CLOCK,
-    ) -> None:
-        self._wire = self.wire(url, token, transport=transport, options=options, clock=clock)
-        self.rtt_seconds: float | None = None
-        """Seconds that the last small request took, without connecting, or None before the first."""
-
-    @property
-    def host(self) -> str:
-        return self._wire.host
-
-    @property
-    def local(self) -> bool:
-        """Whether the server is reached over this device's loopback, so that it may share the device's cores."""
-        return self._wire.local
-
-    @property
-    def handshake(self) -> Handshake | None:
-        """How the last connection was made, or None before the first."""
-        return self._wire.handshake
-
-    @property
-    def ahead_seconds(self) -> float | None:
-        """Seconds by which the server's clock was ahead of this device's at its last answer, or None if unknown."""
-        return self._wire.ahead_seconds
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close all connections, even those on which something is still arriving."""
-        await self._wire.aclose()
 
 
 # ---- addresses -------------------------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ async def _program(url: str) -> Program | None:
         listing = read_model_list(await _page(wire, "/v1/models"))
         return TRANSFORMERS if listing is not None and listing.loads_others else None
     finally:
-        await wire.aclose()
+        await wire.close()
 
 
 def _field(page: Any, name: str) -> Any:

@@ -33,7 +33,7 @@ from remote.openai.stream import ChatStream
 from remote.protocol import Sampling
 from remote.response import Response, Traffic
 from remote.transport import DEFAULT, TransportOptions
-from remote.wire import Client, Wire
+from remote.wire import Wire
 
 VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
 """A base address that names its version, as in most servers' documentation."""
@@ -46,19 +46,13 @@ CONNECT_SECONDS = 10.0
 """Time to connect if the remote does not set one. The first words may take far longer."""
 
 
-class ChatWire(Wire):
-    """The connections to an OpenAI-compatible server. Headers that every request is to have belong here."""
+class CompletionsClient(Wire):
+    """One OpenAI-compatible server, at its base address with or without `/v1`. For the arguments, see `Wire`."""
 
     headers = {"accept": f"{JSON}, {EVENTS}"}
     keep_alive = IDLE_SECONDS
     probed = True
     connect_seconds = CONNECT_SECONDS
-
-
-class CompletionsClient(Client):
-    """One OpenAI-compatible server, at its base address with or without `/v1`. For the arguments, see `Client`."""
-
-    wire = ChatWire
 
     def __init__(
         self,
@@ -87,7 +81,7 @@ class CompletionsClient(Client):
         only the answer can tell whether it is there. Raises `LinkDown`, `Refused`, `Incompatible`.
         """
         try:
-            async with self._wire.within(timeout):
+            async with self.within(timeout):
                 answer = await self._asked("GET", "/models", timeout, Traffic())
                 body = await answer.read(MAX_LIST_BYTES)
             listed = self._listed(answer, body)
@@ -99,19 +93,19 @@ class CompletionsClient(Client):
         if wanted is not None:
             return listed if find_model(listed, wanted) is not None else (unlisted_model(listed, wanted), *listed)
         if not listed:
-            raise Incompatible(f"{self._wire.host} serves no model; load one there, or name the model to ask for")
+            raise Incompatible(f"{self.host} serves no model; load one there, or name the model to ask for")
         return listed
 
     def _listed(self, answer: Response, body: bytes) -> tuple[Model, ...]:
         """The models in an answer to `GET /models`. Raises `Stranger`, `Refused`, `Incompatible`."""
         found = parse(body)
         if found is UNREADABLE:
-            raise self._wire.stranger(answer)
+            raise self.stranger(answer)
         if (listed := read_model_list(found)) is not None:
             return listed.models
         if (told := read_error(found)) is not None:
-            raise refused(self._wire.host, 500, self._wire.hiding(told.message), told.code)
-        raise Incompatible(f"{self._wire.host} sent no readable list of models; name the model to ask for")
+            raise refused(self.host, 500, self.hiding(told.message), told.code)
+        raise Incompatible(f"{self.host} sent no readable list of models; name the model to ask for")
 
     def may_predict(self, model: Model) -> bool:
         """Whether it makes sense to send a prediction: the server takes it, or nobody knows."""
@@ -150,8 +144,8 @@ class CompletionsClient(Client):
         left_out = tuple(field for field in self._refused.get(model, ()) if getattr(request, field) is not None)
         for field in left_out:
             request = without_field(request, field)
-        traffic, begun = Traffic(), self._wire.clock.now()
-        async with self._wire.within(deadline):
+        traffic, begun = Traffic(), self.clock.now()
+        async with self.within(deadline):
             while True:
                 try:
                     body = msgspec.json.encode(request)
@@ -165,7 +159,7 @@ class CompletionsClient(Client):
                 left_out, request = (*left_out, refused), without_field(request, refused)
         predicted = request.prediction is not None
         waits = begun, deadline, silence
-        return ChatStream(self._wire, answer, *waits, predicted=predicted, left_out=left_out)
+        return ChatStream(self, answer, *waits, predicted=predicted, left_out=left_out)
 
     async def _asked(
         self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None = None
@@ -178,17 +172,17 @@ class CompletionsClient(Client):
         headers = {} if body is None else {"content-type": JSON}
         for last in (False, True) if body is None else (True,):
             try:
-                answer = await self._wire.exchange(method, path, traffic, silence=silence, body=body, headers=headers)
+                answer = await self.exchange(method, path, traffic, silence=silence, body=body, headers=headers)
                 break
             except Broken:
                 if last:
                     raise
         if not 200 <= answer.status < 300:
-            raise await refusal(self._wire, answer)
+            raise await refusal(self, answer)
         if answer.encoding:
             await answer.aclose()
             raise Incompatible(
-                f"{self._wire.host} packs its answers ({answer.encoding}), though asked not to; turn that off there"
+                f"{self.host} packs its answers ({answer.encoding}), though asked not to; turn that off there"
             )
         return answer
 
