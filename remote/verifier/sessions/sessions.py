@@ -93,7 +93,7 @@ class Sessions:
             self.counters.replays += 1
             self.table.touch(message.session, session)
         else:
-            tree = self._tree(message)
+            tree = _tree(self.engine, message, self.limits)
             session, append, room = self._opened(message, len(tree))
             with session.held():
                 claim = self._append(session, message, append, holder, record)
@@ -145,7 +145,7 @@ class Sessions:
         session, context, memory_from = claim.session, claim.session.context, message.memory_from
         # Memory of a long prompt, one frame after each round, so that no word waits for all of it.
         owed = list[Memory]()
-        tree, using = self._expected(options), None  # The first token waits for no draft of the drafter.
+        tree, using = _expected(self.engine, options), None  # The first token waits for no draft of the drafter.
         while True:
             begun = time.monotonic()
             pending, room = len(context.tokens) - context.computed, end - len(context.tokens)
@@ -184,7 +184,7 @@ class Sessions:
         self, context: TargetContext, drafts: OwnDrafts | None, options: AnswerOptions
     ) -> tuple[DraftTree, OwnDrafts | None]:
         """What costs no call as the next draft, or the drafter to make one, if that would pay."""
-        tree = self._expected(options)
+        tree = _expected(self.engine, options)
         if drafts is None:
             return tree, None
         tree = tree if len(tree) else drafts.looked_up(context.tokens)
@@ -227,11 +227,6 @@ class Sessions:
             if sent and stop < computed:
                 owed.append(frame)
 
-    def _expected(self, options: AnswerOptions) -> DraftTree:
-        """What is expected to come, as a draft; often empty."""
-        tokens, most = options.draft() if self.engine.takes_drafts else (), self.engine.most_nodes
-        return DraftTree.chain(list(tokens[:most])) if tokens else DraftTree.empty()
-
     def _keep(self, session: Session, name: str, rows: int, end: int) -> None:
         """Reserve room for the next round of a stream that may come to `end` tokens. Raises `Dropped`."""
         if rows <= session.reserved:
@@ -262,7 +257,7 @@ class Sessions:
         session = self.table.get(message.session)
         if session is not None and message.round <= session.number:
             raise OutOfOrder(f"round {message.round} comes after round {session.number}; start from a fresh session")
-        append = self._tokens(message)
+        append = _tokens(self.engine, message)
         known = session or Session(self.engine.context())
         if message.base > len(known.digest) or known.digest.at(message.base) != message.digest:
             self.counters.conflicts += 1
@@ -383,23 +378,33 @@ class Sessions:
             self._ended(session)
         return self.table.drop(name)
 
-    def _tokens(self, message: Round | Stream) -> list[int]:
-        try:
-            append = unpack_tokens(message.append)
-            self.engine.check(append)
-        except (ProtocolError, UnknownToken) as error:
-            raise BadRound(str(error)) from error
-        return append
 
-    def _tree(self, message: Round) -> DraftTree:
-        try:
-            tree = message.tree.unpack(self.limits)
-            self.engine.check(tree.tokens)
-            for candidates in (tree.candidates or {}).values():
-                self.engine.check(candidates.tokens)
-        except (ProtocolError, UnknownToken) as error:
-            raise BadRound(str(error)) from error
-        return tree
+def _tokens(engine: Engine, message: Round | Stream) -> list[int]:
+    """The tokens to append. Raises `BadRound`."""
+    try:
+        append = unpack_tokens(message.append)
+        engine.check(append)
+    except (ProtocolError, UnknownToken) as error:
+        raise BadRound(str(error)) from error
+    return append
+
+
+def _tree(engine: Engine, message: Round, limits: Limits) -> DraftTree:
+    """The device's draft. Raises `BadRound`."""
+    try:
+        tree = message.tree.unpack(limits)
+        engine.check(tree.tokens)
+        for candidates in (tree.candidates or {}).values():
+            engine.check(candidates.tokens)
+    except (ProtocolError, UnknownToken) as error:
+        raise BadRound(str(error)) from error
+    return tree
+
+
+def _expected(engine: Engine, options: AnswerOptions) -> DraftTree:
+    """What the options of an answer expect to come, as a draft; often empty."""
+    tokens = options.draft()[: engine.most_nodes] if engine.takes_drafts else ()
+    return DraftTree.chain(list(tokens)) if tokens else DraftTree.empty()
 
 
 class _Claim(NamedTuple):
