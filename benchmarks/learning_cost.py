@@ -41,11 +41,13 @@ from app.events import Done
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.learnt import Learnt
+from app.reply.routing import Options
 from benchmarks.pair import machine_and_pair
 from benchmarks.requests import answer_all, born, requests
 from benchmarks.served import OWN, Served
 from benchmarks.startup import Program, measure
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from drafter.step import Correction
 from models.config import GRAPH
 from storage import Store
@@ -118,7 +120,7 @@ async def chats(database: Path, drafter: Path, questions: Sequence[str], repeats
     with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "outrider.db") as store:
         async with Served(str(BUNDLED_TARGET), drafter, None, 0.0) as served:
             source = AddressSource(served.url + OWN)
-            async with Assistant(opened, store, source, settings, modes=("edge",)) as assistant:
+            async with Assistant(store, Options(Drafters(opened), source, settings, modes=("edge",))) as assistant:
                 for number, (name, deep) in enumerate(list(TURNS.items()) * (repeats + 1)):
                     with learning(deep, database, drafter, Path(scratch) / "learnt"):
                         for question in questions:

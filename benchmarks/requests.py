@@ -15,9 +15,11 @@ import numpy as np
 from app.config import BUNDLED_DRAFTER, Settings
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from benchmarks.emulator import Emulator, read_profiles
 from benchmarks.served import OWN, Served
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from models.guide.pages import FILE, Pages
 from storage import Store
 
@@ -59,7 +61,9 @@ async def answer_all(
     with Store.open(database) as store:
         async with Served(target, drafter, None, 0.0) as served:
             source = AddressSource(served.url + OWN)
-            async with Assistant(opened, store, source, settings, modes=("edge",), learnt=database.parent) as assistant:
+            async with Assistant(
+                store, Options(Drafters(opened), source, settings, modes=("edge",), learnt=database.parent)
+            ) as assistant:
                 for number, question in enumerate(questions):
                     await ask(assistant, store, question)
                     if number % 50 == 49:
@@ -90,7 +94,7 @@ async def on_lines(target: str, drafter: Path, ways: Mapping[str, Path | None], 
                         source = AddressSource(emulator.url + OWN)
                         settings = Settings(mode="edge", max_tokens=MOST_TOKENS)
                         drafting[name] = await open_.enter_async_context(
-                            Assistant(opened, store, source, settings, modes=("edge",))
+                            Assistant(store, Options(Drafters(opened), source, settings, modes=("edge",)))
                         )
                     for number, question in enumerate([questions[-1], *questions]):
                         for name in list(ways) if number % 2 else list(ways)[::-1]:

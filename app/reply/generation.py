@@ -130,9 +130,13 @@ class Generation:
         drafting: Drafting,
         session: VerifierSession,
         begun: Answer,
+        stopping: asyncio.Event,
         clock: Clock = CLOCK,
     ) -> None:
-        """`begun`: the answer so far. The target keeps or replaces its tokens that are not verified."""
+        """`begun`: the answer so far. The target keeps or replaces its tokens that are not verified.
+
+        `stopping`: set once the answer is to end as soon as possible; whoever writes it then calls `end`.
+        """
         self.given = given
         self.drafting = drafting
         self.session = session
@@ -165,7 +169,7 @@ class Generation:
         self._drafted_nodes = 0
         self._traffic: list[RoundReply | HostedStream | ChatStream] = []
         self._text_stream: ChatStream | None = None
-        self._stopping = asyncio.Event()
+        self._stopping = stopping
         self._mode_chosen = False
         self._begun = clock.now()
         self._first_token: float | None = None
@@ -410,10 +414,6 @@ class Generation:
     def begin(self) -> list[Shown]:
         """Show the answer so far. Call it first."""
         return self.answer.begin()
-
-    def stop(self) -> None:
-        """Have the answer end as soon as possible; whoever writes it then calls `end`."""
-        self._stopping.set()
 
     def end(self, reason: EndReason, *, cut_by: str = "", kind: Cut | None = None) -> None:
         """Say why the answer is over, and what cut it, in words and as one word."""

@@ -86,10 +86,6 @@ class Reply:
         """The totals so far."""
         return self.generation.stats(self._connection)
 
-    def stop(self) -> None:
-        """End as soon as possible, with the tokens that are there."""
-        self.generation.stop()
-
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The events of the answer until `reason` is known. Raises `NoAnswer`, `DrafterError`."""
         trouble: NoAnswer | DrafterError | None = None

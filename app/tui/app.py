@@ -14,11 +14,11 @@ from textual.notifications import Notify
 from textual.screen import Screen
 
 from app.config import Settings
+from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.background import begin
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import copy
-from app.tui.core import Core
 from app.tui.job import has_shell, stop_job
 from app.tui.notices import excerpt
 from app.tui.saved_state import SavedState
@@ -82,7 +82,7 @@ class OutriderApp(PlainCrashes):
 
     def __init__(
         self,
-        core: Core,
+        core: Assistant,
         settings: Settings | None = None,
         switcher: RemoteSwitcher | None = None,
         *,

@@ -92,7 +92,7 @@ async def written(verifier: VerifierProcess, drafter: Drafter, topic: str, after
 
 async def until_back(seat: Seat, answer: Answer) -> None:
     """Wait until the seat's server is there."""
-    connection = seat.assistant.connection_of(seat.store.messages.get(answer.message).conversation_id)
+    connection = seat.assistant.backend.routing.connection_of(seat.store.messages.get(answer.message).conversation_id)
     assert connection is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         while connection.verifier is None:

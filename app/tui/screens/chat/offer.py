@@ -13,12 +13,12 @@ from textual.screen import Screen
 
 from app.remotes.offers import Offer, Told
 from app.remotes.source import SourceFailed
-from app.tui.core import Core
+from app.reply.assistant import Assistant
 from app.tui.screens.confirm import Confirm
 from remote import RemoteError
 
 
-async def offer_drafter(screen: Screen[None], core: Core, offer: Offer, told: Path) -> None:
+async def offer_drafter(screen: Screen[None], core: Assistant, offer: Offer, told: Path) -> None:
     """Ask about an offer of which nobody has heard, and fetch it if the person wants it."""
     if not await asyncio.to_thread(Told(told).first_time, offer):
         return
