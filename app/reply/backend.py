@@ -114,7 +114,7 @@ class Backend:
         """The events of a pending answer, which is stored after each round and at its end."""
         message, routing = request.message, self.routing
         text = routing.drafters.first.text
-        reply: Reply | None = None
+        generation: Generation | None = None
         outcome = ReplyOutcome()  # Stays if the iterator is left early.
         routing.running = request
         try:
@@ -131,7 +131,6 @@ class Backend:
             by_choice = routing.nobody_by_choice(message.conversation_id) if connection is None else None
             reply = Reply(
                 generation,
-                connection,
                 alone=request.does != "verifies",
                 nobody=lambda: by_choice if connection is None else connection.no_substitute,
                 early=self._options.early,
@@ -141,20 +140,20 @@ class Backend:
             async with contextlib.aclosing(reply.steps()) as steps:
                 async for step in steps:
                     if isinstance(step, RoundEnded):
-                        known = self._checkpoint(request, reply, known)
+                        known = self._checkpoint(request, generation, known)
                     if isinstance(step, SystemUnread):
                         if message.conversation_id in self._unread:
                             continue
                         self._unread.add(message.conversation_id)
                     yield step
-            outcome = completed(request, reply)
+            outcome = completed(request, generation)
         except (NoAnswer, DrafterError, StorageError) as error:
-            outcome = failed(request, reply, error)
+            outcome = failed(request, generation, error)
         finally:
             routing.running = routing.over = None
-            unsaved = await save(self._store, text, request, reply, outcome)
-            if unsaved is None and reply is not None:
-                self._learnt.keep(message.id, reply.generation)
+            unsaved = await save(self._store, text, request, generation, outcome)
+            if unsaved is None and generation is not None:
+                self._learnt.keep(message.id, generation)
             routing.close_unneeded()
             self._outbox.stir()
         if outcome.judged is not None:
@@ -184,12 +183,18 @@ class Backend:
         drafting.begin(given.coins, learns=self._learnt.learns(drafter))
         begun = request.begin(drafter.text)
         return Generation(
-            given, drafting=drafting, session=session, begun=begun, stopping=stopping, clock=options.clock
+            given,
+            drafting=drafting,
+            session=session,
+            connection=connection,
+            begun=begun,
+            stopping=stopping,
+            clock=options.clock,
         )
 
-    def _checkpoint(self, request: Request, reply: Reply, known: dict[str, Any]) -> dict[str, Any]:
+    def _checkpoint(self, request: Request, generation: Generation, known: dict[str, Any]) -> dict[str, Any]:
         """Store the answer so far, and what is known of it if that differs from `known`. Returns what is stored."""
-        answer, now = reply.answer, stats_so_far(request, reply.generation)
+        answer, now = generation.answer, stats_so_far(request, generation)
         with contextlib.suppress(StorageBusy):  # The next checkpoint stores what this one did not.
             written = answer.tokens, answer.provenance, answer.text
             self._store.messages.checkpoint(request.message.id, *written, None if now == known else now)

@@ -129,6 +129,11 @@ class Progress(Struct, frozen=True):
     """Time of drafting and verifying, without waiting for other sessions. In the first frame, from the request's last
     byte on, waiting included."""
 
+    @property
+    def gained(self) -> int:
+        """How many tokens the frame brings."""
+        return len(self.tokens) // 4  # int32
+
 
 class Alive(Struct, frozen=True):
     """A sign of life of a stream's verifier, the first one behind the first `Progress`."""

@@ -41,7 +41,12 @@ def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
         )
         drafting = Drafting(drafter, store, store.conversations.create().id, thread)
         yield Generation(
-            given, drafting=drafting, session=VerifierSession(), begun=Answer(drafter.text), stopping=asyncio.Event()
+            given,
+            drafting=drafting,
+            session=VerifierSession(),
+            connection=None,
+            begun=Answer(drafter.text),
+            stopping=asyncio.Event(),
         )
 
 
