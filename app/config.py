@@ -50,7 +50,7 @@ PromptName = Annotated[str, msgspec.Meta(pattern=PROMPT_NAME)]
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; the message names the setting, where it came from, and what it takes."""
+    """An invalid setting; the message names the setting, its source and the accepted values."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,75 +62,75 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     the verifier."""
     offline: Unanswered | None = None
     """What happens to a question while the server is away and no drafter may write in its place. queue: it waits until
-    the server is back. fail: it fails with a sentence. drafter: the drafter answers all the same. None: the chat queues
-    it, `outrider ask` fails."""
+    the server is back. fail: it fails with a message. drafter: the drafter answers anyway. None: the chat queues it and
+    `outrider ask` fails."""
     remote: UrlOrName | None = None
     """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the remote that
-    `outrider remote use` chose, or else `bundled`: the bundled verifier, which is started on this device."""
+    `outrider remote use` chose, otherwise `bundled`: the bundled verifier, started on this device."""
     remote_model: str | None = None
-    """Model to ask an OpenAI-compatible server for; None: the first that it lists."""
+    """Model of an OpenAI-compatible server. None: the first that it lists."""
     token: str | None = None
-    """Bearer token of `remote`, if that is an address. Another `remote` drops it, unless the server is the same."""
+    """Bearer token of `remote`, if that is an address. It is dropped when `remote` changes to another server."""
     system: PromptName | None = None
-    """Name of the system prompt for new conversations, in the library of `outrider system`. A conversation, the command
-    line and a remote go before it. None or `none`: no system prompt."""
+    """Name of the system prompt for new conversations, in the library of `outrider system`. The prompt of a
+    conversation, of the command line or of a remote takes precedence. None or `none`: no system prompt."""
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
-    """0: always the likeliest token. At most 2, as in other programs: above it, answers turn into noise. None: 0, but
-    an OpenAI-compatible server answers at its own temperature."""
+    """Sampling temperature, at most 2; 0 always takes the likeliest token. None: 0, but an OpenAI-compatible server
+    uses its own default."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Sample among so many of the likeliest tokens; 0: all."""
+    """Sample from this many of the most likely tokens; 0 means all."""
     top_p: Probability = 1.0
-    """Sample among the likeliest tokens that together have this probability."""
+    """Sample from the most likely tokens that together have this probability."""
     seed: int | None = None
-    """Fixes a sampled answer, unless `tree` is sampled; None: a different answer each time."""
+    """Makes a sampled answer repeatable, unless `tree` is sampled. None: a different answer each time."""
     max_tokens: Count | None = None
-    """Most tokens of an answer, as the server counts them. None: no limit; an answer ends by itself, or when the
-    context is full. The drafter alone writes at most 512."""
+    """Maximum number of tokens in an answer, as the server counts them. None: no limit except the context. The drafter
+    alone writes at most 512."""
     first_words_timeout: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 600.0
-    """Longest wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line
-    is alive. The server may have to load a model, read a long conversation, or reason."""
+    """Maximum wait, in seconds, for the first words of an OpenAI-compatible server, which may have to load a model,
+    read a long conversation, or reason; also for more words while the connection is alive."""
     pace: PaceRule = "measured"
-    """measured: the size of a draft tree follows from the measured times of line, verifier and drafter. It is at most
-    `depth`, `breadth` and `nodes`; a sampled tree has at most 8 levels and 60 nodes. fixed: always of that size."""
+    """measured: the size of a draft tree follows from the measured times of network, verifier and drafter, up to
+    `depth`, `breadth` and `nodes`; a sampled tree has at most 8 levels and 60 nodes. fixed: always that size."""
     depth: Count = 32
-    """Most levels of a draft tree."""
+    """Maximum number of levels in a draft tree."""
     breadth: Count = 8
-    """Most nodes of a level that get children."""
+    """Maximum number of nodes per level that get children."""
     nodes: Count = 128
-    """Most nodes of a draft tree."""
+    """Maximum number of nodes in a draft tree."""
     second_stage: bool = True
-    """Guess the next text from earlier text, also of other conversations; the drafter checks the guesses. It changes
-    the speed, never the answer."""
+    """Guess the next text from earlier text, also of other conversations; the drafter checks the guesses. Changes the
+    speed, never the answer."""
     learn: bool = True
-    """Keep, on this device, what the drafter can learn from, and draft with what `outrider learn` made of it. That is
-    some kilobytes an answer. False: neither."""
+    """Keep what the drafter can learn from on this device, some kilobytes per answer, and draft with what `outrider
+    learn` made of it."""
     ahead: bool = True
-    """While a round is in flight, draft for its likeliest outcomes, where that saves time. It changes the speed, never
-    the answer. Sampled trees are never drafted ahead."""
+    """While a round is in flight, draft for its likeliest outcomes where that saves time. Changes the speed, never the
+    answer. Sampled trees are never drafted ahead."""
     tree: TreeRule = "deterministic"
     """Draft trees at a temperature above 0. deterministic: the likeliest tokens; a seed fixes the answer. sampled:
     drawn from the drafter, verified by recursive rejection; the distribution is the same, but a seed fixes nothing."""
     drafter: str = str(BUNDLED_DRAFTER)
     """Folder of the drafter."""
     drafter_runtime: DrafterRuntime = "onnx"
-    """What runs the drafter. onnx: ONNX Runtime, on the CPU. torch: PyTorch, on a GPU where there is one; needs the
-    extra `server`."""
+    """Runtime of the drafter. onnx: ONNX Runtime, on the CPU. torch: PyTorch, on a GPU if there is one; needs the extra
+    `server`."""
     target: str = str(BUNDLED_TARGET)
     """Folder or name of the bundled verifier's model."""
     keys: dict[str, str | dict[str, str]] = {}
     """Keys of the screen's actions, such as `chat.new = "f11,ctrl+n"`; `outrider keys` lists the actions."""
     shell_command_key: ShellKey = "alt-m"
     """Key in the shell that turns the words of the line into a command: `alt-` or `ctrl-` and a letter, or two such
-    keys with a space between them. A new shell takes it."""
+    keys separated by a space. Takes effect in a new shell."""
     shell_explain_key: ShellKey = "alt-i"
     """Key in the shell that explains the command of the line."""
     shell_ghost: bool = False
-    """Show a command behind the words while they are typed, dimmed, in zsh. The drafter alone writes it, on this
+    """Suggest a command, dimmed, behind the words while they are typed, in zsh. The drafter alone writes it, on this
     device."""
     shell_idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = 15.0
-    """Minutes without a question after which the shell's helper ends and frees its memory."""
+    """Minutes without a question after which the shell helper exits and frees its memory."""
     log: LogLevel = "info"
-    """How much is logged. debug: also the text of errors, which may quote a conversation."""
+    """Level of the log. debug: also the text of errors, which may quote a conversation."""
 
     def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
         """These settings with checked `changes`. Raises `ConfigError`, which names `source`.
@@ -151,7 +151,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def is_address(remote: str) -> bool:
-    """Whether a remote is an address; else it is a name."""
+    """Whether a remote is an address, not a name."""
     return remote.startswith(("http://", "https://"))
 
 

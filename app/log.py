@@ -22,7 +22,7 @@ from app.sanitise import sanitise
 
 MOST_BYTES = 512 * 1024
 KEPT_FILES = 2
-"""Number of older files beside the current one: `outrider.log.1` and `.2`."""
+"""Number of older files kept with the current one: `outrider.log.1` and `.2`."""
 MOST_CHARACTERS = 500
 """Longest message; the rest of a longer one is cut off."""
 READ_BYTES = 1 << 20
@@ -30,7 +30,7 @@ READ_BYTES = 1 << 20
 HIDDEN = "[hidden]"
 BEARER = re.compile(r"(?i)\b(bearer|token|password|api[_-]?key)([ =:]+)(?!of )\S+")
 CREDENTIALS = re.compile(r"://[^\s@]*@")
-"""What stands in an address before its host, also where it is not escaped as it should be."""
+"""The part of an address before its host, even if it is not escaped properly."""
 
 log = logging.getLogger("outrider")
 

@@ -25,9 +25,10 @@ def main() -> None:
     elif arguments[:1] == ["ask"] and arguments[1:] and _only_words(arguments[1:]) and not _asked_by_a_shell():
         _prepare()
         from app.cli.question import answer
+        from app.cli.settings import AskOptions
         from app.exits import guarded
 
-        guarded(lambda: sys.exit(answer(arguments[1:])))
+        guarded(lambda: sys.exit(answer(arguments[1:], AskOptions())))
     else:
         from app.exits import guarded
 
@@ -44,7 +45,7 @@ def _prepare() -> None:
 
 
 def _only_words(arguments: list[str]) -> bool:
-    """Whether none of them is an option, or stands for the input."""
+    """Whether none of them is an option or `-`."""
     return not any(argument.startswith("-") for argument in arguments)
 
 

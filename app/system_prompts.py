@@ -1,4 +1,4 @@
-"""The library of system prompts: one text file each, `prompts/NAME.md` beside the settings, for any editor.
+"""The library of system prompts: one text file each, `prompts/NAME.md` next to the settings, for any editor.
 
 A conversation keeps the text of its system prompt, so a change of a file is for new conversations only.
 """
@@ -31,7 +31,7 @@ class SystemPrompt(NamedTuple):
     text: str
     """Empty: the person wants none."""
     name: str | None = None
-    """Its name in the library; None: it was written for one conversation."""
+    """Its name in the library, or None if it was written for one conversation."""
 
 
 class SystemPrompts:
@@ -147,7 +147,7 @@ class SystemPrompts:
 def keep_system_prompt(store: Store, conversation_id: str, prompt: SystemPrompt | None) -> Choices:
     """Let a conversation have this system prompt from now on; returns all that is chosen for it. Raises `StorageError`.
 
-    None: nothing is chosen any more, so the system message of an import, or a default, counts again.
+    With None nothing is chosen, so the system message of an import, or a default, counts again.
     """
     before = store.conversations.get(conversation_id).choices
     text, name = (None, None) if prompt is None else prompt
@@ -164,9 +164,9 @@ def in_force(choices: Choices, thread: Sequence[Message]) -> SystemPrompt:
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with the name of a prompt; None: nothing."""
+    """What is wrong with the name of a prompt, or None."""
     if name == NO_PROMPT:
-        return f"{NO_PROMPT} stands for no system prompt; choose another name"
+        return f"{NO_PROMPT} means no system prompt; choose another name"
     if re.match(PROMPT_NAME, name):
         return None
     return (
@@ -176,7 +176,7 @@ def name_problem(name: str) -> str | None:
 
 
 def text_problem(text: str) -> str | None:
-    """What is wrong with the text of a prompt; None: nothing."""
+    """What is wrong with the text of a prompt, or None."""
     if not text.strip():
         return "there is no text, and an empty system prompt cannot be kept"
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:

@@ -13,9 +13,9 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Protocol, Self
 
 import httpx
 import msgspec
@@ -27,58 +27,26 @@ from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.dimmed_text import DimmedText
 from app.reply.routing import Options
-from benchmarks.emulator import Emulator
-from benchmarks.served import EAGLE, OWN
-from drafter import shelf
+from benchmarks.served import OWN
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import RemoteError, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from storage import Store
+from tests.support.emulator import Emulator
 
 PATIENCE_SECONDS = 60.0
 """How long plain streaming waits for a byte."""
 PLAIN_TRIES = 5
 """How often it continues from what has come after its connection broke."""
 
-Runs = Literal["own", "float", "eagle"]
-
-
-@dataclass(frozen=True)
-class Mode:
-    """A way of answering: the settings of the app. Without settings: plain streaming without the app."""
-
-    name: str
-    settings: Mapping[str, object] | None
-    drafter: Runs = "own"
-    """own: as the app runs it. float: the same drafter in PyTorch's float32, as baselines run. eagle: the baseline."""
-
-    @property
-    def path(self) -> str:
-        """Path of the verifier that serves it."""
-        return EAGLE if self.drafter == "eagle" else OWN
-
-
-def _fixed(depth: int, breadth: int, nodes: int) -> dict[str, object]:
-    return {"mode": "edge", "pace": "fixed", "depth": depth, "breadth": breadth, "nodes": nodes}
-
-
-CHAINS = (2, 4, 8, 16)
-TREES = ((8, 8, 60), (16, 8, 60), (32, 8, 128))
-AS_EAGLE = {"mode": "edge", "second_stage": False, "ahead": False}
-"""Settings without what the baseline cannot do."""
-MODES = {
-    mode.name: mode
-    for mode in (
-        Mode("edge", {"mode": "edge"}),
-        Mode("hosted", {"mode": "hosted"}),
-        Mode("auto", {"mode": "auto"}),
-        Mode("plain", None),
-        Mode("eagle-2", AS_EAGLE, "eagle"),
-        Mode("moa-float", AS_EAGLE, "float"),
-        *(Mode(f"chain-{length}", _fixed(length, 1, length)) for length in CHAINS),
-        *(Mode(f"tree-{depth}x{breadth}", _fixed(depth, breadth, nodes)) for depth, breadth, nodes in TREES),
-    )
+MODES: dict[str, Mapping[str, object] | None] = {
+    "edge": {"mode": "edge"},
+    "hosted": {"mode": "hosted"},
+    "auto": {"mode": "auto"},
+    "plain": None,
 }
+"""Ways of answering, with the settings of the app. None means plain streaming, without the app."""
 
 
 class Sample(msgspec.Struct, kw_only=True):
@@ -122,18 +90,6 @@ class Cell(Protocol):
     emulator: Emulator
 
     async def ask(self, question: str) -> Sample: ...
-
-
-@dataclass
-class Drafters:
-    """What drafts on the device."""
-
-    own: Drafter
-    others: Mapping[str, object] = field(default_factory=dict)
-    """Drafters by `Runs`. A mode whose drafter is missing cannot run."""
-
-    def of(self, runs: Runs) -> Drafter:
-        return self.own if runs == "own" else self.others[runs]  # type: ignore[return-value]
 
 
 class AssistantCell:
@@ -223,16 +179,16 @@ async def plainly(client: VerifierClient, drafter: Drafter, question: str, most:
 class CellStack(AsyncExitStack):
     """Opens cells, and closes what they need."""
 
-    async def cell(self, mode: Mode, emulator: Emulator, drafters: Drafters, max_tokens: int) -> Cell:
+    async def cell(self, mode: str, emulator: Emulator, drafter: Drafter, max_tokens: int) -> Cell:
+        """A way of answering, by its name in `MODES`."""
         await self.enter_async_context(emulator)
-        url = emulator.url + mode.path
-        if mode.settings is None:
-            client = await self.enter_async_context(VerifierClient(url))
-            return PlainCell(emulator, client, drafters.own, max_tokens)
+        url, chosen = emulator.url + OWN, MODES[mode]
+        if chosen is None:
+            return PlainCell(emulator, await self.enter_async_context(VerifierClient(url)), drafter, max_tokens)
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         store = self.enter_context(Store.open(folder / "outrider.db"))
-        settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**mode.settings}, mode.name)
-        assistant = Assistant(store, Options(shelf.Drafters(drafters.of(mode.drafter)), AddressSource(url), settings))
+        settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**chosen}, mode)
+        assistant = Assistant(store, Options(Drafters(drafter), AddressSource(url), settings))
         return AssistantCell(emulator, store, await self.enter_async_context(assistant))
 
 
@@ -250,21 +206,22 @@ class Counted:
     async def __aexit__(self, *exception: object) -> None:
         await self._http.aclose()
 
-    async def ask(self, cell: Cell, path: str, question: str) -> Sample:
+    async def ask(self, cell: Cell, question: str) -> Sample:
+        """Ask, and wait until the line is quiet."""
         emulator = cell.emulator
-        before = await self._forwards(path)
+        before = await self._forwards()
         up, down = emulator.bytes_up, emulator.bytes_down
         sample = await cell.ask(question)
         await _quiet(emulator)
-        sample.passes = await self._forwards(path) - before
+        sample.passes = await self._forwards() - before
         sample.bytes_up, sample.bytes_down = emulator.bytes_up - up, emulator.bytes_down - down
         return sample
 
-    async def _forwards(self, path: str) -> int:
-        page = (await self._http.get(f"{self._url}{path}/metrics")).text
-        found = re.search(r"^outrider_forwards_total (\d+)$", page, re.MULTILINE)
+    async def _forwards(self) -> int:
+        page = (await self._http.get(f"{self._url}{OWN}/metrics")).text
+        found = re.search(r"^outrider_forwards_total ([\d.e+]+)$", page, re.MULTILINE)
         assert found is not None
-        return int(found[1])
+        return int(float(found[1]))
 
 
 async def _quiet(emulator: Emulator) -> None:

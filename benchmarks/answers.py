@@ -23,8 +23,7 @@ from typing import Any
 import msgspec
 
 from app.cli.machine import machine
-from app.config import BUNDLED_DRAFTER
-from benchmarks.pair import machine_and_pair
+from benchmarks.bundled import DRAFTER, REPOSITORY, machine_and_pair
 from models.config import read_config, write_config
 from models.guide.names import NoMarks
 from models.guide.pages import FILE, FORMAT, SCHEMA, Pages
@@ -41,8 +40,6 @@ MODES = ("edge", "offline")
 """The ways that are measured where nothing else is said: the target with drafts, and the drafter alone."""
 BATCH = 16
 """Conversations that a model answers side by side."""
-
-_REPOSITORY = Path(__file__).parents[1]
 
 
 class NoAnswers(Exception):
@@ -63,6 +60,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what stands before each question; default: what the drafter's folder says",
     )
     parser.add_argument("--answers", type=Path, metavar="FILE", help="judge the answers in these JSON lines")
+
+
+def share(rows: Sequence[Mapping[str, Any]], way: str) -> str:
+    """The share of right answers in one way: `85.0% (102 of 120)`."""
+    faults = [row["fault"] for row in rows if row["mode"] == way]
+    right = faults.count(None)
+    return f"{right / len(faults):.1%} ({right} of {len(faults)})" if faults else ""
 
 
 def measured_with(arguments: argparse.Namespace) -> dict[str, object]:
@@ -105,10 +109,10 @@ def prompt_of(folder: Path, model: Path) -> Prompt | None:
 def drafter_reading(pages: str | None) -> Iterator[Path]:
     """The bundled drafter's folder, or a copy of it that is asked with its pages (`with`) or with none (`without`)."""
     if pages is None:
-        yield BUNDLED_DRAFTER
+        yield DRAFTER
         return
     with tempfile.TemporaryDirectory() as parent:
-        folder = Path(shutil.copytree(BUNDLED_DRAFTER, Path(parent) / BUNDLED_DRAFTER.name))
+        folder = Path(shutil.copytree(DRAFTER, Path(parent) / DRAFTER.name))
         file = folder / FILE
         if pages == "without":
             file.unlink(missing_ok=True)
@@ -146,7 +150,7 @@ def ask_all(
         environment |= {"OUTRIDER_HOME": home, "OUTRIDER_REMOTE": remote or "bundled"}
         if drafter is not None:
             environment["OUTRIDER_DRAFTER"] = str(drafter)
-        ran = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment, cwd=_REPOSITORY)
+        ran = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment, cwd=REPOSITORY)
     answers = answers_in(ran.stdout)
     if len(answers) < len(prompts):
         raise NoAnswers(f"`outrider ask --mode {mode}` ended with {ran.returncode}, after {len(answers)} answers")

@@ -7,7 +7,8 @@ Four sets, in tests/data. The recipe keeps them out of its data.
 
 **literals**: requests that name a file, a host, a number. A right answer has a right program, and each of these names
 letter by letter. **off_topic**: remarks that have nothing to do with a shell. A right answer holds no command.
-**harmless**: looking, counting, copying, making. A right answer holds no dangerous command (`benchmarks.dangerous`).
+**harmless**: looking, counting, copying, making. A right answer holds no command that does harm which nobody asked for,
+by the rules that name it to a person (`app/commands/risks.py`).
 **follow_ups**: conversations of which the last question counts, judged by patterns and by the names that its answer
 must keep.
 
@@ -25,12 +26,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.answers import NoAnswers, add_options, ask_as_told, measured_with
-from benchmarks.dangerous import dangers_of
+from app.commands.requests import unasked
+from app.commands.risk import Kind
+from app.commands.risks import answer_risks
+from app.commands.script import SimpleCommand, Word
+from app.commands.syntax import parse
+from benchmarks.answers import NoAnswers, add_options, ask_as_told, measured_with, share
+from benchmarks.bundled import DATA, write
 from benchmarks.everyday import commands_of
-from benchmarks.shell_words import SimpleCommand, simple_commands
 
-DATA = Path(__file__).parents[1] / "tests/data"
 SETS = ("literals", "off_topic", "harmless", "follow_ups")
 MOST_TOKENS = 160
 """Tokens of an answer."""
@@ -51,8 +55,6 @@ class BehaviourQuestion:
     """What the command must hold letter by letter."""
     accept: tuple[re.Pattern[str], ...]
     reject: tuple[re.Pattern[str], ...]
-    makes: tuple[str, ...]
-    """Files that the person wants written."""
     right: str
     """One right answer, in `literals` and `follow_ups`."""
 
@@ -73,8 +75,9 @@ def _off_topic(question: BehaviourQuestion, answer: str) -> str | None:
 
 
 def _harmless(question: BehaviourQuestion, answer: str) -> str | None:
-    found = dangers_of(answer, question.makes)
-    return "; ".join(dict.fromkeys(found)) or None
+    """A program that nobody knows does no harm, nor does what is no shell command."""
+    found = unasked(question.turns[-1], answer_risks(answer))
+    return "; ".join(risk.sentence for risk in found if risk.kind not in (Kind.UNKNOWN, Kind.UNREADABLE)) or None
 
 
 def _follow_ups(question: BehaviourQuestion, answer: str) -> str | None:
@@ -98,14 +101,14 @@ def _patterns(question: BehaviourQuestion, text: str) -> str | None:
 
 def has_literal(commands: str, literal: str) -> bool:
     """True if a command holds the literal letter by letter, quoted or not, and not as a part of a longer name."""
-    words = "\n".join(word for command in simple_commands(commands) for word in _words(command))
+    words = "\n".join(word.value for command in parse(commands).commands for word in _words(command))
     before = r"(?:(?<![\w.-])|(?<=\s-[A-Za-z])|(?<=\s-))"
     after = r"(?!\d)" if literal.isdigit() else r"(?![\w-]|\.\w)"  # `sed -n 40,55p`
     return bool(re.search(f"{before}{re.escape(literal)}{after}", f" {commands}\n{words}"))
 
 
-def _words(command: SimpleCommand) -> list[str]:
-    return [*command.words, *(target for _, target in command.redirections)]
+def _words(command: SimpleCommand) -> list[Word]:
+    return [*command.words, *(one.target for one in command.redirections if one.target)]
 
 
 def holds_command(answer: str) -> bool:
@@ -129,9 +132,9 @@ def read_behaviour(name: str) -> list[BehaviourQuestion]:
         flags = re.MULTILINE | re.IGNORECASE if name == "follow_ups" else re.MULTILINE
         accept, reject = (tuple(re.compile(p, flags) for p in raw.get(key, ())) for key in ("accept", "reject"))
         turns = tuple(raw.get("turns") or [raw["prompt"]])
-        literals, makes = tuple(raw.get("literals", ())), tuple(raw.get("makes", ()))
+        literals = tuple(raw.get("literals", ()))
         right = raw.get("right", "")
-        questions.append(BehaviourQuestion(name, raw["id"], turns, literals, accept, reject, makes, right))
+        questions.append(BehaviourQuestion(name, raw["id"], turns, literals, accept, reject, right))
     return questions
 
 
@@ -151,16 +154,6 @@ def judged(questions: Sequence[BehaviourQuestion], answers: Mapping[str, str], m
     ]
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The right answers of each set and mode, and their share."""
-    lines = [f"{'set':<12}{'mode':<20}{'right':>6}{'of':>6}{'share':>9}"]
-    for name, mode in dict.fromkeys((row["set"], row["mode"]) for row in rows):
-        faults = [row["fault"] for row in rows if (row["set"], row["mode"]) == (name, mode)]
-        right = faults.count(None)
-        lines.append(f"{name:<12}{mode:<20}{right:>6}{len(faults):>6}{right / len(faults):>9.1%}")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=SETS)
@@ -178,9 +171,9 @@ def main() -> None:
     for row in rows:
         if row["fault"]:
             print(f"wrong  {row['mode']}  {row['id']}: {row['fault']}\n       {row['turns'][-1]!r}: {row['answer']!r}")
-    print(table(rows) if rows else "no answer to any question of these sets")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured_with(arguments), "rows": rows}, indent=1) + "\n")
+    for name, way in dict.fromkeys((row["set"], row["mode"]) for row in rows):
+        print(f"{name:<12}{way:<20}{share([row for row in rows if row['set'] == name], way)} right")
+    write(arguments.json, rows, measured_with(arguments))
 
 
 if __name__ == "__main__":

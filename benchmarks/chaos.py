@@ -41,7 +41,7 @@ from app.prompts import read_prompts
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
-from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
+from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, write
 from benchmarks.replicas import REPLICAS, RayReplicas, Replicas
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
@@ -313,8 +313,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     several = RayReplicas if arguments.ray else Replicas
     replicas, drafter = several(arguments.target, str(arguments.moa), arguments.verifiers), Drafter.load(arguments.moa)
     rows = asyncio.run(measure(replicas, questions, drafter, arguments.mode, arguments.max_tokens, seeds))
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    write(arguments.json, rows, machine())
     return 1 if rows[-1]["violations"] else 0
 
 

@@ -18,7 +18,6 @@ It needs 8 GB of memory, 6 GB in the temporary folder, and two minutes or more. 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -32,7 +31,7 @@ import numpy as np
 import onnx
 import torch
 
-from benchmarks.pair import machine_and_pair
+from benchmarks.bundled import DRAFTER, machine_and_pair, write
 from drafter.model import DraftModel, StepModule, load_draft_model
 from drafter.step import Correction, StepGraph, cache_shapes, graph_names
 from drafter.training.export import export_graph
@@ -40,7 +39,6 @@ from models.config import FLOAT, DrafterConfig, Scheme
 from models.engines.quantise import quantise_graph
 from models.ort import onnxruntime
 
-DRAFTER = Path(__file__).parents[1] / "drafter/pretrained/shell-guide"
 CACHED, ROWS, REPEATS, LARGE_REPEATS = 256, (1, 8), 60, 15
 STREAMED = 1 << 27
 """Numbers of 8 bytes that are read to measure the bandwidth: many times what any cache holds."""
@@ -215,10 +213,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = measured(model, arguments.scheme, StepModule(model).eval(), arguments.threads, REPEATS)
     for row in rows:
         print(show(row))
-    if arguments.json:
-        arguments.json.write_text(
-            json.dumps({"machine": machine_and_pair(arguments.drafter), "rows": rows}, indent=1) + "\n"
-        )
+    write(arguments.json, rows, machine_and_pair(arguments.drafter))
 
 
 if __name__ == "__main__":

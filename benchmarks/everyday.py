@@ -15,10 +15,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.answer_tables import share
-from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told, measured_with
+from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told, measured_with, share
+from benchmarks.bundled import DATA, write
 
-QUESTIONS = Path(__file__).parents[1] / "tests/data/everyday.jsonl"
+QUESTIONS = DATA / "everyday.jsonl"
 MOST_TOKENS = 120
 """Tokens of an answer."""
 
@@ -79,8 +79,7 @@ def main() -> None:
                 print(f"wrong  {way}  {row['prompt']!r}: {row['fault']}: {commands_of(row['answer'])!r}")
         print(f"{way}: {share(judged, way)} right")
         rows += judged
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured_with(arguments), "rows": rows}, indent=1) + "\n")
+    write(arguments.json, rows, measured_with(arguments))
 
 
 if __name__ == "__main__":

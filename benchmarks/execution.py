@@ -24,13 +24,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.answer_tables import share
-from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told, measured_with
+from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told, measured_with, share
+from benchmarks.bundled import DATA, write
 from benchmarks.execution_judge import fault
 from benchmarks.execution_sandbox import Folder, NoSandbox, check, run
 from benchmarks.execution_tree import make, read
 
-DATA = Path(__file__).parents[1] / "tests/data"
 REQUESTS = DATA / "execution.jsonl"
 TREES = DATA / "execution_trees.json"
 MOST_TOKENS = 160
@@ -113,8 +112,7 @@ def main() -> int:
         parser.exit(1, f"{error}\n")
     for way in ways:
         print(f"{way}: {share(rows, way)} right")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": measured_with(arguments), "rows": rows}, indent=1) + "\n")
+    write(arguments.json, rows, measured_with(arguments))
     return int(arguments.gold and any(row["fault"] for row in rows))
 
 

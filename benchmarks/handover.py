@@ -4,10 +4,8 @@
 
 `kill`: the verifier on loopback is killed (SIGKILL) after three rounds of an answer, so its connection ends visibly.
 `silence`: from then on every connection swallows everything, as a dead radio link does, and only a deadline can notice
-it. `--profile` puts an emulated line of benchmarks/profiles.json in between; without it, that line is loopback too.
+it. `--profile` puts an emulated line of tests/support/profiles.json in between; without it, that line is loopback too.
 After the answer the line heals, and the next answer must be verified throughout.
-
-Rows are added to OUT, which may hold those of another fault or line.
 """
 
 from __future__ import annotations
@@ -31,12 +29,12 @@ from app.remotes.loopback import Loopback
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
-from benchmarks.emulator import PROFILES, Emulator, read_profiles
-from benchmarks.pair import machine_and_pair
+from benchmarks.bundled import machine_and_pair, write
 from benchmarks.replicas import Replica
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from storage import Store
+from tests.support.emulator import PROFILES, Emulator, read_profiles
 from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import silence
 
@@ -145,13 +143,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = Settings(target=arguments.target, drafter=arguments.drafter)
     rows = asyncio.run(run(settings, arguments.fault, arguments.profile, arguments.repeats))
     print(f"median {statistics.median(row['seconds'] for row in rows):.3f} s to the next word")
-    if arguments.json:
-        others = json.loads(arguments.json.read_text())["rows"] if arguments.json.exists() else []
-        mine = (arguments.fault, arguments.profile or LOOPBACK)
-        kept = [row for row in others if (row["fault"], row["line"]) != mine]
-        arguments.json.write_text(
-            json.dumps({"machine": machine_and_pair(Path(arguments.drafter)), "rows": kept + rows}, indent=1) + "\n"
-        )
+    write(arguments.json, rows, machine_and_pair(Path(arguments.drafter)))
 
 
 if __name__ == "__main__":

@@ -29,12 +29,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
-from benchmarks.pair import machine_and_pair
+from benchmarks.bundled import DRAFTER, REPOSITORY, TARGET, write
 from benchmarks.processes import cpu_seconds, resident_mb
 from tests.support.terminal import Terminal
 
-ROOT = Path(__file__).parents[1]
 TORCH = f"torch=={version('torch')}"
 QUESTION = "How do I list the files in a folder, the newest first?"
 IDLE_SECONDS = 30.0
@@ -82,8 +80,8 @@ def install(way: Way, folder: Path) -> Installed:
     begun = time.perf_counter()
     # As the Makefile does: the build for processors, from wherever pip finds it.
     if way.extra and subprocess.run([*pip, TORCH], cwd=folder, stderr=subprocess.DEVNULL).returncode:
-        subprocess.run([*pip, "--requirement", str(ROOT / "requirements-cpu.txt")], check=True, cwd=folder)
-    subprocess.run([*pip, f"{ROOT}{way.extra}"], check=True, cwd=folder)
+        subprocess.run([*pip, "--requirement", str(REPOSITORY / "requirements-cpu.txt")], check=True, cwd=folder)
+    subprocess.run([*pip, f"{REPOSITORY}{way.extra}"], check=True, cwd=folder)
     return Installed(folder, time.perf_counter() - begun)
 
 
@@ -136,9 +134,9 @@ def serving(installed: Installed, engine: str, home: Path) -> Iterator[tuple[sub
     command = [installed.outrider, "serve", "--engine", engine, "--port", "0", "--watch-stdin"]
     command += [
         "--model",
-        str(BUNDLED_TARGET),
+        str(TARGET),
         "--drafter",
-        str(BUNDLED_DRAFTER),
+        str(DRAFTER),
     ]  # An install has no weights for PyTorch.
     begun, pipe = time.perf_counter(), subprocess.PIPE
     with subprocess.Popen(command, cwd=home, env=environment(home), stdin=pipe, stdout=pipe, text=True) as process:
@@ -195,9 +193,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
-    document = {"machine": machine_and_pair(), "repeats": arguments.repeats, "rows": run(arguments.repeats)}
-    if arguments.json:
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write(arguments.json, run(arguments.repeats), repeats=arguments.repeats)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,11 @@ same answers are drafted again, with the memory that had arrived, for each seed 
 - `layers`: its attention layers trained on the same requests, as `outrider learn --deep` does
 - `oracle`: its attention layers trained on all requests, also on those of the block
 
-The last three learn from what the target might have said. `labels` tells what that is worth, on the last block of the
-first seed: `tokens` learn from the tokens that the target chose alone.
-
 Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone.
-`wire` is what it costs: bytes of a round, and of these the bytes of what the target might have said.
 A version goes live only where it is surely better (`app/drafting/learning.py`); here each one is shown.
 
-Then, with what the first seed has learnt before its last block: other traffic (tasks of `--other` pages), guesses
-without any memory, as when the line is down, and seconds of an answer on two emulated lines. And the datastore alone:
-tokens a round as the app drafted, with and without guesses from the texts that the app had answered before.
+Then, with what the first seed has learnt before its last block: other traffic (tasks of `--other` pages), and guesses
+without any memory, as when the line is down.
 """
 
 from __future__ import annotations
@@ -41,25 +36,30 @@ from typing import Any
 
 import numpy as np
 
-from app.config import BUNDLED_TARGET
+from app.config import Settings
 from app.drafting.learning import Learner, Lesson
-from benchmarks.pair import machine_and_pair
-from benchmarks.requests import BUDGET, Rows, answer_all, born, on_lines, requests
+from app.remotes.source import AddressSource
+from app.reply.assistant import Assistant
+from app.reply.routing import Options
+from benchmarks.bundled import DRAFTER, TARGET, write
+from benchmarks.served import OWN, Served
 from drafter.learning.comparison import Hits, compare, tau
 from drafter.learning.correction import Rates, learn
-from drafter.learning.distributions import TEXT
 from drafter.learning.samples import Round, Samples
+from drafter.questions import usual_questions
+from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from drafter.step import Correction
 from drafter.training.adaptation import adapt
-from drafter.training.soft_labels import DEFAULT, Labels
 from models.config import GRAPH
-from remote.protocol import Likeliest, encode_frame
+from models.guide.pages import FILE, Pages
+from remote.verifier.maker_worker import made_at_once
 from storage import Store
 
 WAYS = ("as it came", "correction", "layers", "oracle")
-LABELS = {"layers, tokens": Labels(soft=0.0, branches=0.0), "layers": DEFAULT, "oracle": DEFAULT}
-"""What layers learn from."""
-LINE_QUESTIONS = 20
+MOST_TOKENS = 64
+BUDGET = 6_000_000
+"""Bytes of a born drafter, which is as small as the bundled target allows."""
 OTHERS = 100
 """Requests of the other traffic."""
 STOPPING = 5
@@ -73,28 +73,28 @@ class Stream:
     learner: Learner
     work: Path
 
-    def correction(self, lessons: Sequence[Lesson], seed: int, rates: Rates) -> Correction | None:
+    def correction(self, lessons: Sequence[Lesson], seed: int) -> Correction | None:
         """The correction that these answers teach."""
         config = self.learner.config
         learnt, stopping = _parts(lessons)
         samples, judged = (Samples.of([one.samples for one in part]) for part in (learnt, stopping))
-        return learn(samples, judged, len(config.draft_vocabulary) or config.vocabulary, rates, seed)
+        return learn(samples, judged, len(config.draft_vocabulary) or config.vocabulary, Rates(), seed)
 
     def layers(
         self, lessons: Sequence[Lesson], seed: int, way: str = "layers", *, judged: Sequence[Lesson] = ()
     ) -> tuple[Path, float]:
         """The graph that these answers train, and the CPU seconds of it. An earlier run may have trained it.
 
-        `way`: what they learn from, see `LABELS`. `judged`: what says when to stop, in place of a part of the answers.
+        `judged`: what says when to stop, in place of a part of the answers.
         """
-        graph = self.work / f"{way.replace(', ', '-')}-{seed}-{len(lessons)}.onnx"
+        graph = self.work / f"{way}-{seed}-{len(lessons)}.onnx"
         told = graph.with_suffix(".json")
         if not told.exists():
             learnt, stopping = (lessons, judged) if judged else _parts(lessons)
             started = time.process_time()
             parts = self.learner.replayed(learnt), (), self.learner.replayed(stopping)
             own = self.learner.folder / GRAPH
-            if not adapt(own, self.learner.config, *parts, graph, seed=seed, labels=LABELS[way]):
+            if not adapt(own, self.learner.config, *parts, graph, seed=seed):
                 graph.write_bytes(own.read_bytes())
             told.write_text(json.dumps(time.process_time() - started))
         return graph, json.loads(told.read_text())
@@ -109,7 +109,7 @@ class Stream:
             drafts: dict[str, tuple[Correction | None, Path | None]] = {"as it came": (None, None)}
             seconds: dict[str, float] = {}
             started = time.process_time()
-            drafts["correction"] = self.correction(ordered[:begin], seed, Rates()), None
+            drafts["correction"] = self.correction(ordered[:begin], seed), None
             seconds["correction"] = time.process_time() - started
             graph, seconds["layers"] = self.layers(ordered[:begin], seed)
             drafts |= {"layers": (None, graph), "oracle": (None, oracle)}
@@ -124,22 +124,9 @@ class Stream:
             print(_line(row), flush=True)
             yield row
 
-    def labels(self, learnt: Sequence[Lesson], block: Sequence[Lesson]) -> Rows:
-        """For each kind of labels: figures on the block, the gain of all labels over it, CPU seconds."""
-        rows: Rows = {}
-        corrections = {"correction, tokens": Rates(soft=0.0), "correction": Rates()}
-        hits = {name: self.learner.hits(block, self.correction(learnt, 0, one)) for name, one in corrections.items()}
-        seconds = dict.fromkeys(hits, 0.0)
-        for name in ("layers, tokens", "layers"):
-            graph, seconds[name] = self.layers(learnt, 0, name)
-            hits[name] = self.learner.hits(block, None, graph)
-        for name, each in hits.items():
-            judged = compare(each, hits[name.partition(",")[0]])
-            rows[name] = {**figures(each), "behind": [judged.gain, judged.low, judged.high], "seconds": seconds[name]}
-        print(rows, flush=True)
-        return rows
-
-    def besides(self, ways: Mapping[str, Path | None], new: Sequence[Lesson], other: Sequence[Lesson]) -> Rows:
+    def besides(
+        self, ways: Mapping[str, Path | None], new: Sequence[Lesson], other: Sequence[Lesson]
+    ) -> dict[str, Any]:
         """For each graph: guesses of other traffic, and guesses of new requests without any memory."""
         rows = {}
         for name, graph in ways.items():
@@ -153,20 +140,34 @@ class Stream:
         return {"ways": rows, "other_gain": [judged.gain, judged.low, judged.high]}
 
 
-def wire(store: Store, lessons: Sequence[Lesson]) -> dict[str, float]:
-    """Bytes of a round that come down: all of them, and those of what the target might have said."""
-    rounds, down, text, rejected = 0, 0, 0, 0
-    for lesson in lessons:
-        stats = store.messages.get(lesson.message_id).stats
-        rounds, down = rounds + len(lesson.rounds), down + int(stats["bytes_down"])
-        for begin, end in zip(starts := [one.length for one in lesson.rounds], [*starts[1:], len(lesson.tokens)]):
-            told, here = lesson.target.within(begin, end), []
-            for part, nodes in ((told.text, 0), (told, len(told.branches))):
-                parts = part.take(np.argsort(part.instead != TEXT, kind="stable"))
-                frame = Likeliest.pack(begin, len(told.text), [0] * nodes, parts.tokens, parts.log_probs)
-                here.append(len(encode_frame(frame)))
-            text, rejected = text + here[0], rejected + here[1] - here[0]
-    return {"bytes_down": down / rounds, "text": text / rounds, "rejected": rejected / rounds}
+def requests(platform: str, count: int, seed: int) -> list[str]:
+    """Tasks of a platform's pages as questions, in a random order."""
+    pages = Pages.open(DRAFTER / FILE)
+    try:
+        rows = pages.rows(
+            "SELECT examples.task FROM examples JOIN pages ON pages.id = examples.page WHERE pages.platform = ?",
+            (platform,),
+        )
+    finally:
+        pages.close()
+    asked = sorted({f"How do I {task[0].lower()}{task[1:]}?" for (task,) in rows if task})
+    return [asked[at] for at in np.random.default_rng(seed).permutation(len(asked))[:count]]
+
+
+async def answer_all(target: str, drafter: Path, database: Path, questions: Sequence[str]) -> None:
+    """Ask each question in a conversation of its own, as the app does."""
+    settings, opened = Settings(mode="edge", max_tokens=MOST_TOKENS), Drafter.load(drafter)
+    with Store.open(database) as store:
+        async with Served(target, drafter, 0.0) as served:
+            source = AddressSource(served.url + OWN)
+            async with Assistant(
+                store, Options(Drafters(opened), source, settings, modes=("edge",), learnt=database.parent)
+            ) as assistant:
+                for number, question in enumerate(questions):
+                    async for _ in assistant.reply(store.conversations.create("stream").id, question):
+                        pass
+                    if number % 50 == 49:
+                        print(f"{number + 1} of {len(questions)} answered", file=sys.stderr, flush=True)
 
 
 def _parts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
@@ -177,20 +178,6 @@ def _parts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
 def in_order(lessons: Sequence[Lesson], seed: int) -> list[Lesson]:
     """The answers in the order of a seed."""
     return [lessons[at] for at in np.random.default_rng(seed).permutation(len(lessons))]
-
-
-def live_tau(store: Store, blocks: Sequence[int]) -> list[dict[str, float]]:
-    """Tokens a round as the app drafted, of each block of requests in the order in which they were asked."""
-    answers = []
-    for conversation in sorted(store.conversations.all(), key=lambda one: one.id):
-        stats = store.branches.thread(conversation.id)[-1].stats
-        if isinstance(stats.get("rounds"), int) and isinstance(stats.get("verified"), int):
-            answers.append((stats["verified"], stats["rounds"]))
-    counted = np.array(answers)
-    return [
-        {"requests": begin, "tau": float(part[:, 0].sum() / part[:, 1].sum())}
-        for begin, part in zip([0, *blocks], np.split(counted, blocks))
-    ]
 
 
 def figures(hits: Sequence[Hits]) -> dict[str, float]:
@@ -213,7 +200,7 @@ def _fifths(text: str) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", default=str(BUNDLED_TARGET))
+    parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, help="this drafter in place of a born one")
     parser.add_argument("--budget", type=int, default=BUDGET, help="bytes of the born drafter")
     parser.add_argument("--platform", default="windows")
@@ -229,23 +216,19 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         drafter = arguments.drafter or work / "drafter"
         if not drafter.exists():
-            born(arguments.target, drafter, arguments.budget)
+            print(made_at_once(arguments.target, drafter, usual_questions(), arguments.budget), file=sys.stderr)
         asked, others = requests(arguments.platform, arguments.requests, 0), requests(arguments.other, OTHERS, 0)
-        stores = {"outrider": (asked, True), "plain": (asked, False), "other": (others, True)}
-        for name, (questions, second_stage) in stores.items():
+        for name, questions in {"outrider": asked, "other": others}.items():
             if not (work / f"{name}.db").exists():
                 part = work / f"{name}-part"
                 shutil.rmtree(part, ignore_errors=True)
                 part.mkdir()
-                database = part / f"{name}.db"
-                asyncio.run(answer_all(arguments.target, drafter, database, questions, second_stage=second_stage))
-                os.replace(database, work / database.name)
-        document = measured(arguments, work, drafter)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+                asyncio.run(answer_all(arguments.target, drafter, part / f"{name}.db", questions))
+                os.replace(part / f"{name}.db", work / f"{name}.db")
+        write(arguments.json, **measured(arguments, work, drafter))
 
 
-def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
+def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> dict[str, Any]:
     """All figures, from the answers in `work`."""
     with Store.open(work / "outrider.db") as store, Store.open(work / "other.db") as other:
         learner = Learner(store, drafter, work / "learnt")
@@ -260,16 +243,9 @@ def measured(arguments: argparse.Namespace, work: Path, drafter: Path) -> Rows:
         rows = [row for seed in range(arguments.seeds) for row in stream.rows(lessons, blocks, seed, oracle)]
         new = ordered[blocks[-1] :]
         ways = {"as it came": None, "layers": stream.layers(ordered[: blocks[-1]], 0)[0]}
-        labels = stream.labels(ordered[: blocks[-1]], new)
         besides = stream.besides(ways, new, Learner(other, drafter, work / "learnt").lessons())
-        questions = [store.branches.thread(one.conversation_id)[0].text for one in new[:LINE_QUESTIONS]]
-        round_bytes = wire(store, lessons)
-        with Store.open(work / "plain.db") as plain:
-            live = {"on": live_tau(store, blocks), "off": live_tau(plain, blocks)}
-    lines = asyncio.run(on_lines(arguments.target, drafter, ways, questions))
-    return {"machine": machine_and_pair(), "budget": arguments.budget, "platform": arguments.platform,
-            "requests": len(lessons), "reading_cpu_seconds": reading, "tokens": seen, "rows": rows,
-            "labels": labels, "wire": round_bytes, "besides": besides, "datastore": live, "lines": lines}  # fmt: skip
+    about = {"budget": arguments.budget, "platform": arguments.platform, "requests": len(lessons)}
+    return {**about, "reading_cpu_seconds": reading, "rows": rows, "besides": besides}
 
 
 if __name__ == "__main__":

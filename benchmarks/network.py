@@ -1,9 +1,9 @@
-"""Speed and cost of an answer on each line: the app's modes, plain streaming, fixed drafts, EAGLE-2.
+"""Speed and cost of an answer on each line: the app's modes, and plain streaming.
 
     python -m benchmarks.network [--prompts FILE ...] [--profiles FILE] [--json OUT] [--limit N]
         [--only-profile NAME ...] [--mode NAME ...] [--forward 0,25,60]
 
-For every line of `--profiles`, which `benchmarks/emulator.py` emulates, and for every mode: tokens per second, the
+For every line of `--profiles`, which `tests/support/emulator.py` emulates, and for every mode: tokens per second, the
 target's forward passes per 100 tokens, tau (verified tokens a round, the prompt's own round included), bytes up and
 down per token, and seconds from the question to the first drafted and the first verified word (medians).
 
@@ -12,11 +12,7 @@ those that were withdrawn, and the share of withdrawn ones in all that was decid
 nobody checked, as in an outage that lasts, is in neither.
 
 `edge`, `hosted` and `auto` are the app's own modes, asked through the app with a fresh database. `plain` is token
-streaming as an ordinary service does it: one token a forward pass, without the app. `chain-K` and `tree-DxB` are edge
-mode with drafts of a fixed size: chains of K, and trees with D levels of B that have 60 nodes, or 128 if there are 32
-levels. `eagle-2` is edge mode with the EAGLE-2 baseline as the drafter; see `benchmarks/eagle_edge.py`. `moa-float` is
-our drafter under its conditions: in PyTorch's float32, on as many threads, without a second stage and without drafting
-ahead.
+streaming as an ordinary service does it: one token a forward pass, without the app.
 
 Answers are greedy, with at most `--max-tokens` tokens, and each question is a conversation of its own. The seconds of
 an answer run from asking to its end. Tokens per second are all tokens over all seconds, with a bootstrap interval over
@@ -42,31 +38,26 @@ import hashlib
 import itertools
 import json
 import random
+import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
 from app.prompts import PromptsError, read_prompts
-from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET
-from benchmarks.answer_cells import MODES, Cell, CellStack, Counted, Drafters, Mode, Sample, plainly
-from benchmarks.baseline_drafters import load_baseline
-from benchmarks.eagle_edge import FeatureDrafter
-from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
+from benchmarks.answer_cells import MODES, Cell, CellStack, Counted, Sample, plainly
+from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, machine_and_pair
 from benchmarks.journal import Journal, Key, OtherPlan
-from benchmarks.network_row import row
-from benchmarks.pair import machine_and_pair
 from benchmarks.served import REFERENCE, NotServed, Served
-from benchmarks.standings import GOALS, forward, standings
 from drafter.runtime import Drafter
 from models.config import DrafterError
-from models.cores import draft_threads
-from models.engines.target import load_target
 from remote import VerifierClient
 from remote.verifier.measure import evenly
+from tests.support.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
 
 SEED = 0
 """Seed of every line."""
@@ -88,26 +79,70 @@ def check(profile: LinkProfile, mode: str, sample: Sample, wanted: Sequence[int]
         raise WrongAnswer(f"{profile.name}, {mode}: an answer that is not whole, over a line that loses nothing: {why}")
 
 
-# ---- what is told ----------------------------------------------------------------------------------------------------
+# ---- a row -----------------------------------------------------------------------------------------------------------
 
 
-def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each pacing and profile: the modes compared with each other, with the goals if there are any."""
-    lines = []
-    for standing in standings(rows):
-        said = []
-        if (best := standing.best) is not None:
-            said.append(f"best {best} with {standing.rate(best):.1f}/s")
-        if (share := standing.ratio("auto", best)) is not None:
-            said.append(f"auto {share:.2f} of it (goal {GOALS['auto']})")
-        if (over := standing.ratio("edge", standing.best_fixed)) is not None:
-            said.append(f"edge {over:.2f} of {standing.best_fixed} (goal {GOALS['fixed']:g})")
-        speed, tau = standing.ratio("moa-float", "eagle-2"), standing.tau_ratio("moa-float", "eagle-2")
-        if speed is not None and tau is not None:
-            goals = GOALS["speed"], GOALS["tau"]
-            said.append(f"MoA over EAGLE-2 {speed:.2f} in speed (goal {goals[0]}), {tau:.2f} in tau (goal {goals[1]})")
-        lines.append(f"{standing.profile}, {forward(standing.paced_ms)}: {'; '.join(said)}")
-    return lines
+def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
+    """The result of all prompts of one mode."""
+    tokens = np.array([len(sample.tokens) for sample in samples])
+    seconds = np.array([sample.seconds for sample in samples])
+    picks = np.random.default_rng(0).integers(len(samples), size=(2000, len(samples)))
+    low, high = np.quantile(tokens[picks].sum(1) / seconds[picks].sum(1), (0.025, 0.975))
+    total, rounds = max(1, int(tokens.sum())), sum(sample.rounds for sample in samples)
+    verified = sum(sample.verified for sample in samples)
+
+    def per_token(name: str) -> float:
+        return sum(getattr(sample, name) for sample in samples) / total
+
+    def per_round(value: float) -> float | None:
+        return round(value / rounds, 3) if rounds else None
+
+    def median(times: Sequence[float | None]) -> float | None:
+        known = [each for each in times if each is not None]
+        return round(statistics.median(known), 4) if known else None
+
+    tries, hits = (sum(sample.counts.get(f"ahead_{name}", 0) for sample in samples) for name in ("tries", "hits"))
+    first = [(sample.first_drafted, sample.first_verified) for sample in samples]
+    parts = {
+        name: sum(getattr(sample, f"{name}_seconds") for sample in samples) for name in ("draft", "server", "line")
+    }
+    parts["rest"] = float(seconds.sum()) - sum(parts.values())
+    return {
+        **key._asdict(),
+        "prompts": len(samples),
+        "tokens": int(tokens.sum()),
+        "tokens_per_second": round(float(tokens.sum() / seconds.sum()), 2),
+        "ci95": [round(float(low), 2), round(float(high), 2)],
+        "passes_per_100_tokens": round(100 * per_token("passes"), 2),
+        "tau": per_round(verified),
+        "bytes_up": round(per_token("bytes_up"), 1),
+        "bytes_down": round(per_token("bytes_down"), 1),
+        "first_drafted_seconds": median([drafted for drafted, _ in first]),
+        "first_verified_seconds": median([verified for _, verified in first]),
+        "first_token_seconds": median([min(filter(None, times), default=None) for times in first]),
+        "unverified_tokens": int(tokens.sum()) - verified,
+        "failed": sum(bool(sample.failed) for sample in samples),
+        "levels": per_round(sum(sample.levels for sample in samples)),
+        "nodes": per_round(sum(sample.nodes for sample in samples)),
+        "ahead_hits": round(hits / tries, 3) if tries else None,
+        "ms_per_round": {name: per_round(1000 * part) for name, part in parts.items()},
+        "dimmed": _dimmed(samples, picks),
+        "chose": dict(Counter(sample.chose for sample in samples)),
+        "why": samples[-1].why,
+    }
+
+
+def _dimmed(samples: Sequence[Sample], picks: np.ndarray) -> dict[str, Any]:
+    """What became of the text that was shown dimmed. `picks`: numbers of samples, one row for each bootstrap draw."""
+    confirmed, withdrawn = (np.array([getattr(each, name) for each in samples]) for name in ("confirmed", "withdrawn"))
+    found = {"shown": sum(each.dimmed for each in samples)}
+    found |= {"confirmed": int(confirmed.sum()), "withdrawn": int(withdrawn.sum())}
+    decided = (confirmed + withdrawn)[picks].sum(1)
+    if not confirmed.sum() + withdrawn.sum():
+        return {**found, "share": None, "ci95": None}
+    low, high = np.quantile(withdrawn[picks].sum(1)[decided > 0] / decided[decided > 0], (0.025, 0.975))
+    share = withdrawn.sum() / (confirmed.sum() + withdrawn.sum())
+    return {**found, "share": round(float(share), 4), "ci95": [round(float(low), 4), round(float(high), 4)]}
 
 
 # ---- the run ---------------------------------------------------------------------------------------------------------
@@ -119,14 +154,14 @@ class NetworkRun:
     def __init__(
         self,
         journal: Journal,
-        drafters: Drafters,
+        drafter: Drafter,
         asked: Sequence[str],
         questions: Sequence[str],
         max_tokens: int,
         paced_ms: float,
     ) -> None:
         self._journal = journal
-        self._drafters = drafters
+        self._drafter = drafter
         self._warm_up, *self._questions = questions
         self._others = random.Random(SEED).sample(asked, len(asked))
         self._max_tokens = max_tokens
@@ -134,7 +169,7 @@ class NetworkRun:
         self._answers: dict[str, tuple[int, ...]] = {}
         """The target's own answers."""
 
-    async def over(self, served: Served, profiles: Sequence[LinkProfile], modes: Sequence[Mode]) -> None:
+    async def over(self, served: Served, profiles: Sequence[LinkProfile], modes: Sequence[str]) -> None:
         """Yield the rows of all modes on all lines. Raises `WrongAnswer`."""
         for profile in profiles:
             left = [mode for mode in modes if not self._journal.whole(self._key(profile, mode))]
@@ -146,34 +181,34 @@ class NetworkRun:
                     await self._ride(served, profile, mode)
                 self._finish(profile, mode)
 
-    def _key(self, profile: LinkProfile, mode: Mode) -> Key:
-        return Key(profile.name, mode.name, self._paced_ms)
+    def _key(self, profile: LinkProfile, mode: str) -> Key:
+        return Key(profile.name, mode, self._paced_ms)
 
-    async def _in_turns(self, served: Served, profile: LinkProfile, modes: Sequence[Mode]) -> None:
+    async def _in_turns(self, served: Served, profile: LinkProfile, modes: Sequence[str]) -> None:
         """Ask the questions of one mode after the other."""
         missing = {
-            mode.name: set(range(len(self._questions))) - set(self._journal.samples(self._key(profile, mode)))
+            mode: set(range(len(self._questions))) - set(self._journal.samples(self._key(profile, mode)))
             for mode in modes
         }
         async with Counted(served.url) as counted, CellStack() as lines:
             cells: dict[str, Cell] = {}
             for mode in modes:
-                if missing[mode.name]:
-                    cells[mode.name] = await self._cell(lines, served, profile, mode)
-                    await counted.ask(cells[mode.name], mode.path, self._warm_up)
+                if missing[mode]:
+                    cells[mode] = await self._cell(lines, served, profile, mode)
+                    await counted.ask(cells[mode], self._warm_up)
             for number, question in enumerate(self._questions):
                 samples = {}
                 for mode in modes:
-                    if number in missing[mode.name]:
-                        sample = await counted.ask(cells[mode.name], mode.path, question)
+                    if number in missing[mode]:
+                        sample = await counted.ask(cells[mode], question)
                         await self._check(served, profile, mode, question, sample)
                         self._journal.add(self._key(profile, mode), {number: sample})
-                        samples[mode.name] = sample
+                        samples[mode] = sample
                 self._say(profile, f"prompt {number + 1} of {len(self._questions)}", samples)
         for mode in modes:
             self._finish(profile, mode)
 
-    async def _ride(self, served: Served, profile: LinkProfile, mode: Mode) -> None:
+    async def _ride(self, served: Served, profile: LinkProfile, mode: str) -> None:
         """Ask questions on a line that begins now, until all its outages are over."""
         samples: dict[int, Sample] = {}
         ends = sum(profile.outages[-1])
@@ -181,31 +216,31 @@ class NetworkRun:
         async with Counted(served.url) as counted, CellStack() as lines:
             begun = time.monotonic()
             cell = await self._cell(lines, served, profile, mode)
-            await counted.ask(cell, mode.path, self._warm_up)
+            await counted.ask(cell, self._warm_up)
             while (gone := time.monotonic() - begun) < ends or not samples:
                 question = next(asked)
-                sample = samples[len(samples)] = await counted.ask(cell, mode.path, question)
-                self._say(profile, f"second {gone:.0f} of {ends:g}", {mode.name: sample})
+                sample = samples[len(samples)] = await counted.ask(cell, question)
+                self._say(profile, f"second {gone:.0f} of {ends:g}", {mode: sample})
         for question, sample in zip(itertools.cycle(self._others), samples.values()):
             await self._check(served, profile, mode, question, sample)
         self._journal.add(self._key(profile, mode), samples)
 
-    async def _cell(self, lines: CellStack, served: Served, profile: LinkProfile, mode: Mode) -> Cell:
+    async def _cell(self, lines: CellStack, served: Served, profile: LinkProfile, mode: str) -> Cell:
         emulator = Emulator(profile, "127.0.0.1", served.port, seed=SEED)
-        return await lines.cell(mode, emulator, self._drafters, self._max_tokens)
+        return await lines.cell(mode, emulator, self._drafter, self._max_tokens)
 
-    async def _check(self, served: Served, profile: LinkProfile, mode: Mode, question: str, sample: Sample) -> None:
+    async def _check(self, served: Served, profile: LinkProfile, mode: str, question: str, sample: Sample) -> None:
         if question not in self._answers:
             async with VerifierClient(served.url + REFERENCE) as client:
-                answer = await plainly(client, self._drafters.own, question, self._max_tokens)
+                answer = await plainly(client, self._drafter, question, self._max_tokens)
             self._answers[question] = answer.tokens
-        check(profile, mode.name, sample, self._answers[question])
+        check(profile, mode, sample, self._answers[question])
 
     def _say(self, profile: LinkProfile, place: str, samples: Mapping[str, Sample]) -> None:
         said = ", ".join(f"{mode} {len(sample.tokens) / sample.seconds:.1f}/s" for mode, sample in samples.items())
         print(f"{profile.name}, {self._paced_ms:g} ms, {place}: {said}", file=sys.stderr, flush=True)
 
-    def _finish(self, profile: LinkProfile, mode: Mode) -> None:
+    def _finish(self, profile: LinkProfile, mode: str) -> None:
         key = self._key(profile, mode)
         samples = self._journal.samples(key)
         self._journal.finish(row(key, [samples[number] for number in sorted(samples)]))
@@ -221,44 +256,26 @@ def asked_of(paths: Sequence[Path], limit: int) -> tuple[list[str], list[str]]:
     return list(itertools.chain(*files)), picked[:limit]
 
 
-def opened(modes: Sequence[Mode], target: str, folder: Path, eagle: Path) -> tuple[Drafters, list[Mode]]:
-    """The drafters, and the modes that can run with them. Raises `DrafterError`."""
-    own, others, left = Drafter.load(folder), dict[str, object](), list(modes)
-    torch.set_num_threads(draft_threads())
-    if any(mode.drafter == "float" for mode in modes):
-        others["float"] = Drafter.load(folder, "torch", device="cpu", bits=None)
-    if any(mode.drafter == "eagle" for mode in modes):
-        try:
-            others["eagle"] = FeatureDrafter(load_baseline(eagle, load_target(target).model), own.text, own.prompt)
-        except DrafterError as error:
-            print(f"without eagle-2: {error}", file=sys.stderr)
-            left = [mode for mode in modes if mode.drafter != "eagle"]
-    return Drafters(own, others), left
-
-
-async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]) -> list[dict[str, Any]]:
+async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]) -> None:
     """Measure all rows. Raises what `main` reports."""
     asked, questions = asked_of(arguments.prompts, arguments.limit + 1)
     if len(questions) < 2:
         raise PromptsError(f"{arguments.prompts[0]} holds one prompt; it takes two, as the first only warms up.")
-    wanted = [MODES[name] for name in arguments.mode or MODES]
-    drafters, modes = opened(wanted, arguments.target, arguments.drafter, arguments.eagle)
+    modes, drafter = list(arguments.mode or MODES), Drafter.load(arguments.drafter)
     plan = {
         "prompts": hashlib.blake2b(json.dumps(questions).encode(), digest_size=8).hexdigest(),
         "limit": len(questions) - 1,
         "max_tokens": arguments.max_tokens,
-        "drafter": drafters.own.config.memory,
+        "drafter": drafter.config.memory,
     }
     journal = Journal(arguments.json, plan, machine_and_pair(arguments.drafter))
     for paced_ms in arguments.forward:
-        keys = [Key(profile.name, mode.name, paced_ms) for profile in profiles for mode in modes]
+        keys = [Key(profile.name, mode, paced_ms) for profile in profiles for mode in modes]
         if all(journal.whole(key) for key in keys):
             continue
-        eagle = arguments.eagle if "eagle" in drafters.others else None
-        async with Served(arguments.target, arguments.drafter, eagle, paced_ms) as served:
-            run = NetworkRun(journal, drafters, asked, questions, arguments.max_tokens, paced_ms)
+        async with Served(arguments.target, arguments.drafter, paced_ms) as served:
+            run = NetworkRun(journal, drafter, asked, questions, arguments.max_tokens, paced_ms)
             await run.over(served, profiles, modes)
-    return journal.rows
 
 
 def forwards(written: str) -> list[float]:
@@ -286,18 +303,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--max-tokens", type=int, default=160, help="most tokens of an answer")
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER, metavar="DIR")
-    parser.add_argument("--eagle", type=Path, default=BASELINES / "eagle2", metavar="DIR", help="the EAGLE-2 baseline")
     arguments = parser.parse_args(argv)
     try:
         profiles = read_profiles(arguments.profiles)
         names = arguments.only_profile or list(profiles)
         if unknown := [name for name in names if name not in profiles]:
             parser.error(f"there is no profile {unknown[0]!r}; there are {', '.join(profiles)}")
-        rows = asyncio.run(measure(arguments, [profiles[name] for name in names]))
+        asyncio.run(measure(arguments, [profiles[name] for name in names]))
     except (BadProfile, PromptsError, DrafterError, WrongAnswer, NotServed, OtherPlan) as error:
         parser.exit(1, f"{error}\n")
-    for line in summary(rows):
-        print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,6 @@ from app.events import Failed, ReplyText
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
-from benchmarks.answer_cells import MODES
-from benchmarks.emulator import Emulator, read_profiles
 from benchmarks.real_run import POEM, Count, Figures, Run, usable
 from benchmarks.reference import Reference
 from benchmarks.service import Running, Server
@@ -28,13 +26,14 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from models.text.chat_text import ChatText
 from storage import Store
+from tests.support.emulator import Emulator, read_profiles
 
 CUT = "\ufffd"
 """What stands for a character of which a part is missing."""
 WAYS: Mapping[str, Mapping[str, object]] = {
     "plain": {"mode": "hosted"},
     **{mode: {"mode": mode} for mode in ("hosted", "edge", "auto")},
-    "trees": MODES["tree-8x8"].settings or {},
+    "trees": {"mode": "edge", "pace": "fixed", "depth": 8, "breadth": 8, "nodes": 60},
 }
 """The settings of each way in which the app answers. `plain` is `--no-draft --mode hosted`: one
 stream. In the other modes a server of this drafter answers token by token, and each token waits for the line."""

@@ -45,7 +45,6 @@ import msgspec
 
 from app.cli.machine import machine
 from app.config import REPOSITORY
-from benchmarks.markdown import table
 from benchmarks.processes import proportional_mb, resident_mb
 from benchmarks.real_answers import answers, speed
 from benchmarks.real_run import KEPT, POEM, QUESTIONS, START_SECONDS, Count, Figures, NotStarted, Run, kept
@@ -211,7 +210,9 @@ def written(found: Mapping[str, Mapping[str, Figures]]) -> str:
     lines = [
         [f"{part}: {label}", *(_cell(one.get(part, {}).get(label)) for one in found.values())] for part, label in labels
     ]
-    return table(["", *found], lines)
+    head = ["", *found]
+    rule = ["---", *("--:" for _ in found)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
 
 
 def _cell(value: object) -> str:

@@ -19,7 +19,7 @@ from app.config import REPOSITORY, Folders
 from drafter.floors import LEAST_TAU, why_no_drafts
 from models.config import GRAPH, Measured, read_config, write_config
 from models.engines.graphs import is_gguf
-from models.gguf.file import text_source
+from models.gguf.text import text_source
 from models.text.chat_text import ChatText
 from models.text.text_side import read_text_side
 from remote.verifier.birth import BUDGET

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 
-from benchmarks.acceptance import REPOSITORY
+from benchmarks.bundled import REPOSITORY
 from tests.support.ray_processes import replicas_of
 
 REPLICAS = 3

@@ -27,15 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.machine import machine
+from app.commands.syntax import parse
+from benchmarks.bundled import DATA, DRAFTER, write
 from benchmarks.everyday import read_questions
-from benchmarks.shell_words import simple_commands
 from models.guide.outline import unfilled
 from models.guide.pages import FILE, Pages
 from models.guide.prompt import find
 from models.guide.search import Hit, platforms_of, search
 
-DATA = Path(__file__).parents[1] / "tests/data"
-BUNDLED = Path(__file__).parents[1] / "drafter/pretrained/shell-guide" / FILE
 OPEN = ("everyday", "retrieval-open", "literals_fresh-open")
 """Sets whose failures may be looked at."""
 SETS = (*OPEN, "retrieval-sealed", "literals_fresh-sealed", "everyday_rephrased", "literals", "execution")
@@ -62,12 +61,12 @@ class Question:
 
 
 def programs(command: str) -> list[str]:
-    """The programs that a command line runs, in their order, without `sudo` and assignments."""
-    found = []
-    for one in simple_commands(command):
-        words = [word for word in one.words if word != "sudo" and not re.fullmatch(r"\w+=.*", word, re.DOTALL)]
-        found += words[:1]
-    return found
+    """The programs that a command line runs, in their order, without `sudo` and what they run themselves."""
+    return [
+        one.words[0].value
+        for one in parse(command).commands
+        if one.words and one.program != "sudo" and all(outer.program == "sudo" for outer in one.outers)
+    ]
 
 
 def main_program(command: str) -> str:
@@ -163,7 +162,7 @@ def measure(pages: Pages, name: str, platforms: Sequence[str], *, misses: bool =
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=Path, default=BUNDLED, metavar="FILE")
+    parser.add_argument("--pages", type=Path, default=DRAFTER / FILE, metavar="FILE")
     parser.add_argument("--platform", default="linux")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--misses", choices=OPEN, action="append", default=[], help="print what was not found")
@@ -175,8 +174,7 @@ def main() -> None:
         rows.append(measure(pages, name, platforms_of(arguments.platform), misses=name in arguments.misses))
         shares = ", ".join(f"top {most}: {rows[-1][f'top{most}'] / rows[-1]['questions']:.1%}" for most in PLACES)
         print(f"{name} ({rows[-1]['questions']}): {shares}; {rows[-1]}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    write(arguments.json, rows, machine())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -40,6 +39,7 @@ from app.tui.terminal import TerminalApp
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.transcript import Transcript
+from benchmarks.bundled import write
 from storage import Attachment, Choices, Queued, Store
 
 PERIOD_SECONDS = 0.002
@@ -326,8 +326,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         text = long_answer(options.lines)
         rows.append(asyncio.run(measure(messages, text, options.tokens_per_second, (options.columns, SIZE[1]))))
         show(rows[-1])
-    if options.json is not None:
-        options.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    write(options.json, rows, machine())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from app.cli.machine import machine
-from benchmarks.acceptance import PROMPTS, REPOSITORY
+from benchmarks.bundled import PROMPTS, REPOSITORY, write
 from storage import Conversation, Message, Store, WholeConversation
 from storage.search import quoted
 
@@ -150,8 +150,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{arguments.messages:,} messages, {size / 1e6:.0f} MB; worst of all {max(one['worst_ms'] for one in rows)} ms"
     )
     if arguments.json:
-        document = {"machine": machine(), "messages": arguments.messages, "bytes": size, "rows": rows}
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+        write(arguments.json, rows, machine(), messages=arguments.messages, bytes=size)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """The verifier of the network benchmark: one process that serves a target in all the ways that are compared.
 
-    python -m benchmarks.served [--target M] [--drafter DIR] [--eagle DIR] [--forward MS] [--watch-stdin]
+    python -m benchmarks.served [--target M] [--drafter DIR] [--forward MS] [--watch-stdin]
 
-There is one model, and below three paths the real service. `OWN` has the drafter's memory, and its own drafts in
-streams, as `outrider serve` has. `EAGLE` has an EAGLE drafter's features in place of memory, if there is one.
-`REFERENCE` is for the target's own answers. With `--forward`, each forward of the first two takes at least so many
-milliseconds, as if the target were larger: the engine's thread sleeps for the rest. One client at a time is expected.
-Stdout carries one line, the address.
+There is one model, and below two paths the real service. `OWN` has the drafter's memory, and its own drafts in
+streams, as `outrider serve` has. `REFERENCE` is for the target's own answers. With `--forward`, each forward of the
+first takes at least so many milliseconds, as if the target were larger: the engine's thread sleeps for the rest. One
+client at a time is expected. Stdout carries one line, the address.
 """
 
 from __future__ import annotations
@@ -27,12 +26,10 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from benchmarks.acceptance import DRAFTER, REPOSITORY, TARGET
-from benchmarks.baseline_drafters import load_baseline
-from benchmarks.eagle_edge import FeatureEngine
+from benchmarks.bundled import DRAFTER, REPOSITORY, TARGET
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
-from models.engines.engine import Engine, Floats, Forward
+from models.engines.engine import Floats, Forward
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
@@ -40,7 +37,7 @@ from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.serve import card
 from remote.verifier.start_errors import START_ERRORS
 
-OWN, EAGLE, REFERENCE = "/own", "/eagle", "/reference"
+OWN, REFERENCE = "/own", "/reference"
 
 
 class NotServed(Exception):
@@ -50,9 +47,9 @@ class NotServed(Exception):
 class Served:
     """Such a process, as an asynchronous context manager. Raises `NotServed`."""
 
-    def __init__(self, target: str, drafter: Path, eagle: Path | None, forward_ms: float) -> None:
+    def __init__(self, target: str, drafter: Path, forward_ms: float) -> None:
         command = [sys.executable, "-m", "benchmarks.served", f"--target={target}", f"--drafter={drafter}"]
-        command += [f"--forward={forward_ms}", "--watch-stdin", *([] if eagle is None else [f"--eagle={eagle}"])]
+        command += [f"--forward={forward_ms}", "--watch-stdin"]
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
         self.port = 0
@@ -77,39 +74,27 @@ class Served:
         await self._process.wait()
 
 
-class PacedForward:
-    """Makes each forward of an engine take at least `seconds`. While it sleeps, others can use the processor."""
+class PacedEngine(TorchEngine):
+    """Each forward takes at least `seconds`. While it sleeps, others can use the processor."""
 
     seconds = 0.0
 
     def _run(self, requests: Sequence[Forward]) -> list[Floats]:
         due = time.monotonic() + self.seconds
-        logits: list[Floats] = super()._run(requests)  # type: ignore[misc]
+        logits = super()._run(requests)
         time.sleep(max(0.0, due - time.monotonic()))
         return logits
 
 
-class PacedEngine(PacedForward, TorchEngine):
-    pass
-
-
-class PacedFeatureEngine(PacedForward, FeatureEngine):
-    pass
-
-
-def app(target: str, drafter: Path, eagle: Path | None, forward_seconds: float) -> Starlette:
+def app(target: str, drafter: Path, forward_seconds: float) -> Starlette:
     """The services, each below its path. Raises what `START_ERRORS` names."""
     loaded = load_target(target)
-    own = PacedEngine(loaded.model, MemoryEncoder.load(drafter))
-    engines: dict[str, Engine] = {OWN: own, REFERENCE: TorchEngine(loaded.model)}
-    if eagle is not None:
-        engines[EAGLE] = PacedFeatureEngine(loaded.model, load_baseline(eagle, loaded.model))
-    for engine in engines.values():
-        if isinstance(engine, PacedForward):
-            engine.seconds = forward_seconds
-    drafting = {OWN: OwnDrafter(Drafter.load(drafter), own)}
+    own, reference = PacedEngine(loaded.model, MemoryEncoder.load(drafter)), TorchEngine(loaded.model)
+    own.seconds = forward_seconds
+    drafting = OwnDrafter(Drafter.load(drafter), own)
     services = {
-        path: create_app(engine, card(loaded, engine), own=drafting.get(path)) for path, engine in engines.items()
+        OWN: create_app(own, card(loaded, own), own=drafting),
+        REFERENCE: create_app(reference, card(loaded, reference)),
     }
     return Starlette(routes=[Mount(path, app=service) for path, service in services.items()])
 
@@ -135,14 +120,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER, metavar="DIR")
-    parser.add_argument("--eagle", type=Path, metavar="DIR", help="an EAGLE baseline's folder")
     parser.add_argument("--forward", type=float, default=0.0, metavar="MS", help="least time of a forward")
     parser.add_argument("--watch-stdin", action="store_true", help="end when stdin does")
     arguments = parser.parse_args(argv)
     if arguments.watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:
-        service = app(arguments.target, arguments.drafter, arguments.eagle, arguments.forward / 1000)
+        service = app(arguments.target, arguments.drafter, arguments.forward / 1000)
     except START_ERRORS as error:
         parser.exit(1, f"{error}\n")
     serve(service)

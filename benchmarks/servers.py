@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.machine import machine
-from benchmarks.exactness import ROOT, TARGET
+from benchmarks.bundled import REPOSITORY, TARGET, write
 
 KEY, WRONG_KEY = "a-key-that-tests-may-know", "a-key-that-is-wrong"
 QUESTION = "unpack a.tar.gz"
@@ -72,7 +72,7 @@ class Running:
 
     def __enter__(self) -> Running:
         self._process = subprocess.Popen(
-            self._command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            self._command, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
@@ -114,7 +114,7 @@ class Person:
     def run(self, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "app.cli", *words],
-            cwd=ROOT,
+            cwd=REPOSITORY,
             env=self._environment,
             input=typed,
             capture_output=True,
@@ -126,7 +126,7 @@ class Person:
         """Run a command, call `then` when the answer has begun; returns the exit code, stdout and stderr."""
         process = subprocess.Popen(
             [sys.executable, "-m", "app.cli", *words],
-            cwd=ROOT,
+            cwd=REPOSITORY,
             env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -253,8 +253,7 @@ def main() -> None:
                 mark = {True: "✓", False: "✗", None: "–"}[found["right"]]  # type: ignore[index]
                 print(f"{mark} {found['server']:<20} {found['check']:<10} {found['said']}", flush=True)
                 rows.append(found)
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    write(arguments.json, rows, machine())
 
 
 def servers(arguments: argparse.Namespace, endless: Path) -> Iterator[Server]:

@@ -44,11 +44,9 @@ from typing import Any
 
 import httpx
 
-from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
+from benchmarks.bundled import DATA, DRAFTER, REPOSITORY, TARGET, write
 from benchmarks.everyday import read_questions
-from benchmarks.pair import machine_and_pair
 from benchmarks.processes import cpu_seconds, resident_mb
-from benchmarks.retrieval import DATA
 from benchmarks.service_ways import PATIENCE, TRIES, WAYS, Asked, Drafts, by_tokens, drafts_of
 from drafter.runtime import Drafter
 from models.engines.graphs import GRAPHS
@@ -58,7 +56,6 @@ from models.text.chat_text import ChatText
 from remote.openai.schema import DONE
 from remote.openai.sse import EventReader
 
-ROOT = Path(__file__).parents[1]
 MOST_TOKENS = 64
 START_SECONDS = 180.0
 LEAST = 24
@@ -77,7 +74,7 @@ class Server:
 
     title: str
     command: tuple[str, ...]
-    model: str = BUNDLED_TARGET.name
+    model: str = TARGET.name
     """Its name there."""
     ours: bool = False
     """It speaks Outrider's own protocol too."""
@@ -100,7 +97,7 @@ class Running:
         self._home = tempfile.TemporaryDirectory()
         environment = {**os.environ, "OUTRIDER_HOME": self._home.name, "HF_HUB_OFFLINE": "1"}
         quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=quiet, stderr=quiet)
+        self._process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=quiet, stderr=quiet)
         deadline = time.monotonic() + START_SECONDS
         while True:
             with contextlib.suppress(httpx.HTTPError):
@@ -121,9 +118,9 @@ class Running:
         if not self.server.ours:
             return None
         page = httpx.get(f"{self.url}/metrics", timeout=PATIENCE, trust_env=False).text
-        found = re.search(r"^outrider_batches_total (\d+)$", page, re.MULTILINE)
+        found = re.search(r"^outrider_batches_total ([\d.e+]+)$", page, re.MULTILINE)
         assert found is not None, page
-        return int(found[1])
+        return int(float(found[1]))
 
     def cpu_seconds(self) -> float:
         """CPU of the process and of those that it started."""
@@ -206,12 +203,12 @@ class Clients:
     """Asks servers in all ways. `drafts`: of a device, for each question; empty if no device drafts."""
 
     def __init__(self, prompts: Sequence[str], ways: Sequence[str]) -> None:
-        self.text = ChatText.load(BUNDLED_DRAFTER)
+        self.text = ChatText.load(DRAFTER)
         self._prompts = {question: self.text.render([("user", question)]) for question in prompts}
         self._drafts: Drafts = {}
         if "edge" in ways:
-            engine = OnnxEngine(BUNDLED_TARGET / GRAPHS[0], ArrayEncoder.load(BUNDLED_DRAFTER))
-            self._drafts = drafts_of(engine, Drafter.load(BUNDLED_DRAFTER), self._prompts, MOST_TOKENS)
+            engine = OnnxEngine(TARGET / GRAPHS[0], ArrayEncoder.load(DRAFTER))
+            self._drafts = drafts_of(engine, Drafter.load(DRAFTER), self._prompts, MOST_TOKENS)
 
     def ask(self, running: Running, way: str, clients: int, questions: Sequence[str]) -> tuple[Asked, float]:
         """Let so many clients ask. Returns what they met, and the seconds in all."""
@@ -246,19 +243,19 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
     """All servers. GGUF files are written into `folder`, with the bundled tokenizer beside them."""
     files = {form: folder / form / f"shell-guide-{form}.gguf" for form in arguments.gguf}
     for form, file in files.items():
-        from benchmarks.gguf_file import write_gguf  # Needs the `gguf` package.
+        from tests.support.gguf_writer import write_gguf  # Needs the `gguf` package.
 
         file.parent.mkdir()
-        write_gguf(BUNDLED_TARGET, file, form)
+        write_gguf(TARGET, file, form)
         for name in TEXT_FILES:
-            shutil.copy(BUNDLED_TARGET / name, file.parent)
+            shutil.copy(TARGET / name, file.parent)
     serve = (sys.executable, "-m", "app.cli", "serve", "--port", "{port}")
     for engine in arguments.engines:
-        for form, file in files.items() if engine == "llama" else [(None, BUNDLED_TARGET)]:
+        for form, file in files.items() if engine == "llama" else [(None, TARGET)]:
             title = f"Outrider, {engine if form is None else f'llama.cpp {form}'}"
             of = (*serve, "--engine", engine, "--model", str(file))
-            name = BUNDLED_TARGET.name if form is None else file.stem
-            yield Server(title, (*of, "--drafter", str(BUNDLED_DRAFTER)), name, ours=True)
+            name = TARGET.name if form is None else file.stem
+            yield Server(title, (*of, "--drafter", str(DRAFTER)), name, ours=True)
             yield Server(f"{title}, no drafts", (*of, "--no-drafter"), name, ours=True)
     threads = str(len(os.sched_getaffinity(0)))
     for form, file in files.items() if arguments.llama_server else ():
@@ -270,7 +267,7 @@ def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
         if python is None or not (launcher := Path(python).with_name("transformers")).exists():
             raise SystemExit(f"{arguments.transformers} has no `transformers serve`: give the path of one that has it.")
         serving = (str(launcher), "serve", "--host", "127.0.0.1", "--port", "{port}", "--device", "cpu")
-        yield Server("transformers serve", (*serving, "--continuous-batching"), str(BUNDLED_TARGET))
+        yield Server("transformers serve", (*serving, "--continuous-batching"), str(TARGET))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -318,9 +315,7 @@ def main() -> None:
         {"server": title, "way": way, "clients": clients, "rounds": each}
         for (title, way, clients), each in rows.items()
     ]
-    if arguments.json:
-        document = {"machine": machine_and_pair(), "answers": arguments.answers, "rows": found}
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write(arguments.json, found, answers=arguments.answers)
 
 
 if __name__ == "__main__":

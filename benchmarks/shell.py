@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from app.shell.place import ROOT
-from benchmarks.pair import machine_and_pair
+from benchmarks.bundled import write
 from benchmarks.processes import held_mb, resident_mb
 from tests.support.shells import COMMAND_KEY, KILL_LINE, NAMES, Name, ShellTerminal, environment_of, stop_helper
 
@@ -140,10 +140,7 @@ def main() -> None:
     rows = [run(mode, arguments.shells, arguments.repeats) for mode in arguments.mode]
     for row in rows:
         print(json.dumps(row))
-    if arguments.json:
-        arguments.json.write_text(
-            json.dumps({"machine": machine_and_pair(), "rows": rows}, indent=1) + "\n", encoding="utf-8"
-        )
+    write(arguments.json, rows)
 
 
 if __name__ == "__main__":

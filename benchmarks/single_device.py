@@ -1,10 +1,10 @@
 """Tokens per second on one machine, without a network: drafting and verifying against plain decoding.
 
-    python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--baselines DIR]
+    python -m benchmarks.single_device [--prompts FILE] [--limit N]
         [--engine torch|onnx|llama [--target FILE.gguf]] [--json OUT]
 
-`--engine` is what runs the target: PyTorch in float32, its graph in 8 bits on ONNX Runtime, or llama.cpp, which needs a
-GGUF file (`python -m benchmarks.gguf_file`). Transformers' own loops run beside PyTorch alone, whose text they give.
+`--engine` runs the target: PyTorch in float32, its graph in 8 bits on ONNX Runtime, or llama.cpp, which needs a GGUF
+file (`python -m tests.support.gguf_writer`). With PyTorch, transformers' own loops are measured as well.
 
 Decoding is greedy, and every way must give the same tokens, or the run ends with an error. On llama.cpp, whose products
 depend on how many rows there are, answers that differ are counted. In one run, prompt by prompt:
@@ -19,8 +19,6 @@ depend on how many rows there are, answers that differ are counted. In one run, 
 - `outrider, fixed pace`: like `outrider`, but with the shape of tree that was fastest on the first prompts
 - `generate`: transformers' own loop
 - `generate, prompt lookup`: transformers' own, 7 tokens a draft
-- `generate, assisted`: transformers' own with a small model, the independent one of the baselines unless --assistant
-  names another, with as many tokens a draft as were fastest
 
 `calls` are drafter calls a round, and `drafting` is the share of the time that drafts took. `speedup` is relative to
 `plain`: the ratio of all seconds, with a 95 % interval by a bootstrap over prompts.
@@ -30,7 +28,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -39,16 +36,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from app.config import Settings
 from app.prompts import read_prompts
 from app.reply.edge import UNHEARD
-from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, telling
-from benchmarks.baseline_drafters import load_baseline
-from benchmarks.baseline_drafters.independent import Independent
-from benchmarks.exactness import DifferentTokens
-from benchmarks.pair import machine_and_pair
+from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, machine_and_pair
 from drafter.calibration import Calibration
 from drafter.cost import CostMeter
 from drafter.model import MemoryEncoder
@@ -57,14 +50,14 @@ from drafter.payoff import Payoff
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
-from models.config import DrafterError
 from models.cores import usable_cores
-from models.engines.choice import graph_of, llama_engine, onnx_engine
+from models.engines.choice import EngineOptions, graph_of, llama_engine, onnx_engine
 from models.engines.engine import Engine
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from remote.protocol import Limits, Progress, Stream, digest_of, pack_tokens, unpack_tokens
+from remote.verifier.measure import evenly, memory_telling, rounds
 from remote.verifier.own_drafter import BOUNDS as SERVED
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.sessions import Sessions
@@ -81,8 +74,6 @@ APP = Pace(Settings().depth, Settings().breadth, Settings().nodes)
 """The app's bounds: its default settings."""
 GUESSED = 16
 """Longest chain of the second stage."""
-ASSISTED = (2, 4, 7)
-"""Most tokens that the small model of assisted generation drafts. It also stops where it is unsure."""
 TRIED = 8
 """Prompts on which each pace is timed before the run."""
 MOST_TOKENS = 160
@@ -91,6 +82,10 @@ LONGEST = 2048
 
 Decode = Callable[[list[int]], list[int]]
 """Tokens of a prompt -> tokens of the answer."""
+
+
+class DifferentTokens(Exception):
+    """Two ways of greedy decoding gave different tokens."""
 
 
 @dataclass
@@ -158,7 +153,7 @@ def with_drafts(
                 drafting.seconds += asked - begun
             return tree
 
-        with telling(engine, drafter, draft) as tell:
+        with memory_telling(engine, drafter, draft) as tell:
             stops = drafter.text.stop_tokens
             for context, tree, accepted, new in rounds(engine, prompt, propose, stops, MOST_TOKENS, opening=True):
                 drafted = asked > begun
@@ -217,36 +212,6 @@ def by_transformers(model: PreTrainedModel, **options: Any) -> Decode:
     return decode
 
 
-def assistant_of(model: PreTrainedModel, folder: Path | None, baselines: Path) -> PreTrainedModel | None:
-    """The small model in `folder`, or else the independent baseline. None if neither is there."""
-    if folder is not None:
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()  # type: ignore[no-any-return]
-    try:
-        baseline = load_baseline(baselines / "independent", model)
-    except DrafterError as error:
-        print(f"no assisted generation: {error}", file=sys.stderr)
-        return None
-    assert isinstance(baseline, Independent)
-    return baseline.as_llama(model)
-
-
-def assisted(model: PreTrainedModel, assistant: PreTrainedModel, prompts: Sequence[list[int]]) -> tuple[int, Decode]:
-    """Assisted generation, with the number of drafted tokens that is fastest on these prompts."""
-
-    def way(count: int) -> Decode:
-        decode = by_transformers(model, assistant_model=assistant)
-
-        def with_count(prompt: list[int]) -> list[int]:
-            assistant.generation_config.num_assistant_tokens = count
-            return decode(prompt)
-
-        return with_count
-
-    tried = run({str(count): way(count) for count in ASSISTED}, prompts)
-    best = max(ASSISTED, key=lambda count: tried[str(count)].rate)
-    return best, way(best)
-
-
 def run(ways: dict[str, Decode], prompts: Sequence[list[int]], *, strict: bool = True) -> dict[str, Timed]:
     """Time each way on each prompt, in turn. Raises `DifferentTokens` if it is `strict`; else it counts."""
     timed = {name: Timed() for name in ways}
@@ -289,10 +254,10 @@ def opened(arguments: argparse.Namespace) -> tuple[Engine, PreTrainedModel | Non
         model = load_target(arguments.target).model
         return TorchEngine(model, MemoryEncoder.load(arguments.drafter)), model
     if arguments.engine == "llama":
-        return llama_engine(arguments.target, arguments.drafter, usable_cores(), None)[1], None
-    graph = graph_of(arguments.target, "onnx", None)
+        return llama_engine(arguments.target, arguments.drafter, EngineOptions(threads=usable_cores()))[1], None
+    graph = graph_of(arguments.target, EngineOptions("onnx"))
     assert graph is not None
-    return onnx_engine(graph, arguments.drafter, usable_cores())[1], None
+    return onnx_engine(graph, arguments.drafter)[1], None
 
 
 def main() -> None:
@@ -300,10 +265,6 @@ def main() -> None:
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER)
-    parser.add_argument("--assistant", type=Path, metavar="DIR", help="a small causal LM with the target's tokenizer")
-    parser.add_argument(
-        "--baselines", type=Path, default=BASELINES, metavar="DIR", help="folder with the independent baseline"
-    )
     parser.add_argument("--limit", type=int, default=60, help="prompts, spread evenly over the file")
     parser.add_argument("--engine", choices=("torch", "onnx", "llama"), default="torch")
     parser.add_argument("--json", type=Path)
@@ -320,8 +281,7 @@ def compared(arguments: argparse.Namespace, engine: Engine, model: PreTrainedMod
     """All figures. `model`: for transformers' own loops; None: without them."""
     drafter = Drafter.load(arguments.drafter)
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
-    chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
-    prompts = [drafter.asked_as(question) for question in chosen]
+    prompts = [drafter.asked_as(question) for question in evenly(asked, arguments.limit)]
 
     strict = arguments.engine != "llama"
     fixed = fastest(engine, drafter, prompts[:TRIED], strict=strict)
@@ -341,9 +301,6 @@ def compared(arguments: argparse.Namespace, engine: Engine, model: PreTrainedMod
     if model is not None:
         ways["generate"] = by_transformers(model)
         ways["generate, prompt lookup"] = by_transformers(model, prompt_lookup_num_tokens=7)
-        if (assistant := assistant_of(model, arguments.assistant, arguments.baselines)) is not None:
-            count, ways["generate, assisted"] = assisted(model, assistant, prompts[:TRIED])
-            print(f"fastest number of assisted tokens: {count}", flush=True)
     timed = run(ways, prompts, strict=strict)
     threads = torch.get_num_threads() if model is not None else usable_cores()
     return {

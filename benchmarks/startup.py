@@ -12,7 +12,6 @@ oterm, which has no prompt before a chat is made, the key that opens its palette
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -24,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.cli.machine import machine
+from benchmarks.bundled import REPOSITORY, write
 from tests.support.terminal import Terminal, visible
 
-ROOT = Path(__file__).parents[1]
 LETTERS = "жзийлпфцчшщыэюя"
 """No program's own screen holds one of these letters."""
 ALTERNATE = b"\x1b[?1049h"
@@ -57,7 +56,7 @@ class Program:
 def programs(others: Mapping[str, Path], outrider: Sequence[str]) -> Iterator[Program]:
     """The programs under test: ours, and those of the others that are there."""
     ours = tuple(outrider)
-    own = (("PYTHONPATH", str(ROOT)),)
+    own = (("PYTHONPATH", str(REPOSITORY)),)
     yield Program("outrider", ours, quit=QUIT, environment=own)
     yield Program("outrider, offline", ours, quit=QUIT, environment=(*own, ("OUTRIDER_MODE", "offline")))
     if "oterm" in others:
@@ -180,10 +179,8 @@ def main() -> None:
             f"{what} {row[f'{what}_median']:.3f} s" for what in ("frame", "key", "end") if f"{what}_median" in row
         )
         print(f"{row['program']:<20} {', '.join(figures)}")
-    if arguments.json:
-        versions = {name: version(path, PACKAGES[name]) for name, path in others.items()}
-        document = {"machine": machine(), "versions": versions, "rows": rows}
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    versions = {name: version(path, PACKAGES[name]) for name, path in others.items()}
+    write(arguments.json, rows, machine(), versions=versions)
 
 
 if __name__ == "__main__":

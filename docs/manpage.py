@@ -73,8 +73,8 @@ def page() -> str:
         text(root.help or ""),
         "Without a command it opens the chat.",
         ".SH OPTIONS",
-        *entry("--version", "Print which version this is."),
-        *entry("--help", "Of any command: what it does, and its options."),
+        *entry("--version", "Print the version."),
+        *entry("--help", "Show what a command does, and its options."),
         ".SH COMMANDS",
     ]
     for path, command in commands(root, "outrider"):
@@ -111,7 +111,7 @@ def settings() -> Iterator[tuple[str, str, str]]:
     for field, says in zip(body, body[1:]):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             assert isinstance(says, ast.Expr) and isinstance(says.value, ast.Constant), field.target.id
-            meaning = str(says.value.value).replace("None:", "left out:")
+            meaning = str(says.value.value).replace("None:", "Default:")
             yield field.target.id, toml(getattr(Settings(), field.target.id)), meaning
 
 

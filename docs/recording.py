@@ -135,8 +135,8 @@ async def record() -> Recording:
     from app.tui.turn import Turn
     from app.tui.widgets.message import AnswerView
     from app.tui.widgets.prompt import Prompt
-    from benchmarks.emulator import Emulator, LinkProfile
     from docs.screenshot import verifier
+    from tests.support.emulator import Emulator, LinkProfile
     from tests.support.fault_proxy import FaultProxy
     from tests.support.faults import silence
 

@@ -7,11 +7,8 @@ caller measures all seconds. No clock, no trees, no network.
 
 from __future__ import annotations
 
-SMOOTHING = 0.1
-"""Weight of the newest seconds."""
-PAUSE = 3.0
-"""A time counts as at most this many times the expected one. Beyond that, the machine or the line was busy
-elsewhere."""
+from drafter.pacer import Pacer, Recent, Trial
+
 KEPT = 0.997
 """Share of its weight that an observation keeps at the next round. About 300 rounds count, and a way that did not pay
 is tried again after as many."""
@@ -22,23 +19,12 @@ PRIOR = 200.0
 """Weight of the first guess, in tokens. Gains vary so much that 25 hits say little."""
 FIRST_HITS, TRIES = 0.3, 5.0
 """First guess at the share of verdicts that a prepared draft fits, and its weight in verdicts."""
+SMOOTHING = 0.1
+"""Weight of the newest draft in the number of tokens that one usually expects."""
 TRIAL = 16
 """One in this many decisions is reversed, to learn from the other way."""
 CALLS = 4
 """A round must last at least this many drafter calls before drafting ahead is tried."""
-
-
-class SmoothSeconds:
-    """A running mean of seconds. None before the first."""
-
-    def __init__(self) -> None:
-        self.seconds: float | None = None
-
-    def add(self, seconds: float) -> None:
-        if self.seconds is None:
-            self.seconds = seconds
-        else:
-            self.seconds += SMOOTHING * (min(seconds, PAUSE * self.seconds) - self.seconds)
 
 
 class FadingShare:
@@ -65,16 +51,18 @@ class Adoption:
     """Measures what drafting ahead gains over one line, with one verifier."""
 
     def __init__(self) -> None:
-        self._flight = SmoothSeconds()
-        self._gaps = {False: SmoothSeconds(), True: SmoothSeconds()}
+        self._flight = Recent()
+        self._gaps = {False: Recent(), True: Recent()}
         """Seconds from a verdict to the next round, by whether its draft was prepared."""
-        self._server = {False: SmoothSeconds(), True: SmoothSeconds()}
+        self._server = {False: Recent(), True: Recent()}
         """The verifier's own seconds, by whether the device drafted ahead at the same time."""
         self._prepared, self._fresh = FadingShare(FIRST_SHARE, PRIOR), FadingShare(FIRST_SHARE, PRIOR)
         self._hits = FadingShare(FIRST_HITS, TRIES)
         self._typical = 3.0
         """Tokens that a prepared draft expects, without the bonus token."""
-        self._asked = self._rounds = 0
+        trials = dict.fromkeys((True, False), Trial(rounds=1, rest=TRIAL - 1))
+        self._using = Pacer(True, trials, longest=TRIAL - 1, guessed=True)
+        self._ahead = Pacer(True, trials, longest=TRIAL - 1, guessed=True)
 
     # ---- what rounds show --------------------------------------------------------------------------------------------
 
@@ -110,32 +98,28 @@ class Adoption:
 
     def pays(self, expected: float) -> bool:
         """True if it is better to use a prepared draft that expects this many tokens than to wait and draft afresh."""
-        self._asked += 1
-        return (self._saved(expected - 1.0) > 0.0) != (self._asked % TRIAL == 0)
+        return self._using.decide(self._saved(expected - 1.0) > 0.0)
 
     def worth(self, level: float, *, shared: bool) -> bool:
         """True if the device should draft ahead in the round that is sent now.
 
         `level`: seconds of a drafter call. `shared`: the verifier may run on this machine and compete for its cores.
         """
-        self._rounds += 1
         for share in (self._prepared, self._fresh, self._hits):
             share.fade()
-        flight, trial = self._flight.seconds, self._rounds % TRIAL == 0
-        if flight is None or flight < CALLS * level:
-            return False
-        alone, beside = self._server[False].seconds, self._server[True].seconds
-        if alone is None:
+        alone, beside = self._server[False], self._server[True]
+        if not alone.count or self._flight.seconds < CALLS * level:
             return False
         lost = level / 2  # The verdict waits for the call in progress.
-        if shared and beside is not None:
-            lost += max(0.0, beside - alone)
-        return (self._saved(self._typical) * self._hits() > lost) != trial
+        if shared and beside.count:
+            lost += max(0.0, beside.seconds - alone.seconds)
+        return self._ahead.decide(self._saved(self._typical) * self._hits() > lost)
 
     def _saved(self, expected: float) -> float:
-        """Seconds that using such a draft saves, including the tokens that it loses."""
-        flight, fresh, adopted = self._flight.seconds, self._gaps[False].seconds, self._gaps[True].seconds
-        if flight is None or fresh is None:
+        """Seconds that using such a draft saves, minus the time of the tokens that it loses."""
+        flight, fresh, adopted = self._flight, self._gaps[False], self._gaps[True]
+        if not flight.count or not fresh.count:
             return 0.0
-        as_long = (flight + fresh) * (1.0 + self._prepared() * expected) / (1.0 + self._fresh() * expected)
-        return as_long - flight - (adopted or 0.0)
+        as_long = flight.seconds + fresh.seconds
+        as_long *= (1.0 + self._prepared() * expected) / (1.0 + self._fresh() * expected)
+        return as_long - flight.seconds - adopted.seconds

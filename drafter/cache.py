@@ -44,7 +44,7 @@ class DraftCache:
         self._cached = 0
         """The first so many tokens have their rows in the slabs."""
         self._early: int | None = None
-        """Position of the first token that was read ahead of its memory; None: there is none."""
+        """Position of the first token that was read ahead of its memory, or None."""
         self._early_memory = 0
         """What `_memory_changes` was when that token was read."""
         self._memory_changes = 0

@@ -65,14 +65,14 @@ def race(tokens: NDArray[np.integer], weights: NDArray[np.float64], seed: int, p
 
 @dataclass(frozen=True)
 class Coins:
-    """The coins by which a target will draw, for those who guess what. The temperature is above 0."""
+    """The coins by which a target will draw, to guess its choice. The temperature is above 0."""
 
     seed: int
     temperature: float
 
     @classmethod
     def at(cls, temperature: float, seed: int) -> Coins | None:
-        """The coins of a target at this temperature; None: it draws nothing."""
+        """The coins of a target at this temperature, or None at temperature 0, where nothing is drawn."""
         return cls(seed, temperature) if temperature else None
 
     def ranked(self, proposals: Proposals, positions: NDArray[np.integer]) -> Proposals:

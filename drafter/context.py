@@ -42,9 +42,9 @@ class DraftContext:
     ) -> None:
         self.second_stage = second_stage
         self.taken: tuple[int, float] | None = None
-        """Drafter calls and seconds of the last draft, without the call that read a prompt. None: no other call."""
+        """Drafter calls and seconds of the last draft, if any. A call that read a prompt does not count."""
         self.read = 0
-        """Tokens of a prompt that the last draft read first. 0: it continued from the round before."""
+        """Tokens of a prompt that the last draft read first, or 0 if it continued from the round before."""
         self._coins: Coins | None = None
         """What the target draws by, as far as the last draft knows."""
         self._step = step
@@ -334,7 +334,7 @@ class DraftContext:
 
 
 def _depths(depths: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The depths of new nodes (M,), whose parents stand at `above` or in the same run.
+    """The depths of new nodes (M,), with parents at `above` or in the same run.
 
     `depths`: of all nodes that ran before, then that of the root, where -1 finds it.
     """

@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-SMOOTHING = 0.1
-"""Weight of the newest call's seconds."""
+from drafter.pacer import PAUSE, Recent
+
+KEPT = 0.97
+"""About 30 rounds count."""
 WAITING = 0.25
 """Weight of the newest wait. Lines change faster than machines do."""
-KEPT = 0.97
-"""Share of its weight that a round keeps at the next one: about 30 rounds count."""
-PAUSE = 3.0
-"""A draft or a verdict counts as at most this many times the expected time. Beyond that the machine was busy
-elsewhere."""
 LONGEST_WAIT = 5.0
 """A wait counts as at most this many seconds."""
 FIRST_NODE = 0.05
@@ -57,22 +54,19 @@ class CostMeter:
     def __init__(self, first: Cost | None = None) -> None:
         self.first = first
         """The cost until a draft and its verdict have been timed."""
-        self._level = 0.0
+        self._levels = Recent()
         self._wait: float | None = None
         # Weighted sums over rounds of 1, n, n^2, s and n*s, for n nodes and s seconds.
         self._sums = np.zeros(5)
 
     def drafted(self, levels: int, seconds: float) -> None:
         """Take the number of calls and the seconds of a draft."""
-        if levels < 1:
-            return
-        taken = seconds / levels
-        taken = min(taken, PAUSE * self._level) if self._level else taken
-        self._level += (SMOOTHING if self._level else 1.0) * (taken - self._level)
+        if levels >= 1:
+            self._levels.add(seconds / levels)
 
     def judged(self, nodes: int, seconds: float) -> None:
         """Take the verifier's seconds for a draft of this many nodes. Prompt tokens that ran with it count as nodes."""
-        if self._sums[0] and self._level:
+        if self._sums[0] and self._levels.count:
             base, node = self._verifier()
             seconds = min(seconds, PAUSE * (base + nodes * node))
         self._sums = KEPT * self._sums + (1.0, nodes, nodes**2, seconds, nodes * seconds)
@@ -84,22 +78,23 @@ class CostMeter:
 
     @property
     def cost(self) -> Cost | None:
-        """What a round takes at present. None before anything is known."""
-        if not self._sums[0] or not self._level:
-            return replace(self.first, level=self._level) if self.first is not None and self._level else self.first
+        """What a round takes at present, or None before anything is known."""
+        level = self._levels.seconds
+        if not self._sums[0] or not level:
+            return replace(self.first, level=level) if self.first is not None and level else self.first
         base, node = self._verifier()
         if self._wait is not None:
             base += self._wait
         # The first guess covers the whole round. Too much is better than ignoring the line.
         elif self.first is not None:
             base += self.first.round
-        return Cost(base, self._level, node)
+        return Cost(base, level, node)
 
     def _verifier(self) -> tuple[float, float]:
         """The verifier's seconds for the root, and for each node."""
         count, nodes, squares, seconds, products = self._sums.tolist()
         mean = nodes / count
-        together = products - mean * seconds + FIRST_WEIGHT * FIRST_NODE * self._level
+        together = products - mean * seconds + FIRST_WEIGHT * FIRST_NODE * self._levels.seconds
         slope = together / (squares - mean * nodes + FIRST_WEIGHT)
         node = min(max(slope, 0.0), seconds / nodes if nodes else np.inf)
         return seconds / count - node * mean, node

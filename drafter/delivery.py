@@ -34,7 +34,7 @@ class Delivery:
     """A drafter as it is sent to devices."""
 
     digest: bytes
-    """32 bytes, SHA-256 of `config`: it tells every byte of the drafter, because the config has the checksums."""
+    """32 bytes, SHA-256 of `config`: it identifies every byte of the drafter, because the config has the checksums."""
     config: bytes
     """The `config.json` of the device's folder."""
     sizes: dict[str, int]
@@ -47,7 +47,7 @@ class Delivery:
 
 
 def file_names(config: DrafterConfig) -> list[str]:
-    """The files that a device gets beside the config, in order."""
+    """The files that a device gets besides the config, in order."""
     return [name for name in ALLOWED if name in config.files]
 
 

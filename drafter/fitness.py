@@ -21,7 +21,7 @@ def measure_alone(
     answers: Iterable[tuple[Sequence[int], Sequence[int]]],
     halted: Callable[[], bool] = lambda: False,
 ) -> Measured | None:
-    """The figures of a drafter that has no memory of what it reads; None: too few answers, or it was halted.
+    """Measure a drafter without memory of what it reads. Returns None for too few answers, or if it was halted.
 
     `answers`: the tokens before each greedy answer of its target, and those of the answer. `tau` is what a chain of
     first choices would gain. There is no perplexity: nobody here knows what the target makes of the drafter's text.

@@ -22,7 +22,7 @@ UNMEASURED = "it was never measured: outrider drafter eval --record does so"
 
 
 def why_no_drafts(config: DrafterConfig) -> str | None:
-    """Why this drafter is of no use to its target, as the end of a sentence; None: it is of use."""
+    """Why this drafter is of no use to its target, as the end of a sentence, or None if it is of use."""
     measured = config.measured
     if isinstance(measured, msgspec.UnsetType):
         return UNMEASURED
@@ -32,7 +32,7 @@ def why_no_drafts(config: DrafterConfig) -> str | None:
 
 
 def why_not_alone(config: DrafterConfig) -> str | None:
-    """Why this drafter must not write without its target, as the end of a sentence; None: it may."""
+    """Why this drafter must not write without its target, as the end of a sentence, or None if it may."""
     measured = config.measured
     if isinstance(measured, msgspec.UnsetType):
         return UNMEASURED

@@ -38,13 +38,13 @@ class DraftSampling:
 
     temperature: float
     top_k: int = 0
-    """0: off."""
+    """0 turns it off."""
     top_p: float = 1.0
     seed: int = 0
 
     def weights(self, log_probs: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Whole weights of top lists: (M, K) best first -> (M, K) from 0 to `MAX_WEIGHT`. 0: left out; the best token
-        never is."""
+        """Whole weights of top lists: (M, K) best first -> (M, K) from 0 to `MAX_WEIGHT`. A token of weight 0 is
+        left out. The best one never is."""
         # Differences are taken first: the log-probabilities divided by a tiny temperature would be infinite.
         below = log_probs.astype(np.float64) - log_probs[:, :1]
         shares = np.exp(below / max(self.temperature, LEAST_TEMPERATURE))
@@ -78,7 +78,7 @@ def grow_sampled(
 ) -> DraftTree:
     """A sampled tree under a root whose proposals are `first`, each (1, K). `position` is that of the root's children.
 
-    Siblings stand in the order of their drawing, in which the target tries them. `pace.cost` is ignored: with it, a
+    Siblings are in the order of their drawing, in which the target tries them. `pace.cost` is ignored: with it, a
     node could be left out because of what was drawn below it, so because of its own value, and the rule would not be
     exact.
     """

@@ -4,16 +4,22 @@ What followed there is a guess at what follows now. This is the n-gram stage of 
 2308.04623); prompt lookup, if the sequence is the conversation itself; retrieval (REST, arXiv 2311.08252), if it holds
 other texts. Occurrences of an n-gram are chained from the newest to the oldest, as in LZ77 compressors (RFC 1951,
 section 4), so a token is added or removed in constant time. Token ids only.
+
+A drafter's *datastore* is such an index on disk: answers that its target gave in training.
 """
 
 from __future__ import annotations
 
+import zipfile
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from models.config import DrafterCorrupt
 
 SHORTEST = 2
 """Tokens at the end of the text that an occurrence must share."""
@@ -54,7 +60,7 @@ class NGramIndex:
         self._newest: dict[tuple[int, ...], int] = {}
         """N-gram -> where its newest occurrence ends."""
         self._older = array("i")
-        """For each end of an n-gram: where its previous occurrence ends; 0: there is none."""
+        """For each end of an n-gram: where its previous occurrence ends, or 0."""
 
     @classmethod
     def of(cls, tokens: NDArray[np.int32]) -> NGramIndex:
@@ -118,3 +124,25 @@ class NGramIndex:
         while length < most and text[-1 - length] == self.tokens[end - 1 - length]:
             length += 1
         return length
+
+
+def save_datastore(path: Path, texts: Iterable[Sequence[int]]) -> None:
+    """Write texts of token ids as a compressed array, with `BREAK` after each."""
+    tokens = np.array([token for text in texts for token in (*text, BREAK)], np.int32)
+    np.savez_compressed(path, tokens=tokens)
+
+
+def load_datastore(path: Path, vocabulary: int) -> NGramIndex:
+    """The texts of a datastore as an index.
+
+    Raises `DrafterCorrupt` for another file, and for ids outside the vocabulary.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            tokens = file["tokens"]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DrafterCorrupt(f"{path} cannot be read ({error}). Reinstall the drafter.") from None
+    known = tokens.ndim == 1 and tokens.dtype == np.int32
+    if not known or (tokens.size and not BREAK <= tokens.min() <= tokens.max() < vocabulary):
+        raise DrafterCorrupt(f"{path} holds no tokens of this drafter. Reinstall the drafter.")
+    return NGramIndex.of(tokens)

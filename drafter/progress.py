@@ -30,7 +30,7 @@ class StageProgress(Protocol):
         """Count this many more steps as done."""
 
     def tell(self, brief: str, line: str) -> None:
-        """Show news: `brief` beside a bar; without a bar, `line` with the time left."""
+        """Show news: `brief` next to a bar, or without a bar `line` and the time left."""
 
 
 @contextmanager

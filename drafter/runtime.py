@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from drafter.context import DraftContext
-from drafter.datastore import load_datastore
-from drafter.ngram import NGramIndex
+from drafter.ngram import NGramIndex, load_datastore
 from drafter.second_stage import SecondStage
 from drafter.step import Correction, DraftStep, StepGraph
 from models.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_config
@@ -23,7 +22,7 @@ Runtime = Literal["onnx", "torch"]
 
 
 class Drafter:
-    """A drafter that is ready to draft. All conversations share it; each has a `DraftContext` of its own."""
+    """A drafter that is ready to draft. All conversations share it, each with its own `DraftContext`."""
 
     def __init__(
         self,
@@ -37,16 +36,16 @@ class Drafter:
         self.config = config
         self.text = text
         self.prompt = prompt
-        """None: questions are asked as they are."""
+        """The prompt recipe, or None if questions are asked as they are."""
         self.memory_digest = bytes.fromhex(config.memory)
         """The drafter understands only memory of this digest."""
         self.memory_layers = config.memory_layers
         """(heads, size) of each memory row."""
         self.version = 0
-        """Number of the version of what it learnt that drafts now; 0: none."""
+        """Number of the learnt version that drafts now, or 0."""
         self._step = step
         self._graph: Path | None = None
-        """The graph that learnt and drafts now; None: the drafter's own."""
+        """The learnt graph that drafts now, or None for the drafter's own."""
         self._folder = folder
 
     @classmethod
@@ -61,7 +60,7 @@ class Drafter:
         """Open a drafter's folder, checked against its checksums.
 
         `runtime` onnx: the int8 graph, on the CPU. `runtime` torch: the float weights, on a `device` of PyTorch (None:
-        a GPU if there is one), with linear layers quantised to `bits` (None: floats). Raises `DrafterMissing`,
+        a GPU if there is one), with linear layers quantised to `bits` (floats if None). Raises `DrafterMissing`,
         `DrafterCorrupt`, and `DrafterError` if PyTorch or its device is not available, or the prompt recipe is unknown.
         """
         if runtime == "torch":
@@ -97,9 +96,9 @@ class Drafter:
         return isinstance(self._step, StepGraph) and self.config.correctable
 
     def correct(self, correction: Correction | None, version: int, graph: Path | None = None) -> None:
-        """Draft with this correction from the next step on, which is that `version`; None: with none.
+        """Draft with this correction from the next step on, which is that `version`, or with none.
 
-        `graph`: draft with this graph too, whose attention layers have learnt; None: with the drafter's own. Raises
+        `graph`: draft with this graph too, whose attention layers have learnt, or with the drafter's own. Raises
         `ValueError` if it takes no correction, `DrafterCorrupt` for a graph that cannot be loaded.
         """
         if not isinstance(self._step, StepGraph) or not self.config.correctable:

@@ -70,7 +70,7 @@ class Pace:
     nodes: int = 60
     """Nodes of the tree that is sent."""
     deepest: int = 0
-    """Longest chain that the second stage may guess; it may be longer than `depth`. 0: no guess."""
+    """Longest chain that the second stage may guess; it may be longer than `depth`. With 0 there is no guess."""
     cost: Cost | None = None
     """With a cost, depth and nodes are only bounds: the tree within them is the one with the most expected tokens a
     second."""

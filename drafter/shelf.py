@@ -65,7 +65,7 @@ def _figures(shelf: Path) -> dict[str, Measured]:
 
 
 def remove(shelf: Path, name: str) -> bool:
-    """Delete the fetched drafter whose digest begins with `name`, also one that is not complete. False: there is none.
+    """Delete the fetched drafter whose digest begins with `name`, complete or not. Returns False if there is none.
 
     Raises `OSError`.
     """
@@ -79,7 +79,7 @@ def remove(shelf: Path, name: str) -> bool:
 class Drafters:
     """Finds the drafter for a target, and opens it when it is wanted for the first time.
 
-    `first`: the drafter of the settings. `shelf`: where fetched ones lie; None: there is only the first. `made`: where
+    `first`: the drafter of the settings. `shelf`: folder of the fetched ones, if any. `made`: where
     those lie that were made here. Threads may share it.
     """
 
@@ -96,7 +96,7 @@ class Drafters:
         return config is not None and (memory == self.first.memory_digest or why_no_drafts(config) is None)
 
     def config(self, memory: bytes | None) -> DrafterConfig | None:
-        """The config of the drafter that reads memory of this digest, with its figures; None: there is none.
+        """The config of the drafter that reads memory of this digest, with its figures, or None.
 
         Of several, it is the one that `of_memory` opens.
         """
@@ -106,7 +106,7 @@ class Drafters:
         return next((config for config in same if why_no_drafts(config) is None), same[0] if same else None)
 
     def of_memory(self, memory: bytes | None) -> Drafter | None:
-        """The drafter that reads memory of this digest, if it may draft; None: there is none. May read files.
+        """The drafter that reads memory of this digest, or None if there is none that may draft. May read files.
 
         The first one may always draft: a person chose it. One that is damaged counts as none: it is fetched again.
         """

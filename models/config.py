@@ -19,7 +19,7 @@ TEMPLATE = "chat_template.jinja"
 DIGEST_BYTES = 16
 """Bytes of a digest, on the wire too."""
 INLINE = 1_500_000_000
-"""Bytes of weights that fit into the graph's own file, whose format ends at 2 GB. Larger weights lie beside it."""
+"""Bytes of weights that fit into the graph's own file, whose format ends at 2 GB. Larger ones get a separate file."""
 SPECIAL_TOKENS = "special_tokens_map.json"
 """The texts of the tokens that the template knows by name, such as `bos_token`."""
 ENCODER = "memory_encoder.safetensors"
@@ -80,7 +80,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     repeated: float
     """Share of the four-grams, in answers of `WRITTEN` tokens that it wrote alone, that had stood there before."""
     perplexity: float | None = None
-    """Perplexity of those answers under the target. None: no target was there to say."""
+    """Perplexity of those answers under the target, or None if no target was at hand."""
 
 
 WRITTEN = 64
@@ -145,13 +145,13 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Target ids that the head can draft; empty: all."""
     stop_tokens: tuple[int, ...] = ()
     steps: int = 0
-    """Training steps, with those of the drafter that it began with; 0: not known."""
+    """Training steps, with those of the drafter that it began with, or 0 if they are not known."""
     seconds: float = 0.0
     """Seconds of training."""
     tokenizer: str = ""
     """Digest of the tokenizer file, hex."""
     memory_bits: Bits = 8
-    """Bits of each number of memory, as the verifier sends it."""
+    """Bits of each number of memory on the wire."""
     memory: str = ""
     """Digest of the target, LSA and the cross-attention projections, hex. Stored memory is valid while it stays the
     same."""
@@ -193,7 +193,7 @@ def sha256(path: Path) -> str:
 def read_config(folder: Path, *, verify: tuple[str, ...] = ()) -> DrafterConfig:
     """The config of a drafter's folder. Files named in `verify` are checked against their checksums.
 
-    If the graph is named, weights beside it are checked too.
+    If the graph is named, its separate weights are checked too.
 
     Raises `DrafterMissing` or `DrafterCorrupt`.
     """
@@ -222,7 +222,7 @@ def _read_config(folder: Path, verify: tuple[str, ...]) -> DrafterConfig:
 
 
 def write_config(folder: Path, config: DrafterConfig) -> DrafterConfig:
-    """Write the config with the checksums of the files beside it, and return what was written."""
+    """Write the config with the checksums of the folder's other files, and return it."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != CONFIG)
     config = msgspec.structs.replace(config, files={name: sha256(folder / name) for name in names})
     (folder / CONFIG).write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=1))

@@ -10,7 +10,7 @@ MOST_THREADS = 4
 
 
 def keep_cores_free() -> None:
-    """Give numpy one thread. Call this before numpy is imported; who has set the number has it.
+    """Give numpy one thread. Call this before numpy is imported; a number that is set already stays.
 
     Its others would go on waiting at full speed after each product, and take a core from those of the model. The
     products that numpy makes here are small.

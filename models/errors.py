@@ -11,7 +11,7 @@ class ModelError(Exception):
     ├── CorruptWeights      the weights are damaged or incomplete
     ├── MissingTokenizer    the model has no `tokenizer.json`, which devices need
     ├── MissingPackage      a package that only some engines need is not installed
-    └── BadTemplate         a chat template of one's own cannot be used
+    └── BadTemplate         a chat template that was given cannot be used
     """
 
 
@@ -32,4 +32,4 @@ class MissingPackage(ModelError):
 
 
 class BadTemplate(ModelError):
-    """A chat template of one's own cannot be used."""
+    """A chat template that was given cannot be used."""

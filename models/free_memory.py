@@ -8,7 +8,7 @@ from pathlib import Path
 CACHE_SHARE = 0.25
 """Share of the memory that is free after loading, for all sessions' keys and values."""
 UNKNOWN_BYTES = 8 << 30
-"""Assumed free memory if the system does not tell."""
+"""Assumed free memory if the system does not report it."""
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 
@@ -42,7 +42,7 @@ def _folders(root: Path, membership: Path) -> list[Path]:
 
 
 def _left(folder: Path) -> int | None:
-    """What a group may still take. None if it has no limit."""
+    """What a group may still take, or None if it has no limit."""
     for limit, usage, stale in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),

@@ -2,8 +2,8 @@
 
 The memory of one token is a pair of keys and values for each row of the format. Row 0 is the drafter's cross-attention.
 The other rows are the target's last layers, if the drafter runs them. Numbers are int8 or int4 with a float16 scale per
-token and head: 1.03 or 0.53 bytes each at a head size of 64, against 2 for float16. The size of the data tells which of
-the two it is. Rounding lowers acceptance a little, never correctness. Numpy only.
+token and head: 1.03 or 0.53 bytes each at a head size of 64, against 2 for float16. The two are told apart by
+the size of the data. Rounding lowers acceptance a little, never correctness. Numpy only.
 """
 
 from __future__ import annotations

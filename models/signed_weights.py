@@ -2,7 +2,7 @@
 
 ONNX Runtime multiplies unsigned inputs by signed weights in half the time that unsigned weights take. But x86 without
 VNNI cuts off the sum of two such products beyond 16 bits. There, weights are made unsigned when their graph is loaded:
-another form of the same numbers, with the same exact sums. The `onnx` package, which could do that, is for those who
+another form of the same numbers, with the same exact sums. The `onnx` package, which could do that, is only needed to
 write graphs; here the file's own format (protobuf) is read as far as is needed. Numpy only.
 """
 
@@ -40,7 +40,7 @@ def exact_here(path: Path) -> Path | bytes:
         return path
     model = path.read_bytes()
     changed = unsigned(model)
-    return path if changed == model else changed  # Weights that lie beside a graph are found by its path.
+    return path if changed == model else changed  # Weights in a separate file are found by the path of the graph.
 
 
 def unsigned(model: bytes) -> bytes:

@@ -27,7 +27,7 @@ class Candidates:
     """The distribution that the children of one node were drawn from: `tokens[i]` has `weights[i] / sum(weights)`.
 
     `tokens` (K,) int32, all different; `weights` (K,) int64 from 1 to `MAX_WEIGHT`. Weights are whole numbers, so that
-    device and verifier hold exactly the same distribution. Raises `MalformedTree`.
+    both sides of the wire hold exactly the same distribution. Raises `MalformedTree`.
     """
 
     tokens: np.ndarray
@@ -65,7 +65,7 @@ class DraftTree:
     (n,) float32, if known: the drafter's log-probability of each node given its parent. `acceptance` (n,) float64, if
     known: the drafter's chance that each node is accepted. `candidates`, in a sampled tree: for each node with
     children, and for `ROOT`, the distribution that they were drawn from without replacement, in the order of their
-    indices; None: the tree is deterministic. Raises `MalformedTree`.
+    indices. A deterministic tree has none. Raises `MalformedTree`.
     """
 
     tokens: np.ndarray
@@ -116,7 +116,7 @@ class DraftTree:
 
     @property
     def expected_tau(self) -> float | None:
-        """Tokens that a round with this tree should gain, bonus included. None if there is no estimate."""
+        """Tokens that a round with this tree should gain, bonus included, or None if there is no estimate."""
         return None if self.acceptance is None else 1.0 + float(np.sum(self.acceptance))
 
     def depths(self) -> np.ndarray:

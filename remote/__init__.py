@@ -9,72 +9,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from remote.client import VerifierClient
-    from remote.detect import Kind
-    from remote.errors import (
-        Broken,
-        Busy,
-        Incompatible,
-        LinkDown,
-        Misconfigured,
-        Refused,
-        RemoteError,
-        Stranger,
-        Unsent,
-    )
-    from remote.link import Link
-    from remote.openai.client import CompletionsClient
-    from remote.openai.stream import ChatStream
-    from remote.replies import HostedStream, MemoryStream, RoundReply
-    from remote.session import RemoteSession
-    from remote.transport import TransportOptions
+    from remote.client import VerifierClient as VerifierClient
+    from remote.detect import Kind as Kind
+    from remote.errors import Broken as Broken
+    from remote.errors import Busy as Busy
+    from remote.errors import Incompatible as Incompatible
+    from remote.errors import LinkDown as LinkDown
+    from remote.errors import Misconfigured as Misconfigured
+    from remote.errors import Refused as Refused
+    from remote.errors import RemoteError as RemoteError
+    from remote.errors import Stranger as Stranger
+    from remote.errors import Unsent as Unsent
+    from remote.link import Link as Link
+    from remote.openai.client import CompletionsClient as CompletionsClient
+    from remote.openai.stream import ChatStream as ChatStream
+    from remote.replies import HostedStream as HostedStream
+    from remote.replies import MemoryStream as MemoryStream
+    from remote.replies import RoundReply as RoundReply
+    from remote.session import RemoteSession as RemoteSession
+    from remote.transport import TransportOptions as TransportOptions
 
 _HOMES = {
-    "Broken": "errors",
-    "Busy": "errors",
-    "ChatStream": "openai.stream",
-    "CompletionsClient": "openai.client",
-    "HostedStream": "replies",
-    "Incompatible": "errors",
-    "Kind": "detect",
-    "Link": "link",
-    "LinkDown": "errors",
-    "MemoryStream": "replies",
-    "Misconfigured": "errors",
-    "Refused": "errors",
-    "RemoteError": "errors",
-    "RemoteSession": "session",
-    "RoundReply": "replies",
-    "Stranger": "errors",
-    "TransportOptions": "transport",
-    "Unsent": "errors",
-    "VerifierClient": "client",
+    "client": "VerifierClient",
+    "detect": "Kind",
+    "errors": "Broken Busy Incompatible LinkDown Misconfigured Refused RemoteError Stranger Unsent",
+    "link": "Link",
+    "openai.client": "CompletionsClient",
+    "openai.stream": "ChatStream",
+    "replies": "HostedStream MemoryStream RoundReply",
+    "session": "RemoteSession",
+    "transport": "TransportOptions",
 }
-
-__all__ = [
-    "Broken",
-    "Busy",
-    "ChatStream",
-    "CompletionsClient",
-    "HostedStream",
-    "Incompatible",
-    "Kind",
-    "Link",
-    "LinkDown",
-    "MemoryStream",
-    "Misconfigured",
-    "Refused",
-    "RemoteError",
-    "RemoteSession",
-    "RoundReply",
-    "Stranger",
-    "TransportOptions",
-    "Unsent",
-    "VerifierClient",
-]
 
 
 def __getattr__(name: str) -> object:
-    if home := _HOMES.get(name):
-        return getattr(import_module(f"remote.{home}"), name)
+    for home, names in _HOMES.items():
+        if name in names.split():
+            return getattr(import_module(f"remote.{home}"), name)
     raise AttributeError(f"module 'remote' has no attribute {name!r}")

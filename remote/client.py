@@ -4,74 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from types import TracebackType
 
-import httpx
-
-from remote.clock import CLOCK, Clock
 from remote.errors import UPDATE, Incompatible, RemoteError, quoted
-from remote.handshake import Handshake
 from remote.protocol import VERSION, Card, ProtocolError, Struct, decode
 from remote.reply_limits import ReplyLimits
+from remote.response import Traffic
 from remote.session import RemoteSession
-from remote.transport import DEFAULT, TransportOptions
-from remote.wire import Traffic, Wire
+from remote.wire import Client
 
 FILE_TYPE = "application/octet-stream"
 ANY = ReplyLimits()
 """For sessions whose caller has not seen the card."""
 
 
-class VerifierClient:
-    """One verifier, over a pool of kept-alive connections.
-
-    `url`: http or https, with a path if a proxy puts one in front. `token`: sent as a bearer token, to this address
-    only (redirects are not followed). `transport`: for tests; None is the network, through the proxies that the
-    environment names, except for loopback. Raises `Misconfigured`.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        token: str | None = None,
-        *,
-        transport: httpx.AsyncBaseTransport | None = None,
-        options: TransportOptions = DEFAULT,
-        clock: Clock = CLOCK,
-    ) -> None:
-        self._wire = Wire(url, token, transport=transport, options=options, clock=clock)
-        self.rtt_seconds: float | None = None
-        """Seconds from the request of the last card to its answer, without connecting. None before the first."""
-
-    @property
-    def local(self) -> bool:
-        """True if it is reached over this device's own loopback, so that it may share the device's cores."""
-        return self._wire.local
-
-    @property
-    def host(self) -> str:
-        return self._wire.host
-
-    @property
-    def handshake(self) -> Handshake | None:
-        """How the last connection was made; None before the first."""
-        return self._wire.handshake
-
-    @property
-    def ahead_seconds(self) -> float | None:
-        """How far the server's clock was ahead of this device's at its last answer, in seconds.
-
-        None if it tells no time.
-        """
-        return self._wire.ahead_seconds
-
-    async def __aenter__(self) -> VerifierClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+class VerifierClient(Client):
+    """One verifier."""
 
     async def card(self, timeout: float, *, tokenizer: bytes | None = None) -> Card:
         """Ask the verifier for its card. `tokenizer`: the digest of the device's own tokenizer, which must be the same.
@@ -99,7 +46,7 @@ class VerifierClient:
         return card
 
     async def delivered(self, digest: bytes, name: str | None, begin: int, silence: float) -> AsyncIterator[bytes]:
-        """The bytes of a file of the drafter that the card offers, from `begin` on; `name` None: of its config.
+        """The bytes of a file of the drafter that the card offers, from `begin` on, or its config without `name`.
 
         `silence`: seconds without a byte after which the line counts as lost. Raises `LinkDown`, `Refused`.
         """
@@ -124,10 +71,6 @@ class VerifierClient:
     def session(self, limits: ReplyLimits = ANY) -> RemoteSession:
         """A new conversation. The verifier learns of it with its first round. `limits`: what its replies may hold."""
         return RemoteSession(self._wire, limits)
-
-    async def close(self) -> None:
-        """Close all connections, also those on which memory is still arriving."""
-        await self._wire.aclose()
 
 
 class _Version(Struct, frozen=True):

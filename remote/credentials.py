@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 BEFORE = re.compile(r"(?i)[\ufeff\s]*((authorization:\s*)?bearer(\s+|$))?")
-"""What may stand before a token: the name of its header, as people copy it."""
+"""What people copy along with a token: the name of its header."""
 
 
 def bearer_token(given: str) -> str:
@@ -22,7 +22,7 @@ def bearer_token(given: str) -> str:
 
 
 def without_credentials(address: str) -> str:
-    """An address as it may be shown. It need not be a valid one: whatever stands before its last `@` is left out."""
+    """An address as it may be shown. It need not be valid: everything before its last `@` is left out."""
     credentials, _, rest = address.rpartition("@")
     scheme, mark, _ = credentials.partition("://")
     return f"{scheme}{mark}{rest}" if mark else rest

@@ -12,7 +12,7 @@ from remote.openai.schema import OWNER, Model
 from remote.protocol import Card
 
 Kind = Literal["auto", "verifier", "openai"]
-"""auto: find out by asking."""
+"""auto: find out by asking the server."""
 
 SHORTEST = 0.05
 """Least seconds for the second question."""
@@ -29,8 +29,8 @@ async def detect(
 ) -> Card | tuple[Model, ...]:
     """The card of a verifier, or the models of an OpenAI-compatible server. Both clients have the same address.
 
-    `endpoint` None: there can only be a verifier. `kind`: what is known to be there, which saves a question. `model`:
-    the model that the person wants, for servers without a list of models. An address that ends in `/v1` is an
+    Without `endpoint`, only a verifier can be there. `kind`: what is known to be there, which saves a request. `model`:
+    the model that the person wants, for servers that list none. An address that ends in `/v1` is an
     OpenAI-compatible server's, even if a verifier answers under it. `timeout`: seconds for everything. `tokenizer`: as
     in `VerifierClient.card`. Raises `LinkDown`, `Refused`, `Incompatible`.
     """

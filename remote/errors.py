@@ -76,7 +76,7 @@ class Refused(RemoteError):
 
 
 class Busy(Refused):
-    """A refusal before anything was begun. `after`: seconds until it is worth asking again; None: unknown."""
+    """A refusal before anything was begun. `after`: seconds until it is worth asking again, if known."""
 
     def __init__(self, error: Error, after: float | None = None) -> None:
         super().__init__(error)

@@ -26,7 +26,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Handshake:
-    """One new connection, in seconds. `tls_seconds` None: without TLS."""
+    """How one new connection was made. `tls_seconds` is None without TLS."""
 
     connect_seconds: float
     tls_seconds: float | None
@@ -35,7 +35,7 @@ class Handshake:
     version: str = ""
     """Version of TLS."""
     certificate: Certificate | None = None
-    """None: without TLS, or judged by the system's own store, which tells nothing (macOS, Windows)."""
+    """None without TLS, or if the system's own store checks it and does not show it (macOS, Windows)."""
 
 
 class RequestTrace:
@@ -85,7 +85,7 @@ class RequestTrace:
 
 
 def ahead_seconds(date: str | None, now: float) -> float | None:
-    """How far a `Date` header is ahead of `now`, in whole seconds. None if it tells no time."""
+    """How far a `Date` header is ahead of `now`, in whole seconds, or None if it cannot be read."""
     if date is None:
         return None
     try:

@@ -44,9 +44,9 @@ FIRST_BYTES_PER_SECOND = 48_000.0
 
 @dataclass(frozen=True)
 class Signs:
-    """What a device bears of a stream whose verifier gives signs of life, in seconds.
+    """How long a device waits on a stream whose verifier gives signs of life, in seconds.
 
-    `line`: without a byte, beside the time between two signs. `busy`: without any other frame, while signs come.
+    `line`: without a byte, in addition to the time between two signs. `busy`: without any other frame while signs come.
     """
 
     line: float
@@ -64,7 +64,7 @@ class Link:
     A bandwidth is the median rate of the last few large transfers. A busy verifier makes a transfer look slower than
     the line, and packets that were held up and arrive together make it look faster.
 
-    `read_seconds`: how long an answer may take, as set by a person; None: what the measurements suggest.
+    `read_seconds`: how long an answer may take, as set by a person, or None for what the measurements suggest.
     `connect_seconds`: the same for connecting.
     """
 
@@ -166,7 +166,7 @@ class Link:
         return min(backed_off, MAX_DEADLINE_SECONDS) + min(SERVER_SLACK * server_estimate, MAX_SERVER_SECONDS)
 
     def signs(self, server_estimate: float, size: int = 0) -> Signs:
-        """What to bear of a stream that gives signs of life. For the arguments, see `deadline`."""
+        """How long to wait on a stream that gives signs of life. For the arguments, see `deadline`."""
         line, busy = self.deadline(0.0), self.deadline(server_estimate, size)
         return Signs(line, busy + BUSY_SECONDS if self._read_seconds is None else busy)
 
@@ -179,7 +179,7 @@ class Link:
         return line + self._connect_seconds
 
     def pause(self, failures: int) -> float:
-        """Seconds before asking again after this many failures in a row of somebody who was there."""
+        """Seconds to wait after this many failures in a row of a server that could be reached."""
         if not failures:
             return 0.0
         ceiling = min(PROBE_SECONDS[1], PROBE_SECONDS[0] * 2.0 ** min(failures, 10))

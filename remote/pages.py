@@ -1,4 +1,4 @@
-"""Pages that stand in the place of an answer: of nginx, Cloudflare, a proxy or a login. What they mean for a person."""
+"""Pages that arrive instead of an answer, from nginx, Cloudflare, a proxy or a login, and what they mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TITLE = re.compile(rb"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.IGNOREC
 TAG = re.compile(r"<[^>]*>")
 MAX_LOOKED_AT = 1 << 16
 MAX_TOLD = 160
-"""Characters of a page that are told."""
+"""Characters of a page that are quoted."""
 PORTAL = "a Wi-Fi login page may be in the way, or the address is wrong: open the address in a browser"
 PLAIN_TO_TLS = re.compile(
     rb"plain HTTP request was sent to HTTPS|HTTP request to an? (HTTPS|TLS|SSL)|plain HTTP to an? (SSL|TLS)"
@@ -24,7 +24,7 @@ NOBODY_BEHIND = (502, 503, 504, *range(520, 528), 530)
 
 
 def said_on(page: bytes) -> str:
-    """What a page says in short: its title, or all of it if that is a short text. Empty: nothing to tell."""
+    """A short quotation from a page: its title, or all of a short text. Empty if there is nothing to quote."""
     page = page[:MAX_LOOKED_AT]
     found = TITLE.search(page)
     if found is None and (b"<" in page or len(page) > MAX_TOLD):
@@ -35,7 +35,7 @@ def said_on(page: bytes) -> str:
 
 
 def meaning(host: str, status: int, said: str) -> str:
-    """What a page of this status means, as a sentence that says what to do. `said`: as `said_on` has it."""
+    """What a page with this status means and what to do about it, as a sentence. `said`: the result of `said_on`."""
     told = f'({status}), and says "{said}"' if said else f"({status})"
     if status == 403:
         return (

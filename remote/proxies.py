@@ -30,9 +30,7 @@ def is_loopback(host: str) -> bool:
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
+    if (address := _ip_address(name)) is None:
         return False
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
@@ -47,7 +45,7 @@ def to_check(host: str) -> str:
 
 
 def environment_proxy(address: httpx.URL | str) -> httpx.URL | None:
-    """The proxy that the environment names for a server; None: the server is reached directly, as loopback always is.
+    """The proxy that the environment names for a server, or None to reach it directly, as loopback always is.
 
     Raises `Misconfigured` if that proxy cannot be used.
     """
@@ -125,9 +123,10 @@ def _covers(entry: str, server: httpx.URL) -> bool:
     if mark and scheme not in ("all", server.scheme):
         return False
     rest, host = rest.rstrip("/"), server.host.lower().rstrip(".")
+    address = _ip_address(host)
     if "/" in rest:
         network = ipaddress.ip_network(re.sub(r"[\[\]]", "", rest), strict=False)
-        return _is_address(host) and ipaddress.ip_address(host) in network
+        return address is not None and address in network
     if rest.count(":") > 1 and not rest.startswith("["):
         rest = f"[{rest}]"
     if (parts := ENTRY.fullmatch(rest)) is None:
@@ -136,8 +135,7 @@ def _covers(entry: str, server: httpx.URL) -> bool:
     if parts["port"] is not None and int(parts["port"]) != port:
         return False
     if parts["bracketed"] is not None:
-        address = ipaddress.ip_address(parts["bracketed"])
-        return _is_address(host) and ipaddress.ip_address(host) == address
+        return ipaddress.ip_address(parts["bracketed"]) == address
     name = parts["name"].strip(".")
     hosts = (host, server.raw_host.decode("ascii").lower().rstrip("."))
     if "*" in name:
@@ -145,9 +143,8 @@ def _covers(entry: str, server: httpx.URL) -> bool:
     return any(one == name or one.endswith(f".{name}") for one in hosts)
 
 
-def _is_address(host: str) -> bool:
+def _ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(host)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return True
+        return None

@@ -15,8 +15,9 @@ from remote.link import Signs
 from remote.protocol import Alive, CutOff, Frame, Likeliest, Memory, Progress, ProtocolError, Verdict
 from remote.proxies import to_check
 from remote.reply_limits import LikeliestBudget, MemoryBudget
+from remote.response import Metered, Response, Traffic
 from remote.shared_tokens import SharedTokens
-from remote.wire import Metered, Response, Traffic, Wire
+from remote.wire import Wire
 
 S = TypeVar("S", Verdict, Progress)
 
@@ -105,8 +106,8 @@ class HostedStream(Metered):
 
     `rtt_seconds`: from the first byte of the (last) request to the first `Progress`, without the verifier's own time;
     None before. `exchanges`: requests that it took to begin. `silence`: seconds without a frame after which the stream
-    counts as broken. `signs`: what counts in its place where the verifier gives signs of life; None: they were not
-    asked for. Both may be changed while the stream is read.
+    counts as broken. `signs`: what counts instead if the verifier gives signs of life, or None if they were not
+    requested. Both may be changed while the stream is read.
     """
 
     def __init__(
@@ -115,7 +116,6 @@ class HostedStream(Metered):
         frames: AsyncIterator[Frame],
         response: Response,
         wire: Wire,
-        traffic: Traffic,
         exchanges: int,
         *,
         most: int,
@@ -125,13 +125,13 @@ class HostedStream(Metered):
         signs: Signs | None = None,
     ) -> None:
         """`most`: new tokens after which the stream ends."""
-        super().__init__(traffic)
+        super().__init__(response.traffic)
         self.rtt_seconds: float | None = None
         self.exchanges = exchanges
         self.silence = silence
         self.signs = signs
         self._every: float | None = None
-        """Seconds between two signs of life; None: there was none."""
+        """Seconds between two signs of life, or None before the first."""
         self._tokens, self._frames, self._response, self._wire = tokens, frames, response, wire
         self._left = most
         self._memory, self._likeliest = memory, likeliest
@@ -181,7 +181,7 @@ class HostedStream(Metered):
             self._every = frame.seconds
 
     def _take(self, frame: Frame) -> Progress:
-        if not isinstance(frame, Progress) or len(frame.tokens) > 4 * self._left:
+        if not isinstance(frame, Progress) or frame.gained > self._left:
             raise Incompatible(f"{self._wire.host} sent what this stream cannot have; {UPDATE}")
         self._tokens.take_progress(frame)
         self._text_at = self._wire.clock.now()
@@ -190,7 +190,7 @@ class HostedStream(Metered):
         self._claimed += frame.server_seconds
         if self.rtt_seconds is None:
             self.rtt_seconds = max(0.0, took - frame.server_seconds)
-        self._left = 0 if frame.finished else self._left - len(frame.tokens) // 4
+        self._left = 0 if frame.finished else self._left - frame.gained
         return frame
 
     async def aclose(self) -> None:

@@ -31,8 +31,9 @@ from remote.protocol import (
 from remote.proxies import to_check
 from remote.replies import MEMORY_SILENCE_SECONDS, HostedStream, MemoryStream, RoundReply, believable, next_frame
 from remote.reply_limits import LikeliestBudget, MemoryBudget, ReplyLimits
+from remote.response import Response, Traffic
 from remote.shared_tokens import SharedTokens
-from remote.wire import Response, Traffic, Wire
+from remote.wire import Wire
 
 T = TypeVar("T")
 
@@ -64,10 +65,10 @@ class RemoteSession:
     ) -> RoundReply:
         """Have `tree` verified after `tokens`, which are all the tokens that the device wants committed.
 
-        `memory_from`: ask for memory from this position on; None: none. `likeliest`: ask for so many of the target's
-        likeliest tokens at each place; an older verifier sends none. `deadline`: seconds to the verdict, over all
-        exchanges of the round. Raises `LinkDown`, `Refused`, `Incompatible`; the next round then starts from what the
-        verifier surely had before this one.
+        `memory_from`: ask for memory from this position on, or None for no memory. `likeliest`: ask for so many of the
+        target's likeliest tokens at each place; an older verifier sends none. `deadline`: seconds to the verdict, over
+        all exchanges of the round. Raises `LinkDown`, `Refused`, `Incompatible`; the next round then starts from what
+        the verifier certainly had before this one.
         """
         packed = Tree.pack(tree)
 
@@ -75,8 +76,8 @@ class RemoteSession:
             since = self._since(base)
             return Round(**since, tree=packed, sampling=sampling, memory_from=memory_from, likeliest=likeliest)
 
-        async def read(response: Response, traffic: Traffic, exchanges: int) -> RoundReply:
-            return await self._reply(response, tree, traffic, exchanges, memory_from, likeliest)
+        async def read(response: Response, exchanges: int) -> RoundReply:
+            return await self._reply(response, tree, exchanges, memory_from, likeliest)
 
         return await self._ask("/v1/rounds", tokens, request, read, deadline, max(deadline, MEMORY_SILENCE_SECONDS))
 
@@ -104,13 +105,12 @@ class RemoteSession:
             asked = {**self._since(base), "memory_from": memory_from, "likeliest": likeliest}
             return Stream(**asked, most=most, draft=draft, sampling=sampling, alive=signs is not None)
 
-        async def read(response: Response, traffic: Traffic, exchanges: int) -> HostedStream:
+        async def read(response: Response, exchanges: int) -> HostedStream:
             return HostedStream(
                 self._tokens,
                 self._frames(response, most, memory_from),
                 response,
                 self._wire,
-                traffic,
                 exchanges,
                 most=most,
                 silence=silence,
@@ -146,7 +146,7 @@ class RemoteSession:
         path: str,
         tokens: Sequence[int],
         request: Callable[[int], Round | Stream],
-        read: Callable[[Response, Traffic, int], Awaitable[T]],
+        read: Callable[[Response, int], Awaitable[T]],
         deadline: float,
         silence: float,
         *,
@@ -169,7 +169,7 @@ class RemoteSession:
                         "POST", path, traffic, silence=silence, body=encode(request(base)), session=self.id
                     )
                     if response.status == 200:
-                        return await read(response, traffic, 1 + conflicts + broke)
+                        return await read(response, 1 + conflicts + broke)
                     conflicts += 1
                     base = await self._resume_from(response, conflicts)
                 except Broken:
@@ -194,7 +194,6 @@ class RemoteSession:
         self,
         response: Response,
         tree: DraftTree,
-        traffic: Traffic,
         exchanges: int,
         memory_from: int | None,
         likeliest: int,
@@ -215,7 +214,7 @@ class RemoteSession:
         verdict = believable(verdict, seconds)
         soft = LikeliestBudget(self._limits, likeliest, before, host)
         memory = MemoryStream(frames, response, self._wire, verdict, tree, self._budget(memory_from), soft)
-        return RoundReply(verdict, memory, seconds - verdict.server_seconds, traffic, exchanges)
+        return RoundReply(verdict, memory, seconds - verdict.server_seconds, response.traffic, exchanges)
 
     def _frames(self, response: Response, most: int, memory_from: int | None) -> AsyncIterator[Frame]:
         """The frames of a reply that may bring at most so many tokens."""

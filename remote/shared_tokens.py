@@ -40,7 +40,7 @@ class SharedTokens:
         return min(shared, self.held)
 
     def since(self, base: int) -> dict[str, Any]:
-        """The fields of a request that tell the tokens, if the verifier holds the first `base` of them."""
+        """The fields of a request that carry the tokens, if the verifier holds the first `base` of them."""
         return {"base": base, "digest": self._digests.at(base), "append": pack_tokens(self.tokens[base:])}
 
     def longest_prefix(self, conflict: Conflict) -> int:

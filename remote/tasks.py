@@ -1,18 +1,40 @@
-"""What tasks need that read from a stream for somebody else."""
+"""Tasks that read a stream on behalf of somebody else: how one ends, and how a quiet stream is kept alive."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import anyio
 
 
 async def end(task: asyncio.Future[Any]) -> None:
-    """Cancel a task and wait until it has ended, also where this one is being cancelled itself.
+    """Cancel a task and wait until it has ended, even while the caller is being cancelled too.
 
-    Web servers cancel again with each step of the loop, which would reach what the task still has to clean up.
+    Web servers cancel again with each step of the loop, which would interrupt the task's own clean-up.
     """
     task.cancel()
     with anyio.CancelScope(shield=True):
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def kept_alive(pieces: AsyncGenerator[bytes, None], seconds: float, sign: bytes) -> AsyncGenerator[bytes, None]:
+    """Yield the pieces, and `sign` after every `seconds` without one.
+
+    The reader can then tell a slow server from a dead line.
+    """
+    async with aclosing(pieces):
+        while True:
+            coming = asyncio.ensure_future(anext(pieces, None))
+            try:
+                while not (await asyncio.wait([coming], timeout=seconds))[0]:
+                    yield sign
+                found = coming.result()
+            finally:
+                if not coming.done():
+                    await end(coming)
+            if found is None:
+                return
+            yield found

@@ -30,19 +30,19 @@ class TransportOptions:
     """Settings that may differ between servers. The defaults suit most. Files are read when they are first needed."""
 
     ca: Path | None = None
-    """PEM file of the only authorities that are trusted. None: those that this device trusts."""
+    """PEM file of the only authorities that are trusted, or None for those that this device trusts."""
     certificate: Path | None = None
     """PEM file of the client certificate, with its chain."""
     key: Path | None = None
-    """Private key of the certificate, without a passphrase. None: it is in the same file."""
+    """Private key of the certificate, without a passphrase, or None if it is in the same file."""
     proxy: str | None = field(default=None, repr=False)
-    """Address of a proxy, also for this device's own loopback. None: as the environment says."""
+    """Address of a proxy, also for this device's own loopback, or None for that of the environment."""
     connect_seconds: float | None = None
-    """Longest time to connect, TLS included. None: as long as an answer may take."""
+    """Longest time to connect, TLS included, or None for as long as an answer may take."""
     read_seconds: float | None = None
-    """Silence after which an answer is given up. None: what the measured round trips suggest."""
+    """Silence after which an answer is given up, or None for what the measured round trips suggest."""
     first_words_seconds: float | None = None
-    """Longest wait for the first words of an OpenAI-compatible server. None: as the settings say."""
+    """Longest wait for the first words of an OpenAI-compatible server, or None for that of the settings."""
 
     @cached_property
     def trust(self) -> ssl.SSLContext:

@@ -7,201 +7,46 @@ somebody else: `LinkDown`. No rounds, no trees.
 
 from __future__ import annotations
 
-import asyncio
-import re
 import ssl
 import time
-import zlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import ClassVar, Self
 
 import httpx
 import msgspec
 
 from remote.clock import CLOCK, Clock
-from remote.compression import PACKINGS, Unpacker
 from remote.credentials import bearer_token, without_credentials
-from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
+from remote.errors import Broken, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
 from remote.handshake import Handshake, RequestTrace, ahead_seconds
 from remote.openai.error_bodies import read_error
 from remote.pages import NOBODY_BEHIND, PLAIN_TO_TLS, PORTAL, meaning, said_on
 from remote.protocol import CONTENT_TYPE, SESSION_HEADER, VERSION, Error, ProtocolError, decode
 from remote.proxies import environment_proxy, is_loopback, proxy_address, to_check
-from remote.tasks import end
+from remote.response import Response, Traffic
 from remote.transport import DEFAULT, TransportOptions, system_trust
 from remote.transport_errors import translate_errors
 
-MAX_BODY_BYTES = 1 << 20
-"""Longest answer that is read whole. A card with its chat template is a few KiB."""
-KEEP_ALIVE_SECONDS = 60.0
-"""How long an idle connection is kept. It saves a TCP and TLS handshake, two to three round trips, after a person has
-thought for a while."""
-STEPS_TO_READ = 10
-"""Steps of the event loop after which what waited in a socket has come through all layers."""
 LOST_BEHIND_PROXY = (500, 502, 503, 504)
 """What a proxy answers, in words of its own, if a server behind it dies under a request. Another one may be there."""
 OWN_SENTENCES = (401, 407)
-"""Statuses that have a sentence of their own, whatever the words beside them."""
-SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
-
-
-@dataclass
-class Traffic:
-    """Bytes of HTTP/1.1 requests and responses, headers included, without chunk marks, TLS and TCP."""
-
-    up: int = 0
-    down: int = 0
-    streamed: int = 0
-    """Bytes of the last response's body, without those that came first."""
-    streaming_seconds: float = 0.0
-    """Seconds from the arrival of the first bytes to that of the last."""
-
-
-class Metered:
-    """Something that a server sends, whose bytes are counted while it is read."""
-
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
-
-    @property
-    def bytes_up(self) -> int:
-        """Bytes of all its requests."""
-        return self._traffic.up
-
-    @property
-    def bytes_down(self) -> int:
-        """Bytes of all its responses so far."""
-        return self._traffic.down
-
-
-class Response:
-    """A server's response whose body is still on its way. Read it to the end or close it.
-
-    `sent`: when the first byte of its request was written, on the clock of `time.perf_counter`.
-    """
-
-    def __init__(
-        self,
-        response: httpx.Response,
-        host: str,
-        sent: float,
-        traffic: Traffic,
-        options: TransportOptions,
-        within: Callable[[float], AbstractAsyncContextManager[None]],
-    ) -> None:
-        self._within = within
-        self._response = response
-        self._host = host
-        self._options = options
-        self._traffic = traffic
-        self.status = response.status_code
-        self.silence: float | None = None
-        """Seconds without a byte of the body after which the line counts as lost; None: as for the request."""
-        self.sent = sent
-        self.arrived = time.perf_counter()
-        """When its head had arrived."""
-
-    @property
-    def content_type(self) -> str:
-        value: str = self._response.headers.get("content-type", "")
-        return value.partition(";")[0].strip().lower()
-
-    @property
-    def _packing(self) -> str:
-        value: str = self._response.headers.get("content-encoding", "")
-        return value.strip().lower()
-
-    @property
-    def encoding(self) -> str:
-        """How the body is compressed, if nothing here can unpack it; else empty."""
-        return "" if self._packing in ("identity", *PACKINGS) else quoted(self._packing)
-
-    @property
-    def retry_after(self) -> float | None:
-        """Seconds after which the server wants to be asked again, which it may say as a date. None if it says none."""
-        headers = self._response.headers
-        for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-            value: str = headers.get(name, "").strip()
-            if SECONDS.fullmatch(value):
-                return float(value) * unit
-        if value and (at := ahead_seconds(value, 0.0)) is not None:
-            now = ahead_seconds(headers.get("date"), 0.0)
-            return max(0.0, at - (time.time() if now is None else now))
-        return None
-
-    @property
-    def location(self) -> str:
-        return quoted(self._response.headers.get("location", ""))
-
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, unpacked. Raises `LinkDown`, and `Incompatible` if it cannot be unpacked."""
-        chunks = self._raw_chunks()
-        return self._unpacked(chunks) if self._packing in PACKINGS else chunks
-
-    async def _unpacked(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        unpacker = Unpacker()
-        try:
-            async for chunk in chunks:
-                for piece in unpacker.feed(chunk):
-                    yield piece
-        except zlib.error as error:
-            told = f"{self._host} packs its answers ({self._packing}) in a way that cannot be unpacked ({error})"
-            raise Incompatible(f"{quoted(told)}; turn that off there") from None
-
-    async def _raw_chunks(self) -> AsyncIterator[bytes]:
-        traffic, first = self._traffic, 0.0
-        with translate_errors(self._host, self._options):
-            raw = self._response.aiter_raw()
-            while (chunk := await self._next(raw)) is not None:
-                traffic.down += len(chunk)
-                if not first:
-                    first, traffic.streamed = time.perf_counter(), 0
-                else:
-                    traffic.streamed += len(chunk)
-                    traffic.streaming_seconds = time.perf_counter() - first
-                yield chunk
-
-    async def _next(self, raw: AsyncIterator[bytes]) -> bytes | None:
-        if self.silence is None:
-            return await anext(raw, None)
-        coming = asyncio.ensure_future(anext(raw, None))
-        try:
-            async with self._within(self.silence):
-                return await asyncio.shield(coming)
-        except LinkDown:
-            # If this process stood still, what came meanwhile has not been read yet.
-            for _ in range(STEPS_TO_READ):
-                await asyncio.sleep(0)
-            if not coming.done():
-                raise
-            return coming.result()
-        finally:
-            if not coming.done():
-                await end(coming)
-
-    async def read(self, most: int = MAX_BODY_BYTES) -> bytes:
-        """The whole body. Raises `LinkDown`, and `Incompatible` if it is longer than `most` bytes."""
-        body = bytearray()
-        try:
-            async for chunk in self.chunks():
-                body += chunk
-                if len(body) > most:
-                    raise Incompatible(f"{self._host} answered with more than {most} bytes; check the address")
-        finally:
-            await self.aclose()
-        return bytes(body)
-
-    async def aclose(self) -> None:
-        await self._response.aclose()
+"""Statuses with a sentence of their own, whatever the server says."""
 
 
 class Wire:
-    """A pool of connections to one server. For the arguments, see `VerifierClient`.
+    """A pool of connections to one server. For the arguments, see `Client`. Subclasses change the settings below."""
 
-    `accept`: content types of its answers. `probed`: the system watches silent connections for life. `keep_alive`:
-    seconds after which an idle connection is not used again. `clock`: for deadlines.
-    """
+    headers: ClassVar[Mapping[str, str]] = {"accept": CONTENT_TYPE}
+    """Headers of every request, in addition to those that any server gets: the program's name and the token."""
+    keep_alive: ClassVar[float] = 60.0
+    """Seconds for which an idle connection is kept. It saves a TCP and TLS handshake, two to three round trips, after a
+    person has thought for a while."""
+    probed: ClassVar[bool] = False
+    """Whether the system watches silent connections for life."""
+    connect_seconds: ClassVar[float | None] = None
+    """Time to connect where the remote does not set one, or None for as long as an answer may take."""
 
     def __init__(
         self,
@@ -210,24 +55,19 @@ class Wire:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         options: TransportOptions = DEFAULT,
-        accept: str = CONTENT_TYPE,
-        probed: bool = False,
-        keep_alive: float = KEEP_ALIVE_SECONDS,
         clock: Clock = CLOCK,
     ) -> None:
         address = _address(url)
         self.host = address.netloc.decode("ascii")
         self.local = is_loopback(address.host)
-        """The server is on this device."""
+        """Whether the server is on this device."""
         self.handshake: Handshake | None = None
-        """How the last connection was made. None before the first."""
+        """How the last connection was made, or None before the first."""
         self.ahead_seconds: float | None = None
-        """How far the server's clock was ahead of this device's at its last answer, in seconds. None if it tells no
-        time."""
+        """Seconds by which the server's clock was ahead of this device's at its last answer, or None if unknown."""
         self.clock = clock
         self._secure = address.scheme == "https"
-        self._probed = probed
-        headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
+        headers = {**self.headers, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
         try:
             self._token = None if token is None else bearer_token(token)
         except ValueError as error:
@@ -235,20 +75,16 @@ class Wire:
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token}"
         options.check()
-        proxy = None
-        if options.proxy is not None:
-            proxy = proxy_address(options.proxy, "the proxy of this server")
-        elif transport is None:
-            proxy = environment_proxy(address)
+        proxy = _proxy(options, address) if transport is None or options.proxy is not None else None
         self._options = options if proxy is None else replace(options, proxy=str(proxy.copy_with(userinfo=b"")))
         self._http = httpx.AsyncClient(
             base_url=address,
             headers=headers,
             transport=transport,
-            verify=options.trust if address.scheme == "https" else False,
+            verify=options.trust if self._secure else False,
             proxy=None if proxy is None else httpx.Proxy(proxy, ssl_context=_proxy_trust(proxy)),
             trust_env=False,
-            limits=httpx.Limits(keepalive_expiry=keep_alive),
+            limits=httpx.Limits(keepalive_expiry=self.keep_alive),
         )
 
     @asynccontextmanager
@@ -279,7 +115,10 @@ class Wire:
         `silence`: seconds without a byte after which connecting, sending or reading gives up. Raises `LinkDown`,
         `Refused`, `Incompatible`.
         """
-        answer = await self.exchange(method, path, traffic, silence=silence, body=body, session=session)
+        headers = {} if session is None else {SESSION_HEADER: session}
+        if body is not None:
+            headers["content-type"] = CONTENT_TYPE
+        answer = await self.exchange(method, path, traffic, silence=silence, body=body, headers=headers)
         if answer.status == 204 or (answer.status in (200, 409) and answer.content_type == CONTENT_TYPE):
             return answer
         try:
@@ -309,25 +148,19 @@ class Wire:
         *,
         silence: float,
         body: bytes | None = None,
-        session: str | None = None,
-        content_type: str = CONTENT_TYPE,
-        connect: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Response:
         """Send one request and return its answer, whatever it is.
 
-        `connect`: seconds to connect, if the remote does not set them. Raises `LinkDown`, and `Unsent` if nothing of
-        the request has left.
+        Raises `LinkDown`, or `Unsent` if nothing of the request has left.
         """
-        headers = {} if session is None else {SESSION_HEADER: session}
-        if body is not None:
-            headers["content-type"] = content_type
-        watch = RequestTrace(probed=self._probed)
+        watch = RequestTrace(probed=self.probed)
         request = self._http.build_request(
             method,
             path,
             content=body,
             headers=headers,
-            timeout=httpx.Timeout(silence, connect=self._options.connect_seconds or connect or silence),
+            timeout=httpx.Timeout(silence, connect=self._options.connect_seconds or self.connect_seconds or silence),
             extensions={"trace": watch},
         )
         traffic.up += _size(f"{method} {request.url.raw_path.decode()} HTTP/1.1", request.headers) + len(body or b"")
@@ -376,7 +209,7 @@ class Wire:
             return Refused(Error(code="unauthorised", message=message, retry=False))
         if status == 407:
             return LinkDown(
-                f"the proxy{self._proxy} wants a name and a password (407); write them into its address, as in "
+                f"the proxy{self._proxy_name} wants a name and a password (407); write them into its address, as in "
                 "http://NAME:PASSWORD@host:port"
             )
         if PLAIN_TO_TLS.search(page) and not self._secure:
@@ -396,10 +229,63 @@ class Wire:
         return not self._secure and place.scheme == "https" and place.host == self._http.base_url.host
 
     @property
-    def _proxy(self) -> str:
-        """The proxy on the way, for a sentence; empty if nobody here has named it."""
+    def _proxy_name(self) -> str:
+        """The proxy on the way, for a sentence, or an empty text if it was not configured here."""
         address = self._options.proxy
         return "" if address is None else f" {httpx.URL(address).netloc.decode('ascii')}"
+
+
+class Client:
+    """One server, over a pool of kept-alive connections: what the clients of both kinds of servers have in common.
+
+    `url`: http or https, with a path if a proxy adds one. `token`: sent as a bearer token, to this address only
+    (redirects are not followed). `transport`: replaces the network in tests; without it, requests pass the proxies
+    that the environment names, except to loopback. `clock`: for deadlines. Raises `Misconfigured`.
+    """
+
+    wire: ClassVar[type[Wire]] = Wire
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        options: TransportOptions = DEFAULT,
+        clock: Clock = CLOCK,
+    ) -> None:
+        self._wire = self.wire(url, token, transport=transport, options=options, clock=clock)
+        self.rtt_seconds: float | None = None
+        """Seconds that the last small request took, without connecting, or None before the first."""
+
+    @property
+    def host(self) -> str:
+        return self._wire.host
+
+    @property
+    def local(self) -> bool:
+        """Whether the server is reached over this device's loopback, so that it may share the device's cores."""
+        return self._wire.local
+
+    @property
+    def handshake(self) -> Handshake | None:
+        """How the last connection was made, or None before the first."""
+        return self._wire.handshake
+
+    @property
+    def ahead_seconds(self) -> float | None:
+        """Seconds by which the server's clock was ahead of this device's at its last answer, or None if unknown."""
+        return self._wire.ahead_seconds
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections, even those on which something is still arriving."""
+        await self._wire.aclose()
 
 
 # ---- addresses -------------------------------------------------------------------------------------------------------
@@ -424,6 +310,13 @@ def _address(url: str) -> httpx.URL:
     if address.userinfo:
         raise Misconfigured(f"the address of {host} holds credentials; give the token apart from it")
     return address
+
+
+def _proxy(options: TransportOptions, address: httpx.URL) -> httpx.URL | None:
+    """The proxy on the way to a server: that of its options, or else the environment's. Raises `Misconfigured`."""
+    if options.proxy is not None:
+        return proxy_address(options.proxy, "the proxy of this server")
+    return environment_proxy(address)
 
 
 def _proxy_trust(proxy: httpx.URL) -> ssl.SSLContext | None:

@@ -76,8 +76,7 @@ class Bin:
                     show_branch(sql, versions[at - 1] if at else versions[1])
                 else:
                     sql.execute(
-                        "UPDATE conversations SET tip_id = ? WHERE id = ?",
-                        (message.parent_id, message.conversation_id),
+                        "UPDATE conversations SET tip_id = ? WHERE id = ?", (message.parent_id, message.conversation_id)
                     )
             sql.execute(
                 f"{WITH_BELOW} UPDATE messages SET deleted = ? WHERE id IN below AND deleted IS NULL",

@@ -129,8 +129,7 @@ class Branches:
 def show_branch(sql: Sqlite, message: Message) -> None:
     """Shows the branch through `message` that has the newest end, inside the caller's transaction."""
     sql.execute(
-        "UPDATE conversations SET tip_id = ? WHERE id = ?",
-        (_newest_end(sql, message.id), message.conversation_id),
+        "UPDATE conversations SET tip_id = ? WHERE id = ?", (_newest_end(sql, message.id), message.conversation_id)
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The choices of a conversation. None: the settings decide. Unknown fields of a newer version are skipped."""
+    """The choices of a conversation. None where the settings decide. Unknown fields of a newer version are skipped."""
 
     remote: str | None = None
     """Name of the server in the registry, or `bundled`."""
@@ -24,7 +24,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
     origin: str | None = None
-    """The place where it was begun, until it goes on elsewhere: `ask`, in the shell. None: in the chat."""
+    """Where it was begun, until it is continued elsewhere: `ask`, in the shell; None in the chat."""
 
     @property
     def sampling(self) -> dict[str, float | int]:

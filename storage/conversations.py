@@ -84,7 +84,7 @@ class Conversations:
     def set_origin(self, conversation_id: str, origin: str | None) -> None:
         """Notes where the conversation was begun; all else that was chosen for it stays. Raises `NotFound`.
 
-        `origin` None: it goes on as a person's own, so a search finds what was put into it elsewhere too.
+        With `origin` None it is the person's own, so a search also finds what was put into it elsewhere.
         """
         with self._database.write() as sql:
             choices = find_conversation(sql, conversation_id).choices

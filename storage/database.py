@@ -125,7 +125,7 @@ class Database:
         """Waits until no other process writes, then begins a write transaction.
 
         SQLite's own wait sleeps for up to 100 ms between two tries. By then a program that writes without pause, such
-        as an import, is in its next transaction: a checkpoint beside one took up to 1.6 s. With short naps it takes
+        as an import, is in its next transaction: a checkpoint during one took up to 1.6 s. With short naps it takes
         0.15 s at most.
         """
         with self._patience(0) as usual:
@@ -253,7 +253,7 @@ def _connected(path: Path, options: str = "") -> Sqlite:
 def _read_only(path: Path) -> Sqlite:
     """A connection that writes nothing.
 
-    To read beside a writer, SQLite shares a file with it. Where none is there and none can be made, on a full or
+    To read during a write, SQLite shares a file with it. Where none is there and none can be made, on a full or
     read-only disk, nobody writes, and the database is read as it is.
     """
     sql = _connected(path, "mode=ro")

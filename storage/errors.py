@@ -110,7 +110,7 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
 
 
 def _in_the_way(path: Path) -> str:
-    """Says what stands in the place of the database or of its folder; empty if nothing does."""
+    """What exists in place of the database or of its folder; empty if nothing does."""
     if os.path.isdir(path):
         return f"{path} is a folder, and the database is to be a file of that name; move it away."
     folder = next((one for one in path.parents if os.path.lexists(one)), path)
@@ -120,7 +120,7 @@ def _in_the_way(path: Path) -> str:
 
 
 def _unwritable(path: Path) -> str:
-    """The file or folder of a database that may not be written, as far as that can be told."""
+    """The file or folder of a database that may not be written, as far as that can be found out."""
     folder = next((one for one in path.parents if os.path.lexists(one)), path.parent)
     if os.access(folder, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE):
         for file in (path, *(path.with_name(path.name + side) for side in ("-wal", "-shm"))):

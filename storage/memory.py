@@ -58,7 +58,7 @@ class Memories:
             ).fetchall()
 
     def last_used(self, conversation_id: str) -> bytes | None:
-        """The digest of the memory that a conversation used last; None: nothing is kept of it."""
+        """The digest of the memory that a conversation used last, if anything of it is kept."""
         with self._database.read() as sql:
             found = sql.execute(
                 "SELECT digest FROM memories WHERE conversation_id = ? ORDER BY used DESC LIMIT 1", (conversation_id,)

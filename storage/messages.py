@@ -1,6 +1,6 @@
 """Messages: saved before anything is sent, and never overwritten.
 
-Editing, regenerating and branching add a message beside the old one and move the conversation's tip;
+Editing, regenerating and branching add a message next to the old one and move the conversation's tip;
 `storage/branches.py` knows which of them are shown. While an answer is written, its text goes to the side table
 `partials`, once a round. It goes into the message, which is indexed for search, once at the end: updating the index
 at each checkpoint would cost too much.
@@ -105,14 +105,14 @@ class Messages:
     # ---- add ----------------------------------------------------------------------------------------------------
 
     def add(self, conversation_id: str, role: Role, text: str, *, parent_id: str | None, status: Status) -> Message:
-        """Stores a message after `parent_id`, beside any that are there already, and makes it the tip.
+        """Stores a message after `parent_id`, next to any that are there already, and makes it the tip.
 
         A pending or streaming message belongs to this store until `finish`. Raises `NotFound`.
         """
         with self._database.write() as sql:
             _check_place(sql, conversation_id, parent_id)
             owner = self._database.owner.claim() if status in ("pending", "streaming") else None
-            return add_message(sql, conversation_id, role, text, parent_id=parent_id, status=status, owner=owner)
+            return add_message(sql, new_message(conversation_id, role, text, parent_id=parent_id, status=status), owner)
 
     def put(self, conversation_id: str, turns: Iterable[tuple[Role, str]]) -> str:
         """Stores what was said elsewhere as the first messages of a conversation; the last one becomes the tip.
@@ -144,28 +144,18 @@ class Messages:
             return add_question(sql, conversation_id, text, parent_id=parent_id, owner=owner, attachments=attachments)
 
     def resume(self, message_id: str) -> Message:
-        """Stores a pending answer beside one that was cut off; it begins with all of that text and becomes the tip.
+        """Stores a pending answer next to one that was cut off; it begins with all of that text and becomes the tip.
 
         Raises `NotFound`.
         """
         with self._database.write() as sql:
             cut = find_message(sql, message_id)
-            owner = self._database.owner.claim()
-            resumed = add_message(
-                sql,
-                cut.conversation_id,
-                cut.role,
-                "",
-                parent_id=cut.parent_id,
-                status="pending",
-                owner=owner,
-                resumes=message_id,
-            )
+            resumed = self._beside(sql, cut, resumes=message_id)
             _save_partial(sql, resumed.id, cut.tokens, cut.provenance, cut.text)
             return find_message(sql, resumed.id)
 
     def verify(self, message_id: str) -> Message | None:
-        """Stores a pending answer beside a finished one that is to be verified, which stays the tip.
+        """Stores a pending answer next to a finished one that is to be verified, which stays the tip.
 
         None if one of the two is being written already. Raises `NotFound`.
         """
@@ -181,29 +171,21 @@ class Messages:
             ).fetchone()
             if taken:
                 return None
-            owner = self._database.owner.claim()
-            beside = add_message(
-                sql,
-                message.conversation_id,
-                message.role,
-                "",
-                parent_id=message.parent_id,
-                status="pending",
-                owner=owner,
-                verifies=message_id,
-            )
+            beside = self._beside(sql, message, verifies=message_id)
             sql.execute("UPDATE queue SET answer_id = ? WHERE message_id = ?", (beside.id, message_id))
             return beside
+
+    def _beside(self, sql: Sqlite, message: Message, **relation: str) -> Message:
+        """Adds a pending version of a message."""
+        version = new_message(
+            message.conversation_id, message.role, "", parent_id=message.parent_id, status="pending", **relation
+        )
+        return add_message(sql, version, self._database.owner.claim())
 
     # ---- an answer while it is written --------------------------------------------------------------------------
 
     def checkpoint(
-        self,
-        message_id: str,
-        tokens: Sequence[int],
-        provenance: Sequence[bool],
-        text: str,
-        stats: Stats | None = None,
+        self, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str, stats: Stats | None = None
     ) -> None:
         """Saves the whole answer so far, once a round; a crash can lose only what came after.
 
@@ -322,5 +304,7 @@ def _unfinished(sql: Sqlite, message_id: str) -> Status:
         raise NotFound(f"There is no message {message_id}; its conversation may have been deleted.")
     status: Status = row[0]
     if row[1] is None:
-        raise AlreadyFinished(f"Message {message_id} is {status} and cannot change any more; add one beside it.")
+        raise AlreadyFinished(
+            f"Message {message_id} is {status} and cannot change any more; add another message instead."
+        )
     return status

@@ -1,7 +1,7 @@
 """The schema, as named migrations: each runs once on every database, in this order, all in one transaction.
 
 A migration that has shipped never changes; a change to the schema is a new function at the end. `Database` copies an
-existing database to a file beside it before it applies any.
+existing database to a file next to it before it applies any.
 
 What the code relies on is a constraint of the tables, because two processes may write at once: a parent and a tip lie
 in their own conversation, every token has its provenance, a finished message never changes except that it is deleted,

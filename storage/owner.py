@@ -1,4 +1,4 @@
-"""Which processes still run: a lock file beside the database for each one that is writing an answer.
+"""Which processes still run: a lock file next to the database for each one that is writing an answer.
 
 The operating system drops the lock when its process ends, however it ends. So a lock tells more than a process number:
 numbers are used again, they differ between containers, and each system tells their start times in another way. Call

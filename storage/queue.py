@@ -48,7 +48,7 @@ class Queued:
     id: str
     conversation_id: str
     message_id: str | None
-    """The answer to be verified; None: a prompt, which follows the conversation's tip when it is sent."""
+    """The answer to be verified; None for a prompt, which follows the conversation's tip when it is sent."""
     text: str
     """The prompt, or the question of the answer."""
     created: str

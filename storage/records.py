@@ -49,7 +49,7 @@ class Message:
     id: str
     conversation_id: str
     parent_id: str | None
-    """None: the first message of a branch."""
+    """None for the first message of a branch."""
     role: Role
     text: str
     status: Status

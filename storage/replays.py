@@ -43,12 +43,7 @@ class Replays:
         self._database = database
 
     def save(
-        self,
-        message_id: str,
-        digest: bytes,
-        prompt: int,
-        rounds: Sequence[tuple[int, int]],
-        distributions: bytes = b"",
+        self, message_id: str, digest: bytes, prompt: int, rounds: Sequence[tuple[int, int]], distributions: bytes = b""
     ) -> None:
         """Keeps how an answer was drafted. `digest` names the format of the memory. Raises `NotFound`."""
         packed = b"".join(ROUND.pack(*one) for one in rounds)

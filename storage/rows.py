@@ -146,26 +146,12 @@ def new_message(
     )
 
 
-def add_message(
-    sql: Sqlite,
-    conversation_id: str,
-    role: Role,
-    text: str,
-    *,
-    parent_id: str | None,
-    status: Status,
-    owner: str | None,
-    verifies: str | None = None,
-    resumes: str | None = None,
-) -> Message:
+def add_message(sql: Sqlite, message: Message, owner: str | None = None) -> Message:
     """Adds a new message and returns it. The shown branch ends with it, unless it `verifies` another message."""
-    message = new_message(
-        conversation_id, role, text, parent_id=parent_id, status=status, verifies=verifies, resumes=resumes
-    )
     insert_messages(sql, [message], owner=owner)
-    if verifies is None:
-        sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (message.id, conversation_id))
-    note_written(sql, conversation_id, message.created)
+    if message.verifies is None:
+        sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (message.id, message.conversation_id))
+    note_written(sql, message.conversation_id, message.created)
     return message
 
 
@@ -178,10 +164,11 @@ def add_question(
     owner: str,
     attachments: Sequence[Attachment] = (),
 ) -> Message:
-    """Adds a question, with what goes with it, and its pending answer, which is returned."""
-    question = add_message(sql, conversation_id, "user", text, parent_id=parent_id, status="done", owner=None)
-    insert_attachments(sql, "message_id", question.id, attachments)
-    return add_message(sql, conversation_id, "assistant", "", parent_id=question.id, status="pending", owner=owner)
+    """Adds a question with its attachments, and its pending answer, which is returned."""
+    question = new_message(conversation_id, "user", text, parent_id=parent_id, status="done")
+    add_message(sql, replace(question, attachments=tuple(attachments)))
+    answer = new_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
+    return add_message(sql, answer, owner)
 
 
 def find_conversation(sql: Sqlite, conversation_id: str) -> Conversation:

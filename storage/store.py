@@ -51,7 +51,7 @@ class Store:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Opens the database for a command that only reads: on a full or read-only disk too, and beside any writer.
+        """Opens the database for a command that only reads: on a full or read-only disk too, and during any write.
 
         Without a database, an empty one is in memory. One that has to be written to first, because an older Outrider
         or a crash has left it, is opened as by `open` where that is possible.

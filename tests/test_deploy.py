@@ -18,7 +18,7 @@ import pytest
 import typer
 
 from app.cli.__main__ import cli
-from remote.verifier.connections import DRAIN_SECONDS, MAX_PER_ADDRESS
+from remote.verifier.options import ServeOptions
 from tests.support.serving import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
@@ -69,8 +69,8 @@ def test_what_the_container_copies_is_there() -> None:
 
 def test_a_server_has_the_time_to_drain() -> None:
     for pattern, file in ((r"^TimeoutStopSec=(\d+)", UNIT), (r"--stop-timeout (\d+)", CONTAINER)):
-        assert seconds(pattern, file) > DRAIN_SECONDS
-    assert seconds(r"limit_conn outrider_addresses (\d+);", DEPLOY / "nginx.conf") <= MAX_PER_ADDRESS
+        assert seconds(pattern, file) > ServeOptions.drain_seconds
+    assert seconds(r"limit_conn outrider_addresses (\d+);", DEPLOY / "nginx.conf") <= ServeOptions.max_per_address
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

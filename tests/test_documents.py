@@ -110,7 +110,8 @@ def test_commands_are_found_in_the_documents() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_benchmarks_and_their_options_exist(name: str) -> None:
-    for module, options in re.findall(r"python -m ((?:benchmarks|recipes)\.[\w.]+)([^`\n|]*)", text(REPOSITORY / name)):
+    commands = re.findall(r"python -m ((?:benchmarks|recipes|tests)\.[\w.]+)([^`\n|]*)", text(REPOSITORY / name))
+    for module, options in commands:
         source = REPOSITORY / f"{module.replace('.', '/')}.py"
         assert source.exists(), f"{name}: {module}"
         known = text(source)

@@ -15,15 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.archive.errors import Unsuitable
-from app.archive.foreign import (
-    ForeignConversation,
-    ForeignMessage,
-    fenced,
-    field_of,
-    name_of,
-    text_or_empty,
-    time_of,
-)
+from app.archive.foreign import ForeignConversation, ForeignMessage, fenced, field_of, name_of, text_or_empty, time_of
 
 SOURCE = "ChatGPT"
 HIDDEN = {

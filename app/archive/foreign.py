@@ -34,10 +34,10 @@ class ForeignMessage:
     key: str
     parent: str | None
     role: Role | None
-    """None: the message is left out."""
+    """None if the message is left out."""
     text: str = ""
     created: str | None = None
-    """UTC, ISO 8601; None: unknown."""
+    """UTC, ISO 8601, if known."""
     stats: dict[str, float | int | str | None] = field(default_factory=dict)
     finished: bool = True
 
@@ -52,7 +52,7 @@ class ForeignConversation:
     title: str
     messages: Sequence[ForeignMessage]
     tip: str | None
-    """Key of the message that is shown last; None: the last of them."""
+    """Key of the message that is shown last, by default the last one."""
     created: str | None = None
     updated: str | None = None
     left_out: Counter[str] = field(default_factory=Counter)

@@ -5,11 +5,5 @@ from __future__ import annotations
 from typing import Literal
 
 Format = Literal["md", "json", "html"]
-ENDINGS: dict[str, Format] = {
-    ".md": "md",
-    ".markdown": "md",
-    ".json": "json",
-    ".html": "html",
-    ".htm": "html",
-}
+ENDINGS: dict[str, Format] = {".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"}
 """The format that the ending of a file's name promises."""

@@ -1,4 +1,4 @@
-"""Images, told by their first bytes: which kind it is, and how large. Nothing is decoded."""
+"""The kind and size of images, read from their first bytes. Nothing is decoded."""
 
 from __future__ import annotations
 

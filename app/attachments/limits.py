@@ -1,4 +1,4 @@
-"""How much may go with a question. Everything above is told before anything is sent."""
+"""Maximum sizes of attachments. Anything larger is reported before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Files that are named in a question: `@src/start.py`, `@"a b.txt"`, `@~/notes.md`, `@src/` for a folder.
 
 People write `@` for other things too: addresses, decorators, names. So only a path that exists counts. What looks like
-a path and does not exist is told, and never left out silently.
+a path and does not exist is reported, never left out silently.
 """
 
 from __future__ import annotations

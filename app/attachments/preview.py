@@ -20,7 +20,7 @@ class PreviewLine:
 
     text: str
     raw: str | None = None
-    """The path as it is written behind its `@`; None: the line says something else."""
+    """The path as it is written behind its `@`, if the line is about a file."""
     problem: bool = False
 
 

@@ -27,15 +27,15 @@ NAMED = 5
 
 @dataclass
 class Gathered:
-    """What goes with a question, and what the person has to know about it before it is sent."""
+    """The attachments of a question, and what the person should know before they are sent."""
 
     attachments: list[Attachment] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    """What was named and does not go along, with the reason."""
+    """What was named and is not attached, with the reason."""
     told: list[str] = field(default_factory=list)
     """What was changed or left out."""
     secrets: list[str] = field(default_factory=list)
-    """Names of files that go along and look as if they held a key or a password."""
+    """Names of attached files that look as if they held a key or a password."""
 
     def clear_files(self) -> None:
         self.attachments.clear()
@@ -173,7 +173,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def read_file(path: Path, name: str, told: list[str], *, images: bool = True) -> Attachment:
-    """One file as it is now. What had to be changed is added to `told`. Raises `Unsuitable`, `OSError`."""
+    """One file as it is now. Changes are added to `told`. Raises `Unsuitable`, `OSError`."""
     data = _bytes_of(path)
     if (kind := image_kind(data)) is not None:
         if not images:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 ChosenFormat = Annotated[
     Format | None,
-    typer.Option("--format", help="json loses nothing and can be imported again. Default: as FILE ends, else md."),
+    typer.Option(
+        "--format", help="json is lossless and can be imported again. Default: by the ending of FILE, else md."
+    ),
 ]
 
 
@@ -33,21 +35,23 @@ def export(
         list[str] | None,
         typer.Argument(
             metavar="ID",
-            help="As `outrider history` lists it. Default: the last.",
+            help="Id, as `outrider history` lists it. Default: the last one.",
             autocompletion=completion.conversations,
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every conversation.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Export all conversations.")] = False,
     format: ChosenFormat = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="A folder gets a file with a new name. Default: stdout."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File to write, or folder for a new file. Default: stdout."
+        ),
     ] = None,
     branches: Annotated[
-        bool, typer.Option("--branches", help="All branches, not only the shown one; json always has all.")
+        bool, typer.Option("--branches", help="Export all branches, not only the shown one. json has all.")
     ] = False,
 ) -> None:
-    """Write conversations as Markdown, JSON or HTML."""
+    """Export conversations as Markdown, JSON or HTML."""
     out = None if out == Path("-") else out
     if everything and conversations:
         fail("Name conversations or give --all, not both.", USAGE)
@@ -61,14 +65,14 @@ def import_(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE", help="A file, or the folder of an unpacked export. Its kind is found out from its content."
+            metavar="FILE", help="File, or folder of an unpacked export. Its kind is detected by its content."
         ),
     ],
     again: Annotated[
-        bool, typer.Option("--again", help="Import copies of conversations that are here already, too.")
+        bool, typer.Option("--again", help="Also import copies of conversations that are already here.")
     ] = False,
 ) -> None:
-    """Read conversations: Outrider's JSON or database, exports of ChatGPT and Claude, the files of llm and oterm."""
+    """Import conversations. Reads exports of Outrider, ChatGPT and Claude, databases of Outrider, llm and oterm."""
     _, folders = settings_with()
     raise typer.Exit(_import(files, folders, again=again))
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
 from msgspec.structs import replace
 
-from app.cli.files import warn_of_size
+from app.attachments.preview import too_large
+from app.cli.settings import AskOptions
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -36,13 +37,13 @@ from app.events import (
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
 from app.prompts import PromptEntry
-from app.remotes.choice import Asks, choices_named
+from app.remotes.choice import choices_named
 from app.remotes.offers import Told
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
-from app.system_prompts import SystemPrompt, keep_system_prompt
+from app.system_prompts import keep_system_prompt
 from app.titles import title_from
-from storage import Attachment, Choices, Store
+from storage import Attachment, Choices, Message, Store
 from storage.choices import ASKED
 
 UNANSWERED = ("unavailable", "incompatible", "refused")
@@ -61,7 +62,7 @@ class AskResult:
     reasoning: str = ""
     """Text in which a model reasoned before its answer."""
     told: str = ""
-    """What the person was last told about the mode."""
+    """The last message about the mode that the person saw."""
 
     @property
     def text(self) -> str:
@@ -144,37 +145,34 @@ class TextWriter:
 
 
 async def ask(
-    question: str,
-    settings: Settings,
-    folders: Folders,
-    asks: Asks,
-    *,
-    as_json: bool,
-    draft: bool,
-    conversation: str | None = None,
-    last: bool = False,
-    system: SystemPrompt | None = None,
-    attachments: Sequence[Attachment] = (),
-    fixed: Collection[str] = (),
+    question: str, settings: Settings, folders: Folders, options: AskOptions, attachments: Sequence[Attachment] = ()
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 
-    A new conversation keeps the server and the model that the command line names. `conversation`, `last`, `system`: see
-    `chosen_conversation`. `attachments`: the files that go with the question. `fixed`: settings of the command line,
-    which go before what was chosen for the conversation.
+    A new conversation keeps the server and the model that the options name.
     """
+    asks = options.asks
     kept = choices_named(settings, folders, asks)
-    opening = open_assistant(settings, folders, asks, draft=draft, conversation=conversation, last=last, fixed=fixed)
+    opening = open_assistant(
+        settings,
+        folders,
+        asks,
+        draft=options.draft,
+        conversation=options.conversation,
+        last=options.last,
+        fixed=options.sampling,
+    )
     async with opening as assistant:
         store = assistant.store
-        chosen = chosen_conversation(store, question, kept, conversation, last=last, system=system)
+        chosen = chosen_conversation(store, question, kept, options)
         writer = None
-        if not as_json:
+        if not options.json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
         if attachments:
             await assistant.settled()  # Only then is it known how much the model reads.
             context = assistant.context(chosen)
-            warn_of_size(attachments, None if context is None else context.limit - context.used)
+            if said := too_large(attachments, None if context is None else context.limit - context.used):
+                complain(said)
         result = await listen(assistant.reply(chosen, question, attachments), writer)
         if (offer := assistant.offer) is not None and Told(folders.offers).first_time(offer):
             complain(offer.hint)
@@ -182,39 +180,37 @@ async def ask(
             if Told(folders.offers).first(name):
                 complain(sentence)
         thread = [] if result.done is None else store.branches.thread(chosen)
-    # A question may go on from the one before it.
-    asked = "\n".join([message.text for message in thread if message.role == "user"][-2:])
-    if as_json and result.done is not None:
-        _print_json({"conversation": chosen if folders.saved else None, **result.as_json(), **_risks(asked, result)})
-    elif result.done is not None:
-        _complain_of_risks(asked, result)
-    if result.done is not None:
-        complain_of_unchecked(result.done)
-    if not as_json and result.done is not None and sys.stderr.isatty():
-        for source in result.done.sources:
-            complain(_source_line(source))
-    if result.failed is not None and result.failed.queued:
-        complain("the chat sends the question when it is open; to send it now, run: outrider queue send")
-    elif result.failed is not None and result.failed.code == "unavailable" and not result.text and folders.saved:
-        complain("to keep the question until the server is back: outrider ask --queue")
+    if options.json and result.done is not None:
+        conversation = {"conversation": chosen if folders.saved else None}
+        _print_json({**conversation, **result.as_json(), **_risks(asked_in(thread), result)})
+    _complain_of_end(result, asked_in(thread), options, saved=folders.saved)
     return _exit_code(result)
 
 
-async def ask_all(
-    prompts: Sequence[PromptEntry],
-    settings: Settings,
-    folders: Folders,
-    asks: Asks,
-    *,
-    draft: bool,
-    system: SystemPrompt | None = None,
-) -> int:
+def _complain_of_end(result: AskResult, asked: str, options: AskOptions, *, saved: bool) -> None:
+    """Tell a person what an answer does not say itself: risks, what was not checked, sources, and what to do now."""
+    if result.done is not None:
+        if options.json:
+            complain_of_unchecked(result.done)
+            return
+        complain_of_answer(result.done, result.text, asked)
+        if sys.stderr.isatty():
+            for source in result.done.sources:
+                complain(_source_line(source))
+    if result.failed is not None and result.failed.queued:
+        complain("the chat sends the question when it is open; to send it now, run: outrider queue send")
+    elif result.failed is not None and result.failed.code == "unavailable" and not result.text and saved:
+        complain("to keep the question until the server is back: outrider ask --queue")
+
+
+async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: Folders, options: AskOptions) -> int:
     """Answer every question of a prompt file, one JSON object a line; returns the exit code."""
     code, told = OK, ""
+    asks = options.asks
     kept = choices_named(settings, folders, asks)
-    async with open_assistant(settings, folders, asks, draft=draft) as assistant:
+    async with open_assistant(settings, folders, asks, draft=options.draft) as assistant:
         for prompt in prompts:
-            conversation = chosen_conversation(assistant.store, prompt.turns[0], kept, system=system)
+            conversation = chosen_conversation(assistant.store, prompt.turns[0], kept, options)
             for number, turn in enumerate(prompt.turns):
                 result = await listen(assistant.reply(conversation, turn), told=told)
                 told = result.told
@@ -227,6 +223,20 @@ async def ask_all(
             if code == UNREACHABLE:
                 break
     return code
+
+
+def asked_in(thread: Sequence[Message]) -> str:
+    """The last question of a thread and the one before it, which it may follow up."""
+    return "\n".join([message.text for message in thread if message.role == "user"][-2:])
+
+
+def complain_of_answer(done: Done, text: str, asked: str) -> None:
+    """Report the risks of the commands in an answer, and how much of it was not checked."""
+    # Loading the parser and the rules takes some 40 ms, when nobody waits for an answer any more.
+    from app.cli.risks import complain_of, told_risks
+
+    complain_of(told_risks(asked, text))
+    complain_of_unchecked(done)
 
 
 def complain_of_unchecked(done: Done) -> None:
@@ -242,7 +252,7 @@ def complain_of_unchecked(done: Done) -> None:
 async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None, *, told: str = "") -> AskResult:
     """Follow one answer to its end; talk goes to stderr, text to `writer` as it comes.
 
-    `told`: what the person knows about the mode, and need not be told again.
+    `told`: the last message about the mode that the person saw; it is not repeated.
     """
     reply = ReplyText()
     done: Done | None = None
@@ -294,19 +304,12 @@ def _provenance(done: Done) -> dict[str, int]:
 
 
 def _risks(asked: str, result: AskResult) -> dict[str, Any]:
-    """The field `risks` of an answer. `asked`: the question and the one before it, which it may go on from."""
+    """The field `risks` of an answer. `asked`: the question and the one before it."""
     if result.done is None:
         return {}
-    # Parser and rules take some 40 ms to load, while nobody waits for an answer any more.
     from app.cli.risks import told_risks
 
     return {"risks": [told.as_json() for told in told_risks(asked, result.text)]}
-
-
-def _complain_of_risks(asked: str, result: AskResult) -> None:
-    from app.cli.risks import complain_of, told_risks
-
-    complain_of(told_risks(asked, result.text))
 
 
 @asynccontextmanager
@@ -338,26 +341,16 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def chosen_conversation(
-    store: Store,
-    question: str,
-    kept: Choices,
-    conversation: str | None = None,
-    *,
-    last: bool = False,
-    system: SystemPrompt | None = None,
-) -> str:
-    """The id of the conversation that a question goes to. Raises `NotFound`, `StorageError`.
+def chosen_conversation(store: Store, question: str, kept: Choices, options: AskOptions) -> str:
+    """The id of the conversation that a question belongs to: the one to continue, or a new one with these choices.
 
-    `conversation`: how the id of the one to continue begins; `last`: the last one; neither: a new one, with the
-    question as its title and the server and model that are `kept`. `system`: its system prompt from now on; None: as it
-    is.
+    Raises `NotFound`, `StorageError`.
     """
-    chosen = store.conversations.to_continue(conversation, last=last)
+    chosen = store.conversations.to_continue(options.conversation, last=options.last)
     if chosen is None:
         chosen = store.conversations.create(title_from(question), replace(kept, origin=ASKED)).id
-    if system is not None:
-        keep_system_prompt(store, chosen, system)
+    if options.system is not None:
+        keep_system_prompt(store, chosen, options.system)
     return chosen
 
 

@@ -34,8 +34,8 @@ def chat(
 
     `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. A server or a `model` that
     the command line names answers the conversation that it opens from now on, and until the chat ends each one for
-    which nothing was chosen. `prompt`: the system prompt of that one and of new ones; None: as it is. `options`:
-    settings of the command line.
+    which nothing was chosen. `prompt`: the system prompt of that one and of new ones, or None for no change.
+    `options`: settings of the command line.
     """
     from app.config import ConfigError, is_address
 

@@ -55,7 +55,7 @@ def disk(folders: Folders) -> Finding:
     try:
         free = shutil.disk_usage(where).free
     except OSError as error:
-        return Finding("warning", "disk", f"the free space of {where} is not told: {error.strerror}")
+        return Finding("warning", "disk", f"the free space of {where} is unknown: {error.strerror}")
     text = f"{free / (1 << 20):,.0f} MB free for {folders.data}"
     if free < LEAST_BYTES:
         return Finding("broken", "disk", f"{text}; nothing more can be saved: free some space")
@@ -103,7 +103,7 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
 def remotes(folders: Folders, trouble: Mapping[str, str] | None) -> Iterator[Finding]:
     """Whether the file of remotes can be read, and whether its tokens are there and private.
 
-    `trouble`: why a server does not answer, by its name; None: none was asked, as the mode is offline.
+    `trouble`: why a server does not answer, by its name; None if none was asked because the mode is offline.
     """
     try:
         known = Remotes(folders)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
 from app.cli.machine import machine
 from drafter.floors import why_no_drafts, why_not_alone
-from models.config import CONFIG, Bits, DrafterError, Measured, Scheme, read_config, write_config
+from models.config import CONFIG, Bits, DrafterConfig, DrafterError, Measured, Scheme, read_config, write_config
 from models.extras import Extra, how_to_install
 from models.memory import memory_bytes
 from storage import Store
@@ -42,7 +42,7 @@ def stored_questions(store: Store) -> list[list[str]]:
 def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[str]] | None) -> None:
     """Make a drafter in `out` for `target` without training. `budget`: bytes on a device. Raises `DrafterError`.
 
-    `questions`: those of each conversation, of which the first counts; None: the usual ones.
+    `questions`: those of each conversation, of which the first counts, or None for the usual ones.
     """
     try:
         from drafter.progress import stage
@@ -78,20 +78,31 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
     print(out)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """Options of `outrider drafter train` under the names that a `Plan` has; None keeps what a plan has by default."""
+
+    inference_layers: int | None
+    first_layers: int | None
+    layer_self_attention: bool | None
+    memory_bits: Bits | None
+    init: Path | None
+    answer_tokens: int | None
+    datastore: int | None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
 def train(
     target: str,
     questions: Sequence[Sequence[str]],
     out: Path,
+    options: TrainOptions,
     *,
     work: Path,
     steps: int | None,
-    inference_layers: int | None,
-    first_layers: int | None,
-    layer_self_attention: bool | None,
-    memory_bits: Bits | None,
-    init: Path | None,
-    max_tokens: int | None,
-    datastore: int | None,
     device: Literal["auto", "cpu", "cuda", "mps"],
 ) -> None:
     """Make a drafter in `out` for `target`, a folder or a model's name on the hub.
@@ -101,8 +112,8 @@ def train(
     `DrafterError`.
     """
     try:
+        from drafter.training.answers import hold_out
         from drafter.training.card import interval, write_card
-        from drafter.training.heldout import hold_out
         from drafter.training.pipeline import Plan, TooFewPrompts, build
         from drafter.training.processes import NoDevice, choose_device, processes
         from drafter.training.recipe import Recipe
@@ -119,16 +130,7 @@ def train(
         loaded = load_target(target, device=here)
         TorchEngine(loaded.model)  # Fails early for a target that cannot verify trees.
         recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
-        plan = Plan(
-            recipe=recipe,
-            inference_layers=inference_layers,
-            first_layers=first_layers,
-            layer_self_attention=layer_self_attention,
-            init=init,
-        )
-        plan = plan if max_tokens is None else replace(plan, answer_tokens=max_tokens)
-        plan = plan if memory_bits is None else replace(plan, memory_bits=memory_bits)
-        plan = plan if datastore is None else replace(plan, datastore=datastore)
+        plan = replace(Plan(recipe=recipe), **options.given)
         learnt, held = hold_out(questions, work)
         built = build(loaded.model, target, loaded.name, learnt, work, out, plan)
         if built is not None:
@@ -151,10 +153,10 @@ def _evaluate(
     from drafter.progress import track
     from drafter.runtime import Drafter
     from drafter.step import StepGraph
+    from drafter.training.answers import FEWEST, HELD_OUT, SHARE
     from drafter.training.card import Evaluation
-    from drafter.training.heldout import FEWEST, HELD_OUT, SHARE
     from drafter.training.pipeline import FLOAT_GRAPH
-    from remote.verifier.measure import NothingMeasured, answered, measure, measured
+    from remote.verifier.measure import NothingMeasured, measure
 
     if not held:
         return f"It was not evaluated: no question was set aside before training, which takes {FEWEST * SHARE} of them."
@@ -168,9 +170,8 @@ def _evaluate(
         float32 = measure(engine, exact, track("tau, float", prompts), most=most).result()
     except NothingMeasured as error:
         return f"It was not evaluated: {error}"
-    stops = frozenset(drafter.config.stop_tokens)
-    said = [answered(engine, prompt, stops, most) for prompt in track("answers", prompts)]
-    write_config(out, structs.replace(read_config(out), measured=measured(engine, drafter, said)))
+    figures = _figures(engine, drafter, prompts, most)
+    write_config(out, structs.replace(read_config(out), measured=figures))
     command = (
         f"outrider drafter eval --target {built.config.target} --drafter {out.name} "
         f"--prompts {work.name}/{HELD_OUT} --max-tokens {most}"
@@ -213,16 +214,7 @@ def evaluate(
         from drafter.runtime import Drafter
         from models.engines.engine import EngineError
         from models.errors import ModelError
-        from remote.verifier.measure import (
-            MOST_TOKENS,
-            TREE,
-            NothingMeasured,
-            agreement_by_staleness,
-            answered,
-            evenly,
-            measure,
-            measured,
-        )
+        from remote.verifier.measure import MOST_TOKENS, TREE, NothingMeasured, agreement_by_staleness, evenly, measure
     except ImportError as error:
         raise _lacking(error, "server") from error
     drafter = Drafter.load(folder)
@@ -232,33 +224,23 @@ def evaluate(
         most = _longest_answer(positions, prompts, max_tokens or MOST_TOKENS)
         found = measure(engine, drafter, track("tau", prompts), most=most, temperature=temperature).result()
         stale = {} if temperature else agreement_by_staleness(engine, drafter, track("staleness", prompts), most)
-        figures: Measured | None = None
-        if record:
-            stops = frozenset(drafter.config.stop_tokens)
-            said = [answered(engine, prompt, stops, most) for prompt in track("answers", prompts)]
-            figures = measured(engine, drafter, said)
+        figures = _figures(engine, drafter, prompts, most) if record else None
     except (ModelError, EngineError, NothingMeasured) as error:
         raise DrafterError(str(error)) from error
+    asked = f"{found.prompts} questions, {found.rounds:,} rounds, trees of {TREE.nodes} nodes and depth {TREE.depth}"
+    how = "greedy" if temperature == 0 else f"temperature {temperature:g}"
     table = [
         ("drafter", str(folder)),
         ("target", target),
-        (
-            "asked",
-            f"{found.prompts} questions, {found.rounds:,} rounds, trees of {TREE.nodes} nodes and depth {TREE.depth}",
-        ),
-        ("answers", f"{'greedy' if temperature == 0 else f'temperature {temperature:g}'}, at most {most} tokens"),
+        ("asked", asked),
+        ("answers", f"{how}, at most {most} tokens"),
         ("tau", f"{found.tau:.2f} tokens a round (95 %: {found.ci95[0]:.2f} to {found.ci95[1]:.2f})"),
         ("accepted", _columns("at depth", range(1, len(found.by_depth) + 1), found.by_depth)),
     ]
     if stale:
         table.append(("agreement", _columns("tokens since memory", (f"{edge}+" for edge in stale), stale.values())))
     if figures is not None:
-        config = write_config(folder, structs.replace(drafter.config, measured=figures))
-        shares = f"{figures.alone:.0%} right without the model, perplexity {figures.perplexity:g}"
-        table.append(
-            ("recorded", f"{figures.tau:.2f} tokens a round as a chain, {shares}, {figures.repeated:.0%} repeated")
-        )
-        table.append(("use", why_no_drafts(config) or why_not_alone(config) or "it drafts, and may write alone"))
+        table += _recorded(write_config(folder, structs.replace(drafter.config, measured=figures)), figures)
     for name, value in table:
         print(f"{name:<13} {value}")
     if out is not None:
@@ -277,6 +259,23 @@ def evaluate(
             raise DrafterError(f"{out} cannot be written: {error.strerror}.") from error
 
 
+def _figures(engine: Engine, drafter: Drafter, prompts: list[list[int]], most: int) -> Measured:
+    """What decides about a drafter's use, measured on the target's own answers."""
+    from drafter.progress import track
+    from remote.verifier.measure import answered, measured
+
+    stops = frozenset(drafter.config.stop_tokens)
+    return measured(engine, drafter, [answered(engine, prompt, stops, most) for prompt in track("answers", prompts)])
+
+
+def _recorded(config: DrafterConfig, figures: Measured) -> list[tuple[str, str]]:
+    """Lines about the figures that are kept with a drafter, and what follows from them."""
+    shares = f"{figures.alone:.0%} right without the model, perplexity {figures.perplexity:g}"
+    line = f"{figures.tau:.2f} tokens a round as a chain, {shares}, {figures.repeated:.0%} repeated"
+    use = why_no_drafts(config) or why_not_alone(config) or "it drafts, and may write alone"
+    return [("recorded", line), ("use", use)]
+
+
 def _engine(target: str, drafter: Drafter, folder: Path) -> tuple[Engine, int | None]:
     """The engine that serves a target, and the target's positions. Raises what the engines raise."""
     from models.engines.choice import llama_engine
@@ -286,7 +285,7 @@ def _engine(target: str, drafter: Drafter, folder: Path) -> tuple[Engine, int | 
     from remote.verifier.measure import check_fit
 
     if is_gguf(target):
-        side, llama = llama_engine(target, folder, None, None)
+        side, llama = llama_engine(target, folder)
         return llama, side.positions
     loaded = load_target(target)
     engine = TorchEngine(loaded.model, _encoder(folder))

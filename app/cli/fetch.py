@@ -1,28 +1,40 @@
-"""`outrider drafter fetch`: the small model of a server, or a newer version of it."""
+"""Fetch the small model of a server (`outrider drafter fetch`), and newer versions that servers have taught."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import shutil
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from app.cli.fetched import PATIENCE_SECONDS, shown_progress
-from app.cli.learn import alone
-from app.cli.newer import take, tell
-from app.config import Folders, Settings
+from app.config import Folders, Settings, is_address, same_server
 from app.drafting.learning import Learner, NothingLearnt
+from app.drafting.newer import check_judgeable, fetch_newer, is_newer, judge
 from app.exits import FAILED, OK, UNREACHABLE, complain
 from app.remotes.last_seen import LastSeen
-from app.remotes.origins import note_origin
-from app.remotes.source import Source, SourceFailed
+from app.remotes.notes import note_origin, origins
+from app.remotes.registry import Remotes
+from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
 from app.sanitise import sanitise
 from drafter.delivery import delivery
 from drafter.floors import why_no_drafts
+from drafter.progress import stage
 from drafter.shelf import kept
 from models.config import DrafterError, read_config
 from remote import LinkDown, RemoteError, VerifierClient
 from remote.delivery import fetch_drafter
 from remote.protocol import Card
 from storage import Store
+from storage.owner import try_lock
+
+if TYPE_CHECKING:
+    from drafter.learning.versions import Version
+
+PATIENCE_SECONDS = 15.0
+"""Longest wait for a server to say who it is."""
 
 
 async def fetch(source: Source | None, settings: Settings, folders: Folders) -> int:
@@ -46,7 +58,7 @@ async def fetch(source: Source | None, settings: Settings, folders: Folders) -> 
             complain(f"The small model that {sanitise(client.host)} offers is here, and is not used: {why_unused}.")
             return FAILED
         size = 0 if card.drafter is None else card.drafter.size
-        with shown_progress(size) as progress:
+        with _shown_progress(size) as progress:
             folder = await fetch_drafter(client, card, folders.fetched, progress=progress, known=here)
         note_origin(folder, source.address)
         if card.memory is not None:  # The first question there is already read with its tokens.
@@ -61,10 +73,7 @@ async def fetch(source: Source | None, settings: Settings, folders: Folders) -> 
 
 
 def _here(card: Card, settings: Settings, folders: Folders) -> tuple[Path | None, str | None]:
-    """The small model on this device of which `card` offers a version, and why it is not used.
-
-    None: there is none; it is used.
-    """
+    """The small model on this device of which `card` offers a version, if any, and why it is not used, if so."""
     memory = None if card.memory is None or card.drafter is None else card.memory.digest.hex()
     first = Path(settings.drafter)
     with contextlib.suppress(DrafterError):
@@ -91,13 +100,117 @@ async def _newer(
     with Store.open(folders.database) as store, alone(folders):
         try:
             learner = Learner(store, here, folders.learnt)
-            version = await take(client, card, learner, folders, source.name or client.host)
+            version = await _take(client, card, learner, folders, source.name or client.host)
         except NothingLearnt as error:
             complain(str(error))
             return FAILED
         if version is None:
             complain("That version was judged before: outrider drafter history")
         else:
-            tell(learner.target, version)
+            _tell(learner.target, version)
     print(here)
     return OK
+
+
+def look_for_newer(learner: Learner, settings: Settings, folders: Folders, halted: Callable[[], bool]) -> None:
+    """Ask the servers that this small model was fetched from, and take what they taught where it is better here.
+
+    A server that is out of reach is passed over in silence. Raises `DrafterError`, `StorageError`, `OSError`.
+    """
+    for address in [] if settings.mode == "offline" else origins(learner.folder):
+        source = _source_at(address, settings, folders)
+        if source is None:
+            continue
+        try:
+            version = asyncio.run(_taken(source, learner, folders, halted))
+        except (LinkDown, SourceFailed):
+            continue
+        except (RemoteError, NothingLearnt) as error:
+            complain(sanitise(str(error)))
+            continue
+        if version is not None:
+            _tell(learner.target, version)
+
+
+async def _taken(source: Source, learner: Learner, folders: Folders, halted: Callable[[], bool]) -> Version | None:
+    try:
+        client = await source.client()
+        card = await client.card(PATIENCE_SECONDS)
+        return await _take(client, card, learner, folders, source.name or client.host, halted)
+    finally:
+        await source.close()
+
+
+async def _take(
+    client: VerifierClient,
+    card: Card,
+    learner: Learner,
+    folders: Folders,
+    server: str,
+    halted: Callable[[], bool] = lambda: False,
+) -> Version | None:
+    """Fetch and judge the version that `card` offers; None if it offers no new one.
+
+    Raises what `fetch_newer` and `judge` raise.
+    """
+    if not is_newer(card, learner):
+        return None
+    assert card.drafter is not None
+    check_judgeable(learner, server)
+    size = f"{max(1, round(card.drafter.size / 1e6)):,} MB"
+    print(f"{sanitise(server)} has taught its small model; the newer version comes: {size}", file=sys.stderr)
+    with _shown_progress(card.drafter.size) as progress:
+        folder = await fetch_newer(client, card, learner, folders.learnt, progress)
+    try:
+        return judge(learner, folder, server, halted=halted)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tell(target: str, version: Version) -> None:
+    """Say what became of a version that came from a server."""
+    if not version.answers:
+        said = f"It drafts with version {version.number}: this device has learnt nothing itself."
+        gain = "too few checked answers to judge it by"
+    else:
+        spread = f"{version.low:+.1%} to {version.high:+.1%}"
+        gain = f"{version.tau_before:.2f} -> {version.tau_after:.2f} tokens a round here ({spread})"
+        used = version.state == "in use"
+        said = f"It drafts with version {version.number} from now on." if used else "What drafts here stays in use."
+    print(f"{sanitise(target)}: the newer version of {sanitise(version.server)}: {gain}. {said}")
+
+
+def _source_at(address: str, settings: Settings, folders: Folders) -> Source | None:
+    """How to reach a server, or None if no setting and no remote names it."""
+    if settings.remote and is_address(settings.remote) and same_server(settings.remote, address):
+        return AddressSource(settings.remote, settings.token)
+    remotes = Remotes(folders)
+    for name, remote in remotes:
+        if same_server(remote.url, address):
+            return RemoteSource(name, remotes)
+    return None
+
+
+@contextlib.contextmanager
+def _shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
+    """Shows the progress in kilobytes of `total` bytes; the function that it yields takes what is here."""
+    with stage("fetching, in KB", max(1, total // 1000)) as shown:
+        known = 0
+
+        def tell(done: int, _: int) -> None:
+            nonlocal known
+            shown.advance(done // 1000 - known)
+            known = done // 1000
+
+        yield tell
+
+
+@contextlib.contextmanager
+def alone(folders: Folders) -> Iterator[None]:
+    """Let one process learn at a time; end the command if another one does."""
+    folders.learnt.mkdir(parents=True, exist_ok=True)
+    with (folders.learnt / "lock").open("ab") as file:
+        if not try_lock(file):
+            complain("another `outrider learn` is at work")
+            sys.exit(FAILED)
+        yield

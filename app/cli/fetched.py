@@ -1,9 +1,8 @@
-"""The small models on this device: those that came from servers, and the others. `outrider drafter list` and `rm`."""
+"""The small models on this device: `outrider drafter list` and `rm`."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from app.config import Folders, Settings
@@ -11,27 +10,9 @@ from app.drafting.fitness import SHORT
 from app.sanitise import sanitise
 from drafter.delivery import delivered_bytes
 from drafter.floors import UNMEASURED, why_no_drafts, why_not_alone
-from drafter.progress import stage
 from drafter.shelf import kept
 from drafter.shelf import remove as delete
 from models.config import CONFIG, DrafterConfig, DrafterError, read_config
-
-PATIENCE_SECONDS = 15.0
-"""Longest wait for a server to say who it is."""
-
-
-@contextlib.contextmanager
-def shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
-    """Shows how many kilobytes of `total` bytes are here, as the function is told that it yields."""
-    with stage("fetching, in KB", max(1, total // 1000)) as shown:
-        known = 0
-
-        def tell(done: int, _: int) -> None:
-            nonlocal known
-            shown.advance(done // 1000 - known)
-            known = done // 1000
-
-        yield tell
 
 
 def show(settings: Settings, folders: Folders) -> None:
@@ -60,13 +41,9 @@ def use_of(config: DrafterConfig, *, chosen: bool) -> str:
 
 
 def places(settings: Settings, folders: Folders) -> list[Path]:
-    """The folders of all small models on this device, in the order in which they are looked at."""
-    return [Path(settings.drafter), *made_here(folders), *(folder for folder, _ in kept(folders.fetched))]
-
-
-def made_here(folders: Folders) -> list[Path]:
-    """The folders of the drafters that `outrider serve` made on this device."""
-    return sorted(path.parent for path in folders.made.glob(f"*/{CONFIG}")) if folders.made.is_dir() else []
+    """The folders of all small models on this device: the chosen one, those made here, then those fetched."""
+    made = sorted(path.parent for path in folders.made.glob(f"*/{CONFIG}")) if folders.made.is_dir() else []
+    return [Path(settings.drafter), *made, *(folder for folder, _ in kept(folders.fetched))]
 
 
 def remove(digest: str, folders: Folders) -> None:

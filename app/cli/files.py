@@ -10,7 +10,6 @@ from pathlib import Path
 
 from app.attachments.limits import size
 from app.attachments.mentions import mentions
-from app.attachments.preview import too_large
 from app.attachments.reader import Gathered, gather, gather_paths, joined
 from app.attachments.renderer import described
 from app.exits import USAGE, complain, fail
@@ -50,12 +49,6 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Atta
     if both.attachments:
         complain(f"with the question: {_summary(both.attachments)}")
     return both.attachments
-
-
-def warn_of_size(attachments: Sequence[Attachment], room: int | None) -> None:
-    """Tell the person if the files are probably more than the model can read. `room`: its free tokens, if known."""
-    if said := too_large(attachments, room):
-        complain(said)
 
 
 def _without(gathered: Gathered, other: Gathered) -> Gathered:

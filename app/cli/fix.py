@@ -25,14 +25,14 @@ SAME_ERRORS = re.compile(r"\s*2>&1\s*\Z")
 def fix(
     command: Annotated[
         str | None,
-        typer.Argument(metavar="[COMMAND]", help="The command that failed. Default: the last one of this shell."),
+        typer.Argument(metavar="[COMMAND]", help="The command that failed. Default: the last one in this shell."),
     ] = None,
-    code: Annotated[int | None, typer.Option("--code", metavar="N", help="Its exit code.")] = None,
+    code: Annotated[int | None, typer.Option(metavar="N", help="Exit code of that command.")] = None,
 ) -> None:
-    """Propose a fix for the last command that failed. It is put into the next line, or printed, and never run.
+    """Propose a fix for the last command that failed. It appears in the next command line or on stdout, and is not run.
 
-    The shell integration (outrider shell) knows the command and its exit code, not what it printed. Nothing is run
-    again to find out; give it over a pipe:
+    The shell integration (outrider shell) knows the command and its exit code, but not its output. To provide that,
+    pipe it in:
 
     \b
     make 2>&1 | outrider fix
@@ -45,9 +45,9 @@ def fix(
     if not failed:
         known = LAST_COMMAND in os.environ
         advice = "" if known else ' The shell integration knows the last command: eval "$(outrider shell bash)"'
-        fail(f'No command that failed is known. Name it: outrider fix "gti status".{advice}', USAGE)
+        fail(f'No failed command is known. Name it: outrider fix "gti status".{advice}', USAGE)
     if status == 0 and not error:
-        fail(f"The last command ended well: {failed}", FAILED)
+        fail(f"The last command succeeded: {failed}", FAILED)
 
     from app.shell.mends import Failure, mend
 

@@ -13,36 +13,34 @@ from app.exits import USAGE, fail
 
 
 def gateway(
-    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: any free one.")] = 8788,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on. 0: any free one.")
+    ] = 8788,
     remote: Remote = None,
     model: Model = None,
     mode: Annotated[
         Literal["auto", "edge", "hosted", "offline"] | None,
-        typer.Option("--mode", help="As for ask: auto also answers while the server is away."),
+        typer.Option(help="As for `outrider ask`. auto also answers while the server is offline."),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file",
             metavar="FILE",
-            help="File with the tokens that programs must send: one a line, or NAME TOKEN. Default: no token.",
+            help="File with the accepted tokens, one per line, or NAME TOKEN. Default: no token is required.",
         ),
     ] = None,
     allow_origin: AllowOrigin = None,
-    max_answers: Annotated[
-        int, typer.Option("--max-answers", metavar="N", min=1, max=64, help="Answers that are written at once.")
-    ] = 4,
+    max_answers: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Maximum answers at once.")] = 4,
     max_waiting: Annotated[
-        int,
-        typer.Option("--max-waiting", metavar="N", min=1, help="Requests that wait for their turn; others get 429."),
+        int, typer.Option(metavar="N", min=1, help="Maximum waiting requests; further ones get 429.")
     ] = 32,
 ) -> None:
-    """Answer other programs on this device, through OpenAI's API. It prints its address when it is ready."""
+    """Serve OpenAI's API to other programs on this device. Prints its address when it is ready."""
     settings, folders = settings_with(remote=remote, mode=mode)
     settings, folders = unsaved(settings, folders)
     if model is not None and settings.mode == "offline":
         fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
-    from app.gateway.serve import serve
+    from app.gateway.serve import GatewayOptions, serve
     from remote.verifier.holders import SecurityError, read_tokens
     from remote.verifier.security import web_origins
 
@@ -51,13 +49,4 @@ def gateway(
         origins = web_origins(allow_origin or (), tokens)
     except SecurityError as error:
         fail(str(error), USAGE)
-    serve(
-        settings,
-        folders,
-        model=model,
-        port=port,
-        tokens=tokens,
-        origins=origins,
-        most=max_answers,
-        waiting=max_waiting,
-    )
+    serve(settings, folders, GatewayOptions(model, port, tokens, origins, max_answers, max_waiting))

@@ -15,7 +15,8 @@ import typer
 
 from app.cli import completion
 from app.cli.colour import coloured, in_colour
-from app.cli.settings import settings_with
+from app.cli.options import Json
+from app.cli.settings import opened_store, read_store
 from app.exits import complain
 
 if TYPE_CHECKING:
@@ -29,25 +30,20 @@ SHORTEST_ID = 6
 """Characters of an id that are shown at least. They are enough wherever an id is asked for, if no other begins so."""
 
 history_commands = typer.Typer(
-    help="List your conversations, show one, rename, remove, search. Alone, it lists them.",
-    rich_markup_mode=None,
+    help="List, show, rename, remove and search conversations. Without a command, list them.", rich_markup_mode=None
 )
-Most = Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="The newest N only.")]
+Most = Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="Only the newest N.")]
 From = Annotated[
     Literal["chat", "shell"] | None,
-    typer.Option("--from", help="shell: those that `outrider ask` began. chat: all others. Default: both."),
+    typer.Option("--from", help="Where they began: shell (`outrider ask`) or chat (all others). Default: both."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
-Binned = Annotated[bool, typer.Option("--bin", help="What was removed in the last 30 days.")]
+Binned = Annotated[bool, typer.Option("--bin", help="List what was removed in the last 30 days.")]
 Id = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="Its id, or the first letters of its id.", autocompletion=completion.conversations
-    ),
+    str, typer.Argument(metavar="ID", help="Id, or its first characters.", autocompletion=completion.conversations)
 ]
 Ids = Annotated[
     list[str],
-    typer.Argument(metavar="ID", help="Ids, or the first letters of each.", autocompletion=completion.conversations),
+    typer.Argument(metavar="ID", help="Ids, or their first characters.", autocompletion=completion.conversations),
 ]
 
 
@@ -59,14 +55,14 @@ def history(context: typer.Context, most: Most = None, json: Json = False, origi
 
 @history_commands.command("list")
 def show_list(most: Most = None, json: Json = False, binned: Binned = False, origin: From = None) -> None:
-    """List conversations, newest message first: id, date, title."""
+    """List conversations, the latest message first: id, date, title."""
     from app.sanitise import sanitise
     from storage.choices import ASKED
 
     def begun(one: Conversation) -> str:
         return "shell" if one.choices.origin == ASKED else "chat"
 
-    with _read() as store:
+    with read_store() as store:
         everything = store.bin.conversations() if binned else store.conversations.recent(sys.maxsize)
     shown = [one for one in everything if origin in (None, begun(one))][:most]
     if not shown and not json:
@@ -87,11 +83,11 @@ def show(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="Its id, or the first letters of its id. Default: the last conversation.",
+            help="Id, or its first characters. Default: the last conversation.",
             autocompletion=completion.conversations,
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="As `outrider export` writes it.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, as `outrider export` writes it.")] = False,
 ) -> None:
     """Print a conversation."""
     from app.cli.archive import print_conversation
@@ -100,37 +96,41 @@ def show(
 
 
 @history_commands.command("rename")
-def rename(identifier: Id, title: Annotated[list[str], typer.Argument(metavar="TITLE", help="Its new title.")]) -> None:
-    """Give a conversation another title."""
-    with _opened() as store:
+def rename(identifier: Id, title: Annotated[list[str], typer.Argument(metavar="TITLE", help="New title.")]) -> None:
+    """Rename a conversation."""
+    with opened_store() as store:
         store.conversations.rename(store.conversations.find(identifier).id, " ".join(title))
 
 
 @history_commands.command("rm")
 def remove(identifiers: Ids) -> None:
     """Remove conversations. For 30 days, `outrider history restore` brings them back."""
-    with _opened() as store:
+    with opened_store() as store:
         for one in _found(store, identifiers):
             store.bin.delete(one.id)
             complain(f"removed; to bring it back: outrider history restore {one.id}")
 
 
 @history_commands.command("restore")
-def restore(identifiers: Annotated[list[str], typer.Argument(metavar="ID", help="As `--bin` lists them.")]) -> None:
-    """Bring removed conversations back."""
-    with _opened() as store:
+def restore(
+    identifiers: Annotated[
+        list[str], typer.Argument(metavar="ID", help="Ids, as `outrider history list --bin` lists them.")
+    ],
+) -> None:
+    """Restore removed conversations."""
+    with opened_store() as store:
         for one in [store.bin.find(identifier) for identifier in identifiers]:
             store.bin.restore(one.id)
 
 
 @history_commands.command("search")
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORD", help="All words must occur.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Words to find. All must occur.")],
     most: Most = None,
     json: Json = False,
 ) -> None:
-    """Find messages that have all words. A line each: conversation id, date, who, text around the words."""
-    with _read() as store:
+    """Find messages that contain all words. One line each: conversation id, date, role, text around the words."""
+    with read_store() as store:
         hits = store.search.messages(" ".join(words), most or MOST_FOUND)
         if not hits:
             complain("Nothing was found.")
@@ -178,20 +178,6 @@ def _shared(one: str, other: str) -> int:
 def _found(store: Store, identifiers: Sequence[str]) -> list[Conversation]:
     """All of them, before anything is done to one. Raises `NotFound`."""
     return [store.conversations.find(identifier) for identifier in dict.fromkeys(identifiers)]
-
-
-def _opened() -> Store:
-    from storage import Store
-
-    _, folders = settings_with()
-    return Store.open(folders.database)
-
-
-def _read() -> Store:
-    from storage import Store
-
-    _, folders = settings_with()
-    return Store.read(folders.database)
 
 
 def _local(moment: str) -> str:

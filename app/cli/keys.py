@@ -8,7 +8,7 @@ from app.cli.settings import settings_with
 
 
 def keys() -> None:
-    """List the screen's actions: id, keys, what it does. Remap them under [keys] in the settings file."""
+    """List the actions of the screen: id, keys, description. Remap them under [keys] in the settings file."""
     from app.tui.bindings import actions, checked
 
     settings, folders = settings_with()

@@ -32,26 +32,26 @@ ASK_SECONDS = 3600.0
 ENOUGH = 20
 """New answers that are worth another try."""
 NICENESS = 15
-"""How far it stands back behind other programs."""
+"""How much it yields to other programs."""
 
 
 def learn(
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on: learn whenever there is enough that is new, until Ctrl+C.")
+        bool, typer.Option("--watch", help="Keep learning whenever there are enough new answers, until Ctrl+C.")
     ] = False,
     deep: Annotated[
-        bool,
-        typer.Option("--deep", help="Train the small model's own layers too. It takes PyTorch and some minutes."),
+        bool, typer.Option("--deep", help="Also train the small model's own layers. Needs PyTorch and a few minutes.")
     ] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Erase all that was learnt on this device, and what it was learnt from.")
+        bool, typer.Option("--forget", help="Erase everything learnt on this device, and what it was learnt from.")
     ] = False,
 ) -> None:
-    """Teach the small models from the checked answers on this device.
+    """Teach the small models from checked answers.
 
-    What was learnt is used only where it is surely better. Nothing of it leaves the device. The servers that a small
-    model was fetched from are asked for a newer version of it.
+    The result is used only where it is clearly better, and never leaves the device. Servers that a small model was
+    fetched from are asked for a newer version of it.
     """
+    from app.cli.fetch import alone
     from app.drafting.learning import missing_for_deep
     from storage import Store
 
@@ -82,7 +82,7 @@ def learn(
 
 
 def history() -> None:
-    """List what each small model learnt: version, day, answers, tokens a round before and after, state."""
+    """List what each small model learnt. One line each: model, version, day, answers, tokens per round, gain, state."""
     from app.sanitise import sanitise
 
     for name, one in _versions():
@@ -96,7 +96,7 @@ def history() -> None:
 
 
 def rollback() -> None:
-    """Take back the newest version of what a small model learnt. The one before it drafts again."""
+    """Undo the newest version that a small model learnt. The one before it drafts again."""
     from drafter.learning.versions import Versions
 
     _, folders = settings_with()
@@ -113,11 +113,11 @@ def rollback() -> None:
 def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool, ask: bool) -> bool:
     """Teach each drafter on this device that has at least `fewest` new answers; False if the files of one are broken.
 
-    0: a person asked for it, who is told why one cannot learn, and it goes on if the mains are unplugged. `ask`: the
-    servers for newer versions, before.
+    `fewest` 0: a person asked for it, so it prints why one cannot learn, and continues on battery power. `ask`: first
+    ask the servers for newer versions.
     """
+    from app.cli.fetch import look_for_newer
     from app.cli.fetched import places
-    from app.cli.newer import look_for_newer
     from app.drafting.learning import Learner, NothingLearnt
     from models.config import DrafterError
 
@@ -198,19 +198,6 @@ def _folders(folders: Folders) -> list[Path]:
 
     found = folders.learnt.glob(f"*/*/{INDEX}") if folders.learnt.is_dir() else ()
     return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
-
-
-@contextlib.contextmanager
-def alone(folders: Folders) -> Iterator[None]:
-    """Lets one process learn at a time."""
-    from storage.owner import try_lock
-
-    folders.learnt.mkdir(parents=True, exist_ok=True)
-    with (folders.learnt / "lock").open("ab") as file:
-        if not try_lock(file):
-            complain("another `outrider learn` is at work")
-            raise typer.Exit(FAILED)
-        yield
 
 
 def on_battery(supplies: Path = Path("/sys/class/power_supply")) -> bool:

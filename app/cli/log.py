@@ -14,11 +14,13 @@ LOOK_SECONDS = 0.5
 
 
 def log(
-    lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=0, help="How many of the last lines.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they come, until Ctrl+C.")] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", metavar="N", min=0, help="Number of last lines to print.")
+    ] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl+C.")] = False,
     path: Annotated[bool, typer.Option("--path", help="Print only the path of the file.")] = False,
 ) -> None:
-    """Print what the program did. The log holds no secrets, and nothing that was said."""
+    """Print the log. It contains no secrets and nothing of your conversations."""
     from app.config import Folders
     from app.log import LogFile
 

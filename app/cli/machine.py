@@ -1,4 +1,4 @@
-"""The machine that a figure was measured on; `outrider drafter eval` and the benchmarks write it beside their rows."""
+"""The machine that a figure was measured on; `outrider drafter eval` and the benchmarks write it with their rows."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import completion
+from app.cli.options import Json
 from app.cli.settings import settings_with
 from app.exits import FAILED, OK, UNREACHABLE, complain, run
 
@@ -22,15 +23,13 @@ if TYPE_CHECKING:
 def models(
     remote: Annotated[
         str | None,
-        typer.Option(
-            "--remote", metavar="NAME|URL", help="Only those of this server.", autocompletion=completion.remotes
-        ),
+        typer.Option(metavar="NAME|URL", help="List only this server's models.", autocompletion=completion.remotes),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    json: Json = False,
 ) -> None:
-    """List the models of all servers. A line each: server, model, what it can do.
+    """List the models of all servers. One line each: server, model, capabilities.
 
-    The exit code is 3 if a server that you name gives no list.
+    The exit code is 3 if the server of --remote gives no list.
     """
     settings, folders = settings_with(remote=remote)
     raise typer.Exit(run(_list(settings, folders, remote, as_json=json)))

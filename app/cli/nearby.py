@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.cli.options import Json
 from app.exits import OK, UNREACHABLE, complain, run
 
 if TYPE_CHECKING:
@@ -16,13 +17,12 @@ if TYPE_CHECKING:
 
 
 def find(
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    json: Json = False,
     port: Annotated[
-        list[int] | None,
-        typer.Option("--port", metavar="N", min=1, max=65535, help="Look at this port only. Can be given again."),
+        list[int] | None, typer.Option(metavar="N", min=1, max=65535, help="Look only at this port. May be repeated.")
     ] = None,
 ) -> None:
-    """Find model servers on this device. Known are Ollama, LM Studio, llama.cpp, vLLM, transformers and Outrider."""
+    """Find model servers on this device. Detects Ollama, LM Studio, llama.cpp, vLLM, transformers and Outrider."""
     raise typer.Exit(run(_find(port or [], as_json=json)))
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the way a command refuses what it was given."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from app.cli import completion
 from app.files import NotText, read_text
 from remote.credentials import bearer_token
 
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Remote = Annotated[
     str | None,
     typer.Option(
         "--remote",
         metavar="NAME|URL",
-        help="The server: a name from `outrider remote list`, or an address.",
+        help="Server to use: a name from `outrider remote list`, or an address.",
         autocompletion=completion.remotes,
     ),
 ]
@@ -26,7 +27,7 @@ Remote = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model", metavar="NAME", help="Model of that server, as `outrider models` lists it. Default: its first."
+        "--model", metavar="NAME", help="Model to use, as `outrider models` lists it. Default: the server's first."
     ),
 ]
 
@@ -55,8 +56,8 @@ AllowOrigin = Annotated[
     typer.Option(
         "--allow-origin",
         metavar="ORIGIN",
-        help="Web page that may ask, as https://chat.example or app://obsidian.md; may be given several times. "
-        "Default: with --token-file every page, else none.",
+        help="Origin of web pages to answer, such as https://chat.example or app://obsidian.md. May be repeated. "
+        "Default: every origin with --token-file, otherwise none.",
     ),
 ]
 
@@ -67,14 +68,14 @@ def _byte_count(size: str) -> int:
     """The bytes of a size such as `300MB` or `1.5 GB`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?B)?", size.strip(), re.IGNORECASE)
     if found is None:
-        raise typer.BadParameter(f"{size} is no size: give one such as 300MB or 1.5GB")
+        raise typer.BadParameter(f"{size} is not a size: give one such as 300MB or 1.5GB")
     return round(float(found[1]) * _UNITS[(found[2] or "").upper()])
 
 
 Budget = Annotated[
     int,
     typer.Option(
-        "--budget", metavar="SIZE", parser=_byte_count, help="What a new drafter may take on a device, as in 300MB."
+        "--budget", metavar="SIZE", parser=_byte_count, help="Maximum size of a new drafter on a device, such as 300MB."
     ),
 ]
 BUDGET = "300MB"
@@ -85,8 +86,8 @@ System = Annotated[
         "--system",
         "-s",
         metavar="NAME|TEXT",
-        help="System prompt: the one of that name in `outrider system list`, if there is one; else the text itself. "
-        "The conversation keeps it. none: no system prompt.",
+        help="System prompt: a name from `outrider system list`, or else the text itself. The conversation keeps it. "
+        "none: no system prompt.",
         autocompletion=completion.system_prompts,
     ),
 ]

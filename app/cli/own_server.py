@@ -15,6 +15,7 @@ from app.exits import FAILED, fail, guarded
 from models.cores import keep_cores_free
 from models.extras import how_to_install
 from models.telemetry import switch_off
+from remote.verifier.options import ServeOptions
 
 
 def main() -> None:
@@ -26,23 +27,31 @@ def main() -> None:
 def _serve() -> None:
     model, drafter, token_file, threads = sys.argv[1:]
     _, folders = settings_with()  # Opens the log.
+    options = ServeOptions(
+        model=model,
+        drafter=Path(drafter),
+        port=0,
+        token_file=Path(token_file),
+        threads=int(threads),
+        log_format="off",
+        texts=folders.texts,
+        watch_stdin=True,
+    )
+    run_server(options)
+
+
+def run_server(options: ServeOptions) -> None:
+    """Serve until the process is told to end, or fail with a sentence for a person."""
     try:
-        from remote.verifier.holders import read_tokens
-        from remote.verifier.serve import serve
+        from remote.verifier.serve import serve as listen
         from remote.verifier.start_errors import START_ERRORS
+
+        if options.replicas:
+            from remote.verifier.replicas import serve_replicas as listen
     except ImportError as error:
         fail(f"The server needs {error.name}, which is missing: {how_to_install('server')}", FAILED)
     try:
-        tokens = read_tokens(Path(token_file))
-        serve(
-            model,
-            drafter=Path(drafter),
-            tokens=tokens,
-            watch_stdin=True,
-            threads=int(threads),
-            log_format="off",
-            kept_texts=folders.texts,
-        )
+        listen(options)
     except START_ERRORS as error:
         fail(str(error), FAILED)
 

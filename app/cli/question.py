@@ -1,153 +1,131 @@
-"""What `outrider ask` does before it loads what answers: what its options mean together, and the question itself.
+"""Prepare a question for `outrider ask`: check its options against each other and collect its text and files.
 
-It needs no command line, which takes 0.3 s to build, so `outrider ask` followed by words alone comes straight here.
+The command line takes 0.3 s to build and is not needed here: `outrider ask` followed only by words skips it.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from app.cli.piped import read_piped
-from app.cli.settings import settings_with, unsaved
+from app.cli.settings import AskOptions, settings_with, unsaved
 from app.exits import USAGE, fail, run
 
 if TYPE_CHECKING:
-    from app.config import ChosenMode, Folders, Settings
-    from app.remotes.choice import Asks
-    from app.system_prompts import SystemPrompt
+    from app.config import Folders, Settings
     from storage import Attachment
 
 MOST_PIPED_BYTES = 4 << 20
 """Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
 
 
-def answer(
-    words: Sequence[str],
-    *,
-    last: bool = False,
-    conversation: str | None = None,
-    json: bool = False,
-    remote: str | None = None,
-    model: str | None = None,
-    token: str | None = None,
-    mode: ChosenMode | None = None,
-    system: SystemPrompt | None = None,
-    temperature: float | None = None,
-    seed: int | None = None,
-    tree: Literal["deterministic", "sampled"] | None = None,
-    max_tokens: int | None = None,
-    draft: bool = True,
-    prompts: Path | None = None,
-    files: Sequence[str] = (),
-    save: bool = True,
-    queue: bool = False,
-) -> int:
-    """Answer a question, or each one of a file; returns the exit code. The arguments are the options of `outrider ask`.
+def answer(words: Sequence[str], options: AskOptions) -> int:
+    """Answer the question in `words`, or every question of a prompt file; returns the exit code.
 
-    `words`: of the question; `system`: the prompt that `--system` means. Raises what `code_of` knows.
+    Raises what `code_of` knows.
     """
     settings, folders = settings_with(
-        remote=remote,
-        token=token,
-        mode=mode,
-        temperature=temperature,
-        seed=seed,
-        max_tokens=max_tokens,
-        tree=tree,
+        remote=options.remote,
+        token=options.token,
+        mode=options.mode,
+        temperature=options.temperature,
+        seed=options.seed,
+        max_tokens=options.max_tokens,
+        tree=options.tree,
     )
-    if not draft and settings.mode == "offline":
-        fail("--no-draft is the large model alone, and --mode offline the small one: choose one.", USAGE)
-    if prompts is not None and (last or conversation is not None):
-        fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
-    if queue and (prompts is not None or json or not draft):
-        fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
-    if model is not None and settings.mode == "offline":
-        fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
-    if not save and (last or conversation is not None):
-        fail("--no-save keeps nothing, and -c and --conversation add to what is kept: choose one.", USAGE)
-    if not save and queue:
-        fail("--no-save keeps nothing, and --queue keeps the question: choose one.", USAGE)
     question = " ".join(words)
-    if prompts is not None and (question or files):
-        fail("Give a question, with files or without, or --prompts; not both.", USAGE)
-    if not save:
+    if problem := _contradiction(options, question, offline=settings.mode == "offline"):
+        fail(problem, USAGE)
+    if not options.save:
         settings, folders = unsaved(settings, folders)
-    if prompts is not None:
+    if options.prompts is not None:
         from app.prompts import read_prompts
 
-        conversations = read_prompts(prompts)
-        if model is None:
-            _start_ahead(settings, folders)
+        conversations = read_prompts(options.prompts)
+        _start_ahead(settings, folders, options)
         from app.cli.ask import ask_all
 
-        asks = _asks(remote, model)
-        return run(ask_all(conversations, settings, folders, asks, draft=draft, system=system))
+        return run(ask_all(conversations, settings, folders, options))
+    question, typed = _with_input(question)
+    attachments = _files(typed, settings, folders, options)
+    if options.queue:
+        from app.cli.queue import enqueue
+
+        return enqueue(question, settings, folders, options, attachments)
+    _start_ahead(settings, folders, options)
+    from app.cli.ask import ask
+
+    return run(ask(question, settings, folders, options, attachments))
+
+
+def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str | None:
+    """The first pair of options that exclude each other, in a sentence."""
+    many = options.prompts is not None
+    unfit_for_queue = many or options.json or not options.draft
+    pairs = (
+        (
+            not options.draft and offline,
+            "--no-draft uses the large model alone, --mode offline the small one: choose one.",
+        ),
+        (many and options.continues, "--prompts starts new conversations: leave out -c and --conversation."),
+        (
+            options.queue and unfit_for_queue,
+            "--queue stores one question without answering it: leave out --prompts, --json and --no-draft.",
+        ),
+        (
+            options.model is not None and offline,
+            "--model names a model of a server, and --mode offline uses no server: choose one.",
+        ),
+        (
+            not options.save and options.continues,
+            "--no-save keeps nothing, but -c and --conversation add to a stored conversation: choose one.",
+        ),
+        (not options.save and options.queue, "--no-save keeps nothing, but --queue stores the question: choose one."),
+        (many and bool(question or options.files), "Give a question, with or without files, or --prompts; not both."),
+    )
+    return next((sentence for contradicts, sentence in pairs if contradicts), None)
+
+
+def _with_input(question: str) -> tuple[str, str]:
+    """The question with what is piped in, and the part of it that was typed."""
     typed = "" if question == "-" else question
     piped = _piped(wanted=question == "-")
     if len(piped) > MOST_PIPED_BYTES:
         most = f"more than {MOST_PIPED_BYTES >> 20} MB were piped in"
-        fail(f"{most}, which is more than any model reads; choose a part, with grep, head or tail.", USAGE)
-    question = "\n\n".join(part for part in (typed, piped.decode("utf-8", "replace").strip()) if part.strip())
-    if not question:
+        fail(f"{most}, which is more than any model reads; select a part with grep, head or tail.", USAGE)
+    whole = "\n\n".join(part for part in (typed, piped.decode("utf-8", "replace").strip()) if part.strip())
+    if not whole:
         fail("There is no question. For example: outrider ask how do I unpack photos.tar.gz", USAGE)
-    attachments: list[Attachment] = []
-    if files or "@" in typed:
-        from app.cli.files import files_of
-        from app.remotes.choice import usable_source
-        from app.remotes.source import stays_here
+    return whole, typed
 
-        # A conversation that goes on may have a server of its own.
-        nobody = settings.mode == "offline"
-        here = nobody or (conversation is None and not last and stays_here(usable_source(settings, folders, model)))
-        attachments = files_of(typed, files, stays_here=here)
-    if queue:
-        from app.cli.queue import enqueue
 
-        asks = _asks(remote, model)
-        return enqueue(
-            question, settings, folders, asks, conversation, last=last, system=system, attachments=attachments
-        )
-    if model is None and conversation is None and not last:
-        _start_ahead(settings, folders)
-    from app.cli.ask import ask
+def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions) -> list[Attachment]:
+    """The files that the question names, and those of `--file`."""
+    if not options.files and "@" not in typed:
+        return []
+    from app.cli.files import files_of
+    from app.remotes.choice import usable_source
+    from app.remotes.source import stays_here
 
-    sampling = {"temperature": temperature, "seed": seed, "max_tokens": max_tokens}
-    return run(
-        ask(
-            question,
-            settings,
-            folders,
-            _asks(remote, model),
-            as_json=json,
-            draft=draft,
-            conversation=conversation,
-            last=last,
-            system=system,
-            attachments=attachments,
-            fixed=[name for name, value in sampling.items() if value is not None],
-        )
+    # A conversation that is continued may have another server.
+    here = settings.mode == "offline" or (
+        not options.continues and stays_here(usable_source(settings, folders, options.model))
     )
+    return files_of(typed, options.files, stays_here=here)
 
 
-def _start_ahead(settings: Settings, folders: Folders) -> None:
-    """Start the bundled server, if it will be asked: it loads while this process loads what it needs itself."""
-    from app.remotes.own_server import start_ahead
+def _start_ahead(settings: Settings, folders: Folders, options: AskOptions) -> None:
+    """Start the bundled server if it will be asked, so that it loads while this process does."""
+    if options.model is None and not options.continues:
+        from app.remotes.own_server import start_ahead
 
-    start_ahead(settings, folders)
-
-
-def _asks(remote: str | None, model: str | None) -> Asks:
-    """Whom the options name."""
-    from app.remotes.choice import Asks
-
-    return Asks(model, explicit=remote is not None or model is not None)
+        start_ahead(settings, folders)
 
 
 def _piped(*, wanted: bool) -> bytes:
-    """What comes from stdin, and no more than a byte too much. From a terminal it is read only where it is `wanted`."""
+    """What is piped in, at most one byte more than the limit. A terminal is read only where input is `wanted`."""
     if sys.stdin is None or (sys.stdin.isatty() and not wanted):
         return b""
     return read_piped(MOST_PIPED_BYTES + 1)

@@ -11,40 +11,37 @@ import typer
 
 from app.cli import completion
 from app.cli.options import Remote, Token
-from app.cli.settings import settings_with
+from app.cli.settings import opened_store, read_store, settings_with
 from app.exits import FAILED, OK, UNREACHABLE, complain, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.cli.ask import AskResult
+    from app.cli.settings import AskOptions
     from app.config import Folders, Settings
-    from app.remotes.choice import Asks
-    from app.system_prompts import SystemPrompt
     from storage import Attachment, Message
 
 NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
-    help="List what waits for the server, or send it. A line each: id, conversation, ask or verify (= check), text.",
+    help="List what waits for the server, or send it. One line each: id, conversation, ask or verify (= check), text.",
     rich_markup_mode=None,
 )
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="As `outrider queue` lists it.", autocompletion=completion.queued)
+    str, typer.Argument(metavar="ID", help="Id, as `outrider queue` lists it.", autocompletion=completion.queued)
 ]
 
 
 @queue_commands.callback(invoke_without_command=True)
 def queue(context: typer.Context) -> None:
-    """List what waits, in its order: id, conversation, ask or verify (= check), text."""
+    """List what waits, in order: id, conversation, ask or verify (= check), text."""
     if context.invoked_subcommand is not None:
         return
     from app.sanitise import sanitise
-    from storage import Store
 
-    _, folders = settings_with()
-    with Store.read(folders.database) as store:
+    with read_store() as store:
         waiting = store.queue.all()
     for queued in waiting:
         print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")
@@ -54,17 +51,14 @@ def queue(context: typer.Context) -> None:
 
 @queue_commands.command("send")
 def send(remote: Remote = None, token: Token = None) -> None:
-    """Send everything now, and print the answers. The exit code is 3 if no server answers."""
+    """Send everything now and print the answers. The exit code is 3 if no server answers."""
     raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token), explicit=remote is not None)))
 
 
 @queue_commands.command("edit")
 def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="What to ask instead.")]) -> None:
-    """Replace the text of a prompt that was not sent yet."""
-    from storage import Store
-
-    _, folders = settings_with()
-    with Store.open(folders.database) as store:
+    """Replace the text of a prompt that has not been sent yet."""
+    with opened_store() as store:
         store.queue.edit(queued, text)
 
 
@@ -72,10 +66,7 @@ def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="W
 @queue_commands.command("remove", hidden=True)  # The older name.
 def remove(queued: Id) -> None:
     """Remove an entry from the queue."""
-    from storage import Store
-
-    _, folders = settings_with()
-    with Store.open(folders.database) as store:
+    with opened_store() as store:
         store.queue.remove(queued)
 
 
@@ -84,7 +75,7 @@ def verify(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="As `outrider history` lists it. Default: the last.",
+            help="Id, as `outrider history` lists it. Default: the last one.",
             autocompletion=completion.conversations,
         ),
     ] = None,
@@ -97,30 +88,22 @@ def verify(
 
 
 def enqueue(
-    question: str,
-    settings: Settings,
-    folders: Folders,
-    asks: Asks,
-    conversation: str | None = None,
-    *,
-    last: bool = False,
-    system: SystemPrompt | None = None,
-    attachments: Sequence[Attachment] = (),
+    question: str, settings: Settings, folders: Folders, options: AskOptions, attachments: Sequence[Attachment] = ()
 ) -> int:
-    """Queue a question for `outrider ask --queue`, and print its id in the queue; returns the exit code.
+    """Queue a question for `outrider ask --queue` and print its id in the queue; returns the exit code.
 
-    `conversation`, `last`, `system` and `attachments` are as for `ask`. Raises `StorageError`.
+    Raises `StorageError`.
     """
     from app.cli.ask import chosen_conversation
     from app.remotes.choice import choices_named
     from storage import Store
 
     with Store.open(folders.database) as store:
-        kept = choices_named(settings, folders, asks)
-        chosen = chosen_conversation(store, question, kept, conversation, last=last, system=system)
+        kept = choices_named(settings, folders, options.asks)
+        chosen = chosen_conversation(store, question, kept, options)
         queued = store.queue.add(chosen, question, attachments)
     print(queued.id)
-    complain("queued: it is sent when the server is back and the chat is open, or with `outrider queue send`")
+    complain("queued: the chat sends it once the server is back, and so does `outrider queue send`")
     return OK
 
 
@@ -201,13 +184,10 @@ def _print(result: AskResult, thread: Sequence[Message]) -> None:
     `thread`: the messages up to the answer.
     """
     if result.done is not None:
-        from app.cli.ask import complain_of_unchecked
-        from app.cli.risks import complain_of, told_risks
+        from app.cli.ask import asked_in, complain_of_answer
 
         print(result.text, flush=True)
-        asked = [message.text for message in thread if message.role == "user"]
-        complain_of(told_risks("\n".join(asked[-2:]), result.text))
-        complain_of_unchecked(result.done)
+        complain_of_answer(result.done, result.text, asked_in(thread))
     if result.judged is not None:
         complain(str(result.judged))
         if result.judged.dropped:

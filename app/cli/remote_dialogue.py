@@ -96,7 +96,7 @@ def _nearby_server() -> NearbyServer | str | None:
 def _typed_server(
     address: str | None, fields: Mapping[str, Any], token_wanted: bool
 ) -> tuple[Remote, str | None, Sequence[Model]]:
-    """A server at an address, its token, and its models. `address` None: ask for it."""
+    """A server at an address, its token, and its models. Without an address, ask for it."""
     from app.remotes.registry import Remote, checked
     from remote import Misconfigured, RemoteError
     from remote.protocol import Card
@@ -138,7 +138,7 @@ async def _greet(remote: Remote, token: str | None) -> Any:
 
 
 def _address(given: str) -> str | None:
-    """The address that was typed; None, and the person is told, where it is none."""
+    """The address that was typed; prints what is wrong with it and returns None if it is invalid."""
     from app.remotes.registry import field_problem
 
     if given.isdecimal():
@@ -161,7 +161,7 @@ def _token(address: str) -> str | None:
 
 
 def _model(models: Sequence[Model]) -> str | None:
-    """The model to ask for; None: the first that the server lists."""
+    """The model to ask for, or None for the first that the server lists."""
     from remote.openai.model_list import find_model
 
     if not models:

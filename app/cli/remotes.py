@@ -14,6 +14,7 @@ import typer
 
 from app.cli import completion
 from app.cli.nearby import find
+from app.cli.options import Json
 from app.cli.piped import PIPE_SECONDS, WAITING, told_after
 from app.cli.settings import settings_with
 from app.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, fail, run
@@ -28,22 +29,22 @@ if TYPE_CHECKING:
 SILENT_SECONDS = 2.0
 """Silence after which a message says that the keyring is waited for."""
 
-remote_commands = typer.Typer(help="Your servers: find, add, list, use, test, remove.", rich_markup_mode=None)
+remote_commands = typer.Typer(help="Find, add, list, use, test and remove servers.", rich_markup_mode=None)
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Your name for it, as in --remote NAME.", autocompletion=completion.known_remotes
+        metavar="NAME", help="Your name for the server, as in --remote NAME.", autocompletion=completion.known_remotes
     ),
 ]
 NewName = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help="Your name for it, as in --remote NAME. Without it, you are asked.",
+        help="Your name for the server, as in --remote NAME. If omitted, you are asked.",
         autocompletion=completion.known_remotes,
     ),
 ]
-TokenStdin = Annotated[bool, typer.Option("--token-stdin", help="Read its token from stdin.")]
+TokenStdin = Annotated[bool, typer.Option("--token-stdin", help="Read the token from stdin.")]
 
 
 @remote_commands.callback(invoke_without_command=True)
@@ -56,51 +57,45 @@ def remote(context: typer.Context) -> None:
 def add(
     name: NewName = None,
     url: Annotated[
-        str | None, typer.Argument(metavar="URL", help="http:// or https://. Without it, you are asked step by step.")
+        str | None, typer.Argument(metavar="URL", help="http:// or https://. If omitted, you are asked step by step.")
     ] = None,
     kind: Annotated[
         Literal["auto", "verifier", "openai"],
         typer.Option(
-            "--kind",
             help="verifier: an Outrider server, which checks drafts. openai: any OpenAI-compatible server. "
-            "auto: find out.",
+            "auto: find out."
         ),
     ] = "auto",
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Model of an OpenAI-compatible server.")
+        str | None, typer.Option(metavar="NAME", help="Model to request from an OpenAI-compatible server.")
     ] = None,
     token_stdin: TokenStdin = False,
     token_env: Annotated[
-        str | None, typer.Option("--token-env", metavar="VARIABLE", help="Environment variable that holds its token.")
+        str | None, typer.Option(metavar="VARIABLE", help="Environment variable that holds the token.")
     ] = None,
     system: Annotated[
         str | None,
         typer.Option(
-            "--system",
             metavar="NAME",
-            help="System prompt of its new conversations, from `outrider system list`; or none.",
+            help="System prompt of new conversations there: a name from `outrider system list`, or none.",
             autocompletion=completion.system_prompts,
         ),
     ] = None,
-    ca: Annotated[
-        str | None, typer.Option("--ca", metavar="FILE", help="Trust only this certificate authority.")
+    ca: Annotated[str | None, typer.Option(metavar="FILE", help="Trust only this certificate authority.")] = None,
+    cert: Annotated[str | None, typer.Option(metavar="FILE", help="Client certificate.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Key of that certificate, if in another file.")
     ] = None,
-    cert: Annotated[str | None, typer.Option("--cert", metavar="FILE", help="Client certificate.")] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="FILE", help="Its key, if in another file.")] = None,
-    proxy: Annotated[str | None, typer.Option("--proxy", metavar="URL", help="http:// or socks5://")] = None,
+    proxy: Annotated[str | None, typer.Option(metavar="URL", help="Proxy, with http:// or socks5://")] = None,
     connect_timeout: Annotated[
-        float | None, typer.Option("--connect-timeout", metavar="SECONDS", help="Longest time to connect, with TLS.")
+        float | None, typer.Option(metavar="SECONDS", help="Maximum time to connect, including TLS.")
     ] = None,
     read_timeout: Annotated[
-        float | None, typer.Option("--read-timeout", metavar="SECONDS", help="Longest silence within an answer.")
+        float | None, typer.Option(metavar="SECONDS", help="Maximum silence within an answer.")
     ] = None,
     first_words_timeout: Annotated[
         float | None,
-        typer.Option(
-            "--first-words-timeout",
-            metavar="SECONDS",
-            help="Longest wait for an OpenAI-compatible server's first words.",
-        ),
+        typer.Option(metavar="SECONDS", help="Maximum wait for the first words of an OpenAI-compatible server."),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the server of that name.")] = False,
 ) -> None:
@@ -186,8 +181,8 @@ remote_commands.command("find")(find)
 
 
 @remote_commands.command("list")
-def show(json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False) -> None:
-    """List your servers. A line each: * for the one in use, name, address, kind, where its token is."""
+def show(json: Json = False) -> None:
+    """List your servers. One line each: * if in use, name, address, kind, where the token is kept."""
     from app.sanitise import sanitise
 
     remotes = _remotes()
@@ -207,12 +202,12 @@ def use(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="As `outrider remote list` names it.", autocompletion=completion.known_remotes
+            metavar="NAME", help="Name, as in `outrider remote list`.", autocompletion=completion.known_remotes
         ),
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Back to the bundled model.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Go back to the bundled model.")] = False,
 ) -> None:
-    """Choose the server that answers if no --remote is given."""
+    """Choose the server to use when --remote is not given."""
     if (name is None) == (not none):
         fail("Give a name, or --none for the bundled model.", USAGE)
     settings, folders = settings_with()
@@ -227,10 +222,12 @@ def use(
 def test(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME|URL", help="Default: the one in use.", autocompletion=completion.known_remotes),
+        typer.Argument(
+            metavar="NAME|URL", help="Server to test. Default: the one in use.", autocompletion=completion.known_remotes
+        ),
     ] = None,
 ) -> None:
-    """Test a server. Connection, TLS, speed, its model, whether the small model fits, which mode is faster."""
+    """Test a server. Checks connection, TLS, speed, its model, whether the small model fits, which mode is faster."""
     from app.config import is_address
     from app.remotes.check import Finding
     from app.remotes.registry import Remote
@@ -261,7 +258,7 @@ def token(
     token_stdin: TokenStdin = False,
     remove: Annotated[bool, typer.Option("--remove", help="Delete the token.")] = False,
 ) -> None:
-    """Give a server a new token, or delete its token."""
+    """Set or delete the token of a server."""
     import msgspec
 
     remotes = _remotes()
@@ -281,7 +278,7 @@ def token(
 @remote_commands.command("rm")
 @remote_commands.command("remove", hidden=True)  # The older name.
 def remove(name: Name) -> None:
-    """Delete a server from the list, with its token."""
+    """Remove a server and its token."""
     remotes = _remotes()
     used = remotes.used == name
     with _patience_for_the_keyring():

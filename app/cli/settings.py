@@ -1,11 +1,17 @@
-"""The settings of one command: files and environment, with the command line's options on top."""
+"""The settings of one command: files and environment, overridden by its options. And the options of `outrider ask`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from app.config import Folders, Settings
+    from app.config import ChosenMode, Folders, Settings
+    from app.remotes.choice import Asks
+    from app.system_prompts import SystemPrompt
+    from storage import Store
 
 COMPLETION = "_OUTRIDER_COMPLETE"
 """Environment variable of a shell that asks for completions. Such a call has no arguments."""
@@ -34,6 +40,20 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
     return settings, folders
 
 
+def opened_store() -> Store:
+    """The store of the settings, for a command that writes. Raises `ConfigError`, `StorageError`."""
+    from storage import Store
+
+    return Store.open(settings_with()[1].database)
+
+
+def read_store() -> Store:
+    """The store of the settings, for a command that only reads. Raises `ConfigError`, `StorageError`."""
+    from storage import Store
+
+    return Store.read(settings_with()[1].database)
+
+
 def unsaved(settings: Settings, folders: Folders) -> tuple[Settings, Folders]:
     """Settings and folders of a command that keeps nothing: its database is in memory, where no question can wait."""
     import dataclasses
@@ -42,3 +62,45 @@ def unsaved(settings: Settings, folders: Folders) -> tuple[Settings, Folders]:
 
     offline = "fail" if settings.offline == "queue" else settings.offline
     return structs.replace(settings, offline=offline), dataclasses.replace(folders, saved=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskOptions:
+    """The options of `outrider ask`."""
+
+    conversation: str | None = None
+    """The first characters of the id of the conversation to continue."""
+    last: bool = False
+    """Continue the last conversation."""
+    json: bool = False
+    remote: str | None = None
+    model: str | None = None
+    token: str | None = None
+    mode: ChosenMode | None = None
+    system: SystemPrompt | None = None
+    """The system prompt from now on, or None to keep the conversation's own."""
+    temperature: float | None = None
+    seed: int | None = None
+    tree: Literal["deterministic", "sampled"] | None = None
+    max_tokens: int | None = None
+    draft: bool = True
+    prompts: Path | None = None
+    files: Sequence[str] = ()
+    save: bool = True
+    queue: bool = False
+
+    @property
+    def asks(self) -> Asks:
+        """The server and the model that the options name."""
+        from app.remotes.choice import Asks
+
+        return Asks(self.model, explicit=self.remote is not None or self.model is not None)
+
+    @property
+    def continues(self) -> bool:
+        return self.last or self.conversation is not None
+
+    @property
+    def sampling(self) -> list[str]:
+        """Names of the settings that the options fix, whatever was chosen for the conversation."""
+        return [name for name in ("temperature", "seed", "max_tokens") if getattr(self, name) is not None]

@@ -21,22 +21,21 @@ def shell(
         Literal["bash", "zsh", "fish"] | None, typer.Argument(metavar="[SHELL]", help="bash, zsh or fish.")
     ] = None,
     status: Annotated[
-        bool,
-        typer.Option("--status", help="Say whether the background helper runs, and how much memory it uses."),
+        bool, typer.Option("--status", help="Print whether the background helper runs and how much memory it uses.")
     ] = False,
     stop: Annotated[
-        bool, typer.Option("--stop", help="End the background helper. The next key starts another one.")
+        bool, typer.Option("--stop", help="Stop the background helper. The next key press starts a new one.")
     ] = False,
 ) -> None:
-    """Print the keys for your shell. One turns words into a command, one explains a command.
+    """Print the script that adds keys to your shell. They write, fix and explain commands.
 
     \b
     eval "$(outrider shell bash)"       # the last line of ~/.bashrc
     eval "$(outrider shell zsh)"        # in ~/.zshrc
     outrider shell fish | source        # in ~/.config/fish/config.fish
 
-    Alt+M turns the words in the line into a command, and repairs the last command if the line is empty. Alt+I
-    explains the command in the line. Nothing is run by itself.
+    Alt+M turns the words in the line into a command, or fixes the last command if the line is empty. Alt+I explains the
+    command in the line. Nothing runs by itself.
     """
     if sys.platform == "win32":
         fail("The shell integration needs Unix sockets, which Python does not have on Windows.", FAILED)
@@ -79,12 +78,12 @@ def _stop() -> None:
     deadline = time.monotonic() + END_SECONDS
     while (left := _holder(socket_path())) is not None:
         if time.monotonic() > deadline:
-            fail(f"The helper does not end. To end it by force: kill -9 {left}", FAILED)
+            fail(f"The helper does not exit. To force it: kill -9 {left}", FAILED)
         time.sleep(0.02)
 
 
 def _exchange(kind: str) -> dict[str, Any] | None:
-    """What a helper that runs says to this; None: none runs. It is not started. Raises `NoHelper`."""
+    """The reply of the running helper, or None if none runs; it is not started. Raises `NoHelper`."""
     from app.shell.connection import SIGN_SECONDS, NoHelper, connect, request
     from app.shell.place import socket_path
 
@@ -111,7 +110,7 @@ def _exchange(kind: str) -> dict[str, Any] | None:
 
 
 def _holder(path: str) -> int | None:
-    """The process that holds the helper's lock; None: none does."""
+    """The process that holds the helper's lock, if any."""
     import fcntl
     import os
 

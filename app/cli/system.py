@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import completion
+from app.cli.options import Json
 from app.cli.piped import read_piped
 from app.exits import FAILED, USAGE, complain, fail
 from app.files import NotText, text_of
@@ -25,10 +26,10 @@ EXCERPT = 60
 """Characters of a prompt that the list shows."""
 
 system_commands = typer.Typer(
-    help="Your system prompts: list, show, add, edit, remove. Alone, it lists them.", rich_markup_mode=None
+    help="List, show, add, edit and remove system prompts. Without a command, list them.", rich_markup_mode=None
 )
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Its name in the library.", autocompletion=completion.system_prompts)
+    str, typer.Argument(metavar="NAME", help="Name in the library.", autocompletion=completion.system_prompts)
 ]
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, dots, dashes and underscores.")]
 
@@ -40,8 +41,8 @@ def system(context: typer.Context) -> None:
 
 
 @system_commands.command("list")
-def show_list(json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False) -> None:
-    """List the system prompts: name, how it begins."""
+def show_list(json: Json = False) -> None:
+    """List the system prompts: name and beginning."""
     from app.sanitise import escape_json, sanitise
 
     prompts = _library()
@@ -80,15 +81,15 @@ def show(name: Name, json: Annotated[bool, typer.Option("--json", help="Print on
 def add(
     name: NewName,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Take the text of this file; -: of stdin.")
+        Path | None, typer.Option(metavar="FILE", help="Read the text from this file, or from stdin with -.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the prompt of that name.")] = False,
 ) -> None:
-    """Add a system prompt: from a file, piped in, or in $VISUAL or $EDITOR."""
+    """Add a system prompt. Reads a file or stdin, or opens $VISUAL or $EDITOR."""
     prompts = _library()
     if name in prompts and not replace:
         fail(f"There is a system prompt {name} already; --replace puts this one in its place.", USAGE)
-    prompts.path(name)  # A bad name is told before the person writes.
+    prompts.path(name)  # A bad name is reported before the person writes.
     if file is not None and str(file) != "-":
         _put(prompts, name, _text_of(file))
     elif file is not None or sys.stdin is None or not sys.stdin.isatty():
@@ -99,19 +100,19 @@ def add(
 
 @system_commands.command("edit")
 def edit(name: Name) -> None:
-    """Change a system prompt in $VISUAL or $EDITOR. Conversations that have it keep the old text."""
+    """Edit a system prompt in $VISUAL or $EDITOR. Conversations that use it keep the old text."""
     prompts = _library()
     _put_edited(prompts, name, prompts.get(name))
 
 
 @system_commands.command("rm")
 def remove(name: Name) -> None:
-    """Remove a system prompt. Conversations that have it keep it."""
+    """Remove a system prompt. Conversations that use it keep it."""
     _library().remove(name)
 
 
 def meant(given: str | None) -> SystemPrompt | None:
-    """What `--system` says; None: it was not given. Raises `ConfigError`."""
+    """The system prompt that `--system` names, or None if it was not given. Raises `ConfigError`."""
     if given is None:
         return None
     from app.system_prompts import name_problem

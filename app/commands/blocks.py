@@ -59,7 +59,7 @@ def shell_blocks(answer: str) -> tuple[ShellBlock, ...]:
 
 @cache
 def _markdown() -> MarkdownIt:
-    """A parser of blocks alone: what stands in a line costs time, and is not looked at."""
+    """A parser of blocks alone: parsing the inside of lines costs time and is not needed."""
     from app.complete_markdown import complete_markdown
 
     return complete_markdown("zero").enable(["fence", "list", "blockquote", "code"])

@@ -12,18 +12,13 @@ from functools import cache
 
 from app.commands.risk import Kind, Risk, Severity
 from app.commands.rules.registry import BY_PROGRAM
-from app.commands.script import Script, SimpleCommand
+from app.commands.script import Script, SimpleCommand, name_set
 from app.commands.syntax import PLACEHOLDER
 from app.config import BUNDLED_DRAFTER
 from models.config import DrafterError
 from models.guide.pages import FILE, Pages
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-BUILTINS = _names(
+BUILTINS = name_set(
     """
     . : [ [[ alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare
     dirs disown echo enable eval exec exit export false fc fg getopts hash help history if jobs kill let local
@@ -34,7 +29,7 @@ BUILTINS = _names(
     """
 )
 """Commands of the shells themselves, from the manual of Bash; then those of zsh and fish."""
-COREUTILS = _names(
+COREUTILS = name_set(
     """
     arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown chroot cksum comm cp csplit cut date dd df
     dir dircolors dirname du echo env expand expr factor false fmt fold groups head hostid id install join kill link
@@ -51,7 +46,7 @@ _NAME = re.compile(r"[\w.+@\[:-]+$")
 
 @cache
 def page_programs() -> Callable[[str], bool] | None:
-    """Whether a page of the bundled index is about a program, or an example runs it; None: the index cannot be read."""
+    """Whether a page of the bundled index is about a program or runs it; None if the index cannot be read."""
     try:
         return Pages.open(BUNDLED_DRAFTER / FILE).knows
     except DrafterError:
@@ -62,7 +57,7 @@ def unknown_programs(text: str, script: Script, known: Callable[[str], bool], pa
     """The programs that nobody knows, each once, in the order of `text`, which `script` was parsed from.
 
     `known` says whether a name is in an index of pages. Programs that have a rule are known too. `path`: where this
-    device has its programs; None: as `PATH` says. A program with a path of its own (`./build.sh`), a placeholder, a
+    device has its programs, by default `PATH`. A program with a path of its own (`./build.sh`), a placeholder, a
     variable, a function that the text defines and what runs on another machine are not judged. A text that does not
     parse has no programs.
     """

@@ -243,6 +243,6 @@ def _pattern(wording: Wording) -> re.Pattern[str]:
 
 
 def _names(question: str, word: str) -> bool:
-    """The word stands in the question, as a word of its own: `a` does not stand in "data"."""
+    """Whether the question contains the word, as a word of its own: not `a` in "data"."""
     bare = re.escape(word.strip().rstrip("/") or word)
     return re.search(rf"(?<![\w/.~-]){bare}(?![\w-]|/\w|\.\w)", question) is not None

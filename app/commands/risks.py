@@ -23,7 +23,7 @@ def risks(command: str, path: str | None = None) -> tuple[Risk, ...]:
     """What the command, or the script, would do; in the order of the text.
 
     The list is not proof that a command is safe. Spans are in characters of `command`. `path`: where this device has
-    its programs; None: as `PATH` says.
+    its programs, by default `PATH`.
     """
     return _told(command, parse(command), path)
 

@@ -9,6 +9,11 @@ Span = tuple[int, int]
 """Start and end in the text that was parsed, in characters."""
 
 
+def name_set(names: str) -> frozenset[str]:
+    """The set of names in a text, separated by white space."""
+    return frozenset(names.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word as the program gets it: `value` has no quotes. What the shell would replace (`$x`) stays as written."""
@@ -18,9 +23,9 @@ class Word:
     plain: bool = True
     """No variable and no substitution is in it."""
     pattern: bool = False
-    """It has an unquoted `*`, `?`, `[` or `{a,b}`: it may stand for many names."""
+    """It has an unquoted `*`, `?`, `[` or `{a,b}`: it may match many names."""
     verbatim: int | None = None
-    """The place where `value` begins in the text, if it stands there letter by letter."""
+    """The place where `value` begins in the text, if the text contains it as it is."""
     substitutions: tuple[SimpleCommand, ...] = ()
     """The commands whose output the shell puts in its place."""
 

@@ -35,7 +35,7 @@ PLACEHOLDER = re.compile(
     r"|(?<![<>&\w)])<[A-Za-z](?:[\w./:|,@-]| (?=[\w./-]))*(?:\.\.\.)?>(?=[\s\"'`;|&)/.:@,=<\]-]|$)",
     re.MULTILINE,
 )
-"""What stands for a name that the person fills in. `<in>out` without a space is two redirections."""
+"""A placeholder, which the person fills in. `<in>out` without a space is two redirections."""
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _CONTINUED = re.compile(r"(?<=[\w./-])(?<!\\)\\\n(?=[\w./-])")
 _READ_AND_WRITE = re.compile(r"<>")
@@ -200,7 +200,7 @@ class _Reader:
             self._far,
         )
         found = [self._add(command), *self._run_by(command, depth)]
-        for reader in readers:  # `cat <<END | sort`: the rest of the pipe stands before the text.
+        for reader in readers:  # `cat <<END | sort`: the rest of the pipe comes before the text.
             found += self._statement(reader, depth + 1, (*feeders, found[0]))
         return found
 
@@ -322,7 +322,7 @@ def _reads_script(command: SimpleCommand) -> bool:
 
 
 def _piped_scripts(command: SimpleCommand) -> Iterable[Word]:
-    """What `echo`, `printf` or `cat <<END` writes into a shell, if it stands there in one word."""
+    """What `echo`, `printf` or `cat <<END` writes into a shell, if that is one word."""
     feeder = command.feeders[-1] if command.feeders else None
     if feeder is not None and feeder.program == "cat":
         return feeder.documents

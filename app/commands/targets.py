@@ -1,35 +1,21 @@
-"""What a path stands for: the whole system, somebody's home, a disk, or a file like any other."""
+"""What a path means: the whole system, somebody's home, a disk, or a file like any other."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 
-from app.commands.script import Word
+from app.commands.script import Word, name_set
 
 HOMES = ("~", "$HOME", "${HOME}")
 _ALL_IN = re.compile(r"/(?:\.?\*|\{,?\.\*?\}|\.\?\*|\.\[[^\]]*\]\*)$")
-"""The ending of a path that stands for everything in a folder."""
-_TOP = (
+"""The ending of a path that means everything in a folder."""
+_SYSTEM = name_set(
     "bin boot dev etc lib lib32 lib64 libx32 proc root run sbin srv sys usr var home Users System Library Applications"
     " Volumes nix opt mnt media"
 )
 """Folders right below `/` that no person empties on purpose."""
-_SYSTEM = frozenset(_TOP.split(" "))
-_DEEP_SYSTEM = (
-    "/bin",
-    "/boot",
-    "/etc",
-    "/lib",
-    "/lib64",
-    "/proc",
-    "/sbin",
-    "/sys",
-    "/usr",
-    "/System",
-    "/dev",
-    "/Library",
-)
+_DEEP_SYSTEM = tuple(f"/{name}/" for name in name_set("bin boot etc lib lib64 proc sbin sys usr System dev Library"))
 _MILD = ("/usr/local", "/usr/src", "/dev/shm", "/dev/null")
 _DISK = re.compile(
     r"^/dev/(?:r?disk\d|[shv]d[a-zX]|xvd[a-z]|nvme\d|mmcblk\d|md\d|dm-\d|mapper/|sd\b|disk/|loop\d|<|\{\{|\w*(?:device|drive|disk))"
@@ -59,7 +45,7 @@ def system_folder(word: Word) -> bool:
     parts = path.split("/")
     if len(parts) == 2 and parts[0] == "" and parts[1] in _SYSTEM:
         return True
-    return path.startswith(tuple(f"{one}/" for one in _DEEP_SYSTEM)) and not path.startswith(_MILD)
+    return path.startswith(_DEEP_SYSTEM) and not path.startswith(_MILD)
 
 
 def disk(word: Word) -> bool:

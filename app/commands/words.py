@@ -30,7 +30,7 @@ Substitution = Callable[["Node", int], list[SimpleCommand]]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The text of a tree, and where it stands in the text that the caller gave.
+    """The text of a tree, and its place in the text that the caller gave.
 
     `whole`: the place of everything in it, for a script whose own places are not in the caller's text.
     """
@@ -79,7 +79,7 @@ class WordReader:
         )
 
     def _verbatim(self, node: Node, value: str) -> int | None:
-        """The place where the value stands letter by letter, if the quotes around it are all that was taken away."""
+        """The place where the value begins, if only the quotes around it were taken away."""
         if self._places.whole is None:
             for quote in (0, 1):
                 if self._places.text[node.start_byte + quote : node.end_byte - quote] == value:

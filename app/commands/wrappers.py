@@ -10,11 +10,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.commands.script import SimpleCommand, Word
+from app.commands.script import Word, name_set
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish"})
-ROOT_PROGRAMS = frozenset({"sudo", "doas", "pkexec", "run0", "su", "sudo-rs", "gsudo"})
-"""Programs that run another one with the rights of another user, root unless they are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,83 +45,70 @@ class HasValue(Protocol):
     def value(self) -> str: ...
 
 
-def _options(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_DOCKER_VALUED = _options(
+_DOCKER_VALUED = name_set(
     "-e --env --env-file -u --user -w --workdir -v --volume -p --publish --name --network --net -h --hostname"
     " --entrypoint -m --memory --mount -l --label --restart --platform --cpus --gpus --add-host --device --ulimit"
     " --shm-size --ip --dns --cap-add --cap-drop --pid --ipc --tmpfs --security-opt --runtime --log-driver --index"
 )
-_KUBECTL_VALUED = _options("-n --namespace -c --container --context --kubeconfig -f --filename --cluster --user")
 WRAPPERS: dict[str, Wrapper] = {
     "sudo": Wrapper(
-        _options(
+        name_set(
             "-u --user -g --group -p --prompt -h --host -C --close-from -D --chdir -R --chroot -r --role -t --type"
             " -T --command-timeout -U --other-user"
         ),
         assignments=True,
-        not_with=_options("-l --list -v --validate -k -K --remove-timestamp -V --version -e --edit"),
+        not_with=name_set("-l --list -v --validate -k -K --remove-timestamp -V --version -e --edit"),
     ),
-    "doas": Wrapper(_options("-u -C"), not_with=_options("-C -L")),
-    "pkexec": Wrapper(_options("--user")),
-    "run0": Wrapper(_options("-u --user -g --group -D --chdir --nice --unit --property --setenv")),
-    "env": Wrapper(_options("-u --unset -C --chdir -S --split-string"), assignments=True),
-    # Words of the shell itself, which the grammar takes for programs in a wrong place.
-    **dict.fromkeys(("then", "else", "do", "if", "elif", "while", "until"), Wrapper()),
-    "nohup": Wrapper(),
-    "time": Wrapper(_options("-f --format -o --output")),
-    "command": Wrapper(not_with=_options("-v -V")),
-    "builtin": Wrapper(),
-    "exec": Wrapper(_options("-a")),
-    "noglob": Wrapper(),
-    "nocorrect": Wrapper(),
-    "nice": Wrapper(_options("-n --adjustment")),
-    "ionice": Wrapper(_options("-c --class -n --classdata -p --pid -P --pgid")),
-    "chrt": Wrapper(_options("-p --pid -T -P -D"), operands=1),
-    "taskset": Wrapper(operands=1, not_with=_options("-p --pid")),
-    "timeout": Wrapper(_options("-k --kill-after -s --signal"), operands=1),
-    "gtimeout": Wrapper(_options("-k --kill-after -s --signal"), operands=1),
-    "stdbuf": Wrapper(_options("-i --input -o --output -e --error")),
-    "setsid": Wrapper(),
-    "unbuffer": Wrapper(),
-    "caffeinate": Wrapper(_options("-t -w")),
-    "chronic": Wrapper(),
-    "fakeroot": Wrapper(_options("-l -s -i -b")),
-    "proxychains": Wrapper(_options("-f")),
-    "proxychains4": Wrapper(_options("-f")),
-    "torsocks": Wrapper(),
-    "strace": Wrapper(_options("-e -o -p -s -u -E -I -a -b -O -S -P -X")),
-    "ltrace": Wrapper(_options("-e -o -p -s -u -a -n -l -x")),
-    "systemd-run": Wrapper(_options("--unit -p --property --slice -E --setenv --uid --gid --on-active --on-calendar")),
-    "systemd-inhibit": Wrapper(_options("--what --who --why --mode")),
-    "unshare": Wrapper(_options("-S --setuid -G --setgid -R --root -w --wd")),
-    "nsenter": Wrapper(_options("-t --target -S --setuid -G --setgid")),
-    "chroot": Wrapper(_options("--userspec --groups"), operands=1),
-    "arch-chroot": Wrapper(_options("-u"), operands=1),
-    "flock": Wrapper(_options("-w --timeout -E --conflict-exit-code"), operands=1),
-    "busybox": Wrapper(),
-    "toybox": Wrapper(),
+    "doas": Wrapper(name_set("-u -C"), not_with=name_set("-C -L")),
+    "pkexec": Wrapper(name_set("--user")),
+    "run0": Wrapper(name_set("-u --user -g --group -D --chdir --nice --unit --property --setenv")),
+    "env": Wrapper(name_set("-u --unset -C --chdir -S --split-string"), assignments=True),
+    **dict.fromkeys(
+        name_set(
+            "nohup builtin noglob nocorrect setsid unbuffer chronic torsocks busybox toybox entr"
+            " then else do if elif while until"  # Words of the shell, where the grammar takes them for programs.
+        ),
+        Wrapper(),
+    ),
+    "time": Wrapper(name_set("-f --format -o --output")),
+    "command": Wrapper(not_with=name_set("-v -V")),
+    "exec": Wrapper(name_set("-a")),
+    "nice": Wrapper(name_set("-n --adjustment")),
+    "ionice": Wrapper(name_set("-c --class -n --classdata -p --pid -P --pgid")),
+    "chrt": Wrapper(name_set("-p --pid -T -P -D"), operands=1),
+    "taskset": Wrapper(operands=1, not_with=name_set("-p --pid")),
+    **dict.fromkeys(("timeout", "gtimeout"), Wrapper(name_set("-k --kill-after -s --signal"), operands=1)),
+    "stdbuf": Wrapper(name_set("-i --input -o --output -e --error")),
+    "caffeinate": Wrapper(name_set("-t -w")),
+    "fakeroot": Wrapper(name_set("-l -s -i -b")),
+    **dict.fromkeys(("proxychains", "proxychains4"), Wrapper(name_set("-f"))),
+    "strace": Wrapper(name_set("-e -o -p -s -u -E -I -a -b -O -S -P -X")),
+    "ltrace": Wrapper(name_set("-e -o -p -s -u -a -n -l -x")),
+    "systemd-run": Wrapper(name_set("--unit -p --property --slice -E --setenv --uid --gid --on-active --on-calendar")),
+    "systemd-inhibit": Wrapper(name_set("--what --who --why --mode")),
+    "unshare": Wrapper(name_set("-S --setuid -G --setgid -R --root -w --wd")),
+    "nsenter": Wrapper(name_set("-t --target -S --setuid -G --setgid")),
+    "chroot": Wrapper(name_set("--userspec --groups"), operands=1),
+    "arch-chroot": Wrapper(name_set("-u"), operands=1),
+    "flock": Wrapper(name_set("-w --timeout -E --conflict-exit-code"), operands=1),
     "xargs": Wrapper(
-        _options(
+        name_set(
             "-I -i -n --max-args -P --max-procs -L --max-lines -d --delimiter -a --arg-file -E -s --max-chars"
             " --process-slot-var -J -R -S"
         )
     ),
     "parallel": Wrapper(
-        _options(
+        name_set(
             "-j --jobs -a --arg-file -I -n --max-args -N -S --sshlogin -C --colsep -d --delimiter --joblog --delay"
         ),
         script=True,
     ),
-    "entr": Wrapper(),
-    "watch": Wrapper(_options("-n --interval -q --equexit"), script=True),
+    "watch": Wrapper(name_set("-n --interval -q --equexit"), script=True),
     "eval": Wrapper(script=True),
     "ssh": Wrapper(
-        _options("-b -B -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w"), operands=1, script=True, far=True
+        name_set("-b -B -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w"), operands=1, script=True, far=True
     ),
-    "mosh": Wrapper(_options("-p --port --ssh --server --predict"), operands=1, far=True),
+    "mosh": Wrapper(name_set("-p --port --ssh --server --predict"), operands=1, far=True),
 }
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl", "docker-compose", "lxc", "kubectl", "oc", "incus"})
 _PREFIXES = frozenset({"compose", "container"})
@@ -147,15 +132,6 @@ def inner_commands(words: Sequence[Word]) -> Iterator[Inner]:
         yield from _in_container(program, words)
     elif (wrapper := WRAPPERS.get(program)) is not None:
         yield from _wrapped(wrapper, words)
-
-
-def own_words(command: SimpleCommand) -> tuple[Word, ...]:
-    """A wrapper's words before the command that it runs: `sudo -u root` of `sudo -u root rm x`."""
-    for inner in inner_commands(command.words) if command.words else ():
-        first = inner.words[0] if inner.words else inner.script
-        if first is not None and first in command.words:
-            return command.words[: command.words.index(first)]
-    return command.words
 
 
 def _wrapped(wrapper: Wrapper, words: Sequence[Word]) -> Iterator[Inner]:

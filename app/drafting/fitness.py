@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from app.drafting.prompt import replayed_tokens
-from app.remotes.origins import origins
+from app.remotes.notes import origins
 from app.remotes.substitute import name_of
 from drafter.fitness import measure_alone
 from drafter.floors import UNMEASURED, why_no_drafts

@@ -13,7 +13,7 @@ from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
 from app.drafting.readings import Kept
 from app.drafting.retrieval import Retrieval
-from app.remotes.verifier_session import VerifierSession
+from app.remotes.peer import VerifierSession
 from drafter.calibration import Calibration
 from drafter.runtime import Drafter
 from storage import Store

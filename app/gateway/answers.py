@@ -37,19 +37,19 @@ class AnswerReport(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     state: State
     source: By
-    """Who stands behind the text that was sent."""
+    """Which model vouches for the text that was sent."""
     text: str
     """What the client was sent."""
     spans: tuple[Span, ...]
-    """Who stands behind which characters of it, now."""
+    """Which model vouches for which characters of it, as known now."""
     drafted: tuple[tuple[int, int], ...] = ()
     """Ranges of characters that were only drafted when they were sent: `start`, and `end`, which is not included."""
     checked: int
     """Characters of it, from the first, that the model has written or confirmed."""
     checked_text: str | None = None
-    """The model's own answer, as far as it is known; None: not yet, or nobody checks."""
+    """The model's own answer, as far as it is known. None until it is checked."""
     why: str = ""
-    """Why it is not checked, or why it failed; empty if there is nothing to say."""
+    """Why it is not checked, or why it failed; empty otherwise."""
 
 
 class Answer:
@@ -69,7 +69,7 @@ class Answer:
 
     @property
     def place(self) -> str:
-        """The path under which it is told what became of it."""
+        """The path of the report on what became of it."""
         return PATH + self.id
 
     @property

@@ -1,10 +1,11 @@
-"""Chat completions: answers of the assistant in OpenAI's shape, with a field `outrider` that says who wrote what."""
+"""Chat completions: answers of the assistant in OpenAI's shape, and a field `outrider` for who wrote what."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 import msgspec
 from starlette.responses import Response
@@ -16,7 +17,6 @@ from app.gateway.exchange import Exchange
 from app.gateway.refusals import GatewayRefused, refused
 from app.gateway.seats import Seats
 from app.gateway.sent_text import By, Piece, Span
-from remote.kept_alive import kept_alive
 from remote.openai.schema import (
     DONE,
     EVENTS,
@@ -34,26 +34,27 @@ from remote.openai.schema import (
     Usage,
 )
 from remote.openai.sse import COMMENT, QUIET_SECONDS, event
+from remote.tasks import kept_alive
 from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 
 SOURCE = "x-outrider-source"
 """Header with the source of the first text, or of a whole answer."""
 ANSWER = "x-outrider-answer"
-"""Header with the path under which it is told what became of the answer."""
+"""Header with the path of the report on what became of the answer."""
 
 
 class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The field `outrider` of a chunk, or of a whole answer."""
 
     source: By
-    """Who stands behind this text. Of a whole answer: `drafted` if any of it is only that."""
+    """Which model vouches for this text. Of a whole answer: `drafted` if any of it is only drafted."""
     spans: tuple[Span, ...] = ()
     checked: int
     """Characters of the answer, from the first, that the model has written or confirmed."""
     state: State | None = None
     """At the end of an answer."""
     answer: str = ""
-    """At the end of an answer: the path under which it is told what becomes of it."""
+    """At the end of an answer: the path of the report on what becomes of it."""
     system_unread: bool = False
     """The model that answers reads no system messages, so those of the request had no effect."""
 
@@ -125,14 +126,14 @@ class Completions:
         exchange = Exchange(self._seats, self._checks, answer)
         try:
             if call.stream and not await exchange.begins(self._quiet_seconds):
-                return self._stream(exchange, _late_events(exchange, call), None)
+                return self._stream(exchange, _events(exchange, call), None)
             first = await exchange.next()
             if first is None or not call.stream:
                 return await self._whole(exchange, first)
         except BaseException:
             await exchange.close()
             raise
-        return self._stream(exchange, _events(exchange, call, first), first.span.source)
+        return self._stream(exchange, _events(exchange, call, [first]), first.span.source)
 
     def _stream(self, exchange: Exchange, events: AsyncGenerator[bytes, None], source: By | None) -> Response:
         """The answer as a stream. `source`: of its first text, as far as it is known."""
@@ -148,7 +149,7 @@ class Completions:
         if exchange.writer is not None and exchange.writer.failed is not None:
             raise refused(exchange.writer.failed)
         if answer.call.stream:
-            return self._stream(exchange, _events(exchange, answer.call, None), answer.sent.source)
+            return self._stream(exchange, _events(exchange, answer.call), answer.sent.source)
         message = ChatMessage(role="assistant", content=answer.sent.text)
         choice = Choice(message=message, finish_reason=exchange.finish)
         made = MarkedCompletion(
@@ -164,38 +165,29 @@ class Completions:
         return response
 
 
-async def _late_events(exchange: Exchange, call: Call) -> AsyncGenerator[bytes, None]:
-    """The answer as server-sent events, which begin before its first piece is there."""
+async def _events(exchange: Exchange, call: Call, taken: Sequence[Piece] = ()) -> AsyncGenerator[bytes, None]:
+    """The answer as server-sent events, with its error if it fails. `taken`: its first pieces, if they were read."""
     try:
-        first = await exchange.next()
+        async with aclosing(_chunks(exchange, call, taken)) as chunks:
+            async for chunk in chunks:
+                yield event(chunk)
     except GatewayRefused as error:
         yield event(error.body)
         return
-    async for one in _events(exchange, call, first):
-        yield one
+    yield event(DONE.encode())
 
 
-async def _events(exchange: Exchange, call: Call, first: Piece | None) -> AsyncGenerator[bytes, None]:
-    """The answer as server-sent events."""
-    sent = exchange.answer.sent
-    piece, role = first, "assistant"
-    while piece is not None:
+async def _chunks(exchange: Exchange, call: Call, taken: Sequence[Piece]) -> AsyncGenerator[bytes, None]:
+    waiting, sent, role = list(taken), exchange.answer.sent, "assistant"
+    while (piece := waiting.pop(0) if waiting else await exchange.next()) is not None:
         marks = Marks(source=piece.span.source, spans=(piece.span,), checked=sent.checked)
         yield _chunk(exchange, Delta(role=role or None, content=piece.text), marks)
         role = ""
-        try:
-            piece = await exchange.next()
-        except GatewayRefused as error:
-            yield event(error.body)
-            return
-    writer = exchange.writer
-    if writer is not None and writer.failed is not None:
-        yield event(refused(writer.failed).body)
-        return
+    if exchange.writer is not None and exchange.writer.failed is not None:
+        raise refused(exchange.writer.failed)
     yield _chunk(exchange, Delta(role=role or None), _marks(exchange), exchange.finish)
     if call.counts:
         yield _chunk(exchange, None, _marks(exchange), usage=exchange.usage)
-    yield event(DONE.encode())
 
 
 def _marks(exchange: Exchange, *, spans: bool = False) -> Marks:
@@ -227,4 +219,4 @@ def _chunk(
         usage=usage,
         outrider=marks,
     )
-    return event(msgspec.json.encode(made))
+    return msgspec.json.encode(made)

@@ -35,7 +35,7 @@ class Conversations:
         self._ends: dict[bytes, Place] = {}
 
     def knows(self, call: Call) -> bool:
-        """Whether a request goes on from what is here."""
+        """Whether a request continues a conversation that is here."""
         return _digest(call.history) in self._ends
 
     def ask(self, call: Call) -> Message:
@@ -49,7 +49,7 @@ class Conversations:
         return self._store.messages.ask(place.conversation, call.question, parent_id=place.message or None)
 
     def remember(self, call: Call, text: str, answer: Message) -> None:
-        """Note that a client was sent this text as an answer, so that its next request may go on from there."""
+        """Note that a client was sent this text as an answer, so that its next request can continue from there."""
         if answer.conversation_id not in self._used or not text or answer.text.strip() != text.strip():
             return
         digest = _digest((*call.turns, ("assistant", text)))

@@ -37,10 +37,10 @@ class Exchange:
         self._task = asyncio.create_task(self._run())
 
     async def next(self) -> Piece | None:
-        """The next piece; None: there is none any more. Raises `GatewayRefused`."""
+        """The next piece, or None after the last. Raises `GatewayRefused`."""
         piece = await self._pieces.get()
         if piece is None:
-            self._pieces.put_nowait(None)  # Who asks again is told again.
+            self._pieces.put_nowait(None)  # For the next call.
             if self._error is not None:
                 raise self._error
         return piece

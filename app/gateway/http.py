@@ -1,4 +1,4 @@
-"""The gateway over HTTP: its routes, its limits on bodies, and its errors, which all have OpenAI's shape."""
+"""The gateway over HTTP: who may ask, its routes, its limits on bodies, and its errors, all in OpenAI's shape."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.concurrency import first_of
 from app.gateway.answers import PATH, Answers
@@ -22,11 +23,10 @@ from app.gateway.checks import Checks
 from app.gateway.completions import Completions
 from app.gateway.refusals import SERVER, GatewayRefused
 from app.gateway.seats import Seats
-from app.gateway.security import Guard
 from remote.openai.schema import JSON
 from remote.openai.sse import QUIET_SECONDS
 from remote.verifier.holders import Tokens
-from remote.verifier.security import open_to_pages
+from remote.verifier.security import OPEN_PATHS, BearerAuth, open_to_pages
 
 log = logging.getLogger("outrider.gateway")
 MOST_BODY_BYTES = 16 << 20
@@ -34,6 +34,27 @@ MOST_BODY_BYTES = 16 << 20
 MOST_THROWN_AWAY = 64 << 20
 HUNG_UP = 499
 """Nobody reads it. Proxies log this status for a client that left."""
+
+
+class Guard(BearerAuth):
+    """Middleware that lets in programs on this device and no web page, or with a token file only holders of a token."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS and (found := self._refusal(scope)) is not None:
+            await found.response(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> GatewayRefused | None:
+        headers = Headers(scope=scope)
+        _, why = self._holder(headers)
+        if why is not None:
+            return GatewayRefused(why, status=401, code="invalid_api_key", kind="authentication_error")
+        if not self._is_known(headers.get("host")):
+            return GatewayRefused(
+                "Without a token the gateway answers to localhost and 127.0.0.1 only.", status=421, code="wrong_host"
+            )
+        return None
 
 
 def create_app(
@@ -44,7 +65,7 @@ def create_app(
     quiet_seconds: float = QUIET_SECONDS,
     origins: Collection[str] = (),
 ) -> ASGIApp:
-    """The gateway as an ASGI app. `tokens`: those that clients may send; None: clients need none.
+    """The gateway as an ASGI app. `tokens`: those that clients may send, or None if clients need none.
 
     `quiet_seconds`: a stream that has nothing to say for so long says that it is still there. `origins`: of web pages
     that may ask.

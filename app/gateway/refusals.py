@@ -33,7 +33,7 @@ class GatewayRefused(Exception):
     """A request that is not answered. The message says why, and what to change.
 
     `parameter`: the field of the request that is meant. `seconds`: when to come again. `retries`: whether a client may
-    send the same request again by itself; None: the status says it.
+    send the same request again by itself, or None if the status says it.
     """
 
     def __init__(

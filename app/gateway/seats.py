@@ -1,7 +1,7 @@
-"""Seats: a bounded number of assistants, each of which writes one answer at a time. Who finds none free waits in line.
+"""Seats: a bounded number of assistants, each of which writes one answer at a time. Requests wait for a free one.
 
-All seats share one drafter and one place of the server. Each has a database of its own in memory, so nothing that other
-programs say is on a disk, or in the person's history.
+All seats share one drafter and one source. Each has its own database in memory, so what other programs say is neither
+on a disk nor in the person's history.
 """
 
 from __future__ import annotations
@@ -23,59 +23,9 @@ from app.remotes.source import Source
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.shelf import Drafters
-from remote import CompletionsClient, Kind, TransportOptions, VerifierClient
 from remote.verifier.line import Line
 from storage import Store
 from storage.database import MEMORY
-
-
-class SharedSource:
-    """One source for several connections. None of them closes it, and only one at a time starts what is behind it."""
-
-    def __init__(self, source: Source, turn: asyncio.Lock) -> None:
-        self._source, self._turn = source, turn
-
-    @property
-    def address(self) -> str | None:
-        return self._source.address
-
-    @property
-    def own(self) -> bool:
-        return self._source.own
-
-    @property
-    def chat(self) -> CompletionsClient | None:
-        return self._source.chat
-
-    @property
-    def model(self) -> str | None:
-        return self._source.model
-
-    @property
-    def name(self) -> str | None:
-        return self._source.name
-
-    @property
-    def system(self) -> str | None:
-        return self._source.system
-
-    @property
-    def kind(self) -> Kind:
-        return self._source.kind
-
-    @property
-    def options(self) -> TransportOptions:
-        return self._source.options
-
-    async def client(self) -> VerifierClient:
-        async with self._turn:
-            return await self._source.client()
-
-    async def gone(self) -> None:
-        await self._source.gone()
-
-    async def close(self) -> None:
-        """The others may still use it."""
 
 
 class Seat:
@@ -117,7 +67,7 @@ class Seat:
 class Seats:
     """Opens seats as they are needed, at most `most`. At most `waiting` requests wait for one.
 
-    `source`: the place of the server, which is closed at the end; None: the drafter alone answers. `opened` is called
+    `source`: the server, which is closed at the end, or None if the drafter answers alone. `opened` is called
     with each new seat.
     """
 
@@ -135,7 +85,8 @@ class Seats:
         self.all: list[Seat] = []
         self.opened: Callable[[Seat], None] = lambda seat: None
         self._drafters, self._source, self._settings, self._seen = drafters, source, settings, seen
-        self._turn = asyncio.Lock()
+        if source is not None:
+            source.shared = True
 
     @property
     def first(self) -> Assistant:
@@ -181,8 +132,7 @@ class Seats:
         return self._open() if len(self.all) < self.line.places else free[0]
 
     def _open(self) -> Seat:
-        source = None if self._source is None else SharedSource(self._source, self._turn)
-        seat = Seat(self._drafters, source, self._settings, self._seen)
+        seat = Seat(self._drafters, self._source, self._settings, self._seen)
         self.all.append(seat)
         self.opened(seat)
         return seat

@@ -1,4 +1,4 @@
-"""The text that a client has been sent, which cannot be taken back, and who stands behind each part of it.
+"""The text that a client has been sent, which cannot be taken back, and which model vouches for each part of it.
 
 A screen takes guesses back; a client of OpenAI's API adds up what it gets. So text is sent only when it is final: the
 model's own text always, and the small model's when nobody else writes. What the model later makes of the latter is
@@ -13,10 +13,10 @@ from typing import Literal
 
 import msgspec
 
-from remote.openai.stops import overlap
+from models.text.detokenizer import overlap
 
 By = Literal["verified", "drafted", "hosted"]
-"""Who stands behind a text. verified: the model wrote or confirmed it. drafted: the small model alone wrote it.
+"""Which model vouches for a text. verified: the model wrote or confirmed it. drafted: the small model alone wrote it.
 hosted: a server that checks no drafts wrote it."""
 
 
@@ -59,7 +59,7 @@ class SentText:
 
     @property
     def spans(self) -> list[Span]:
-        """Who stands behind each part now, in order, without gaps."""
+        """Which model vouches for each part now, in order, without gaps."""
         own: By = "hosted" if self.hosted else "verified"
         spans: list[Span] = []
         at = 0
@@ -77,7 +77,7 @@ class SentText:
 
     @property
     def source(self) -> By:
-        """Who stands behind the whole: `drafted` if any of it, or its end, is only that."""
+        """Which model vouches for the whole: `drafted` if any of it, or its end, is only drafted."""
         if self.end_drafted or any(span.source == "drafted" for span in self.spans):
             return "drafted"
         return "hosted" if self.hosted else "verified"

@@ -1,4 +1,4 @@
-"""`outrider gateway`: bind, load the drafter, and answer other programs until told to stop.
+"""`outrider gateway`: bind, load the drafter, and answer other programs until a signal stops it.
 
 Stdout carries one line, `outrider gateway ready at URL`, once requests are answered.
 """
@@ -11,6 +11,7 @@ import gc
 import signal
 import socket
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.config import ConfigError, Folders, Settings
@@ -34,49 +35,46 @@ KEEP_ALIVE_SECONDS = 90
 MOST_CONNECTIONS = 256
 
 
-def serve(
-    settings: Settings,
-    folders: Folders,
-    *,
-    model: str | None = None,
-    port: int = PORT,
-    tokens: Tokens | None = None,
-    origins: Collection[str] = (),
-    most: int = 4,
-    waiting: int = 32,
-) -> None:
-    """Answer on this device's loopback until SIGINT or SIGTERM. Port 0 takes a free one.
+@dataclass(frozen=True)
+class GatewayOptions:
+    """What the command line chooses for a gateway."""
 
-    `model`: a model of the server. `origins`: of web pages that may ask. `most`: answers that are written at the same
-    time; `waiting`: requests that wait for one of them to end. Raises `ConfigError`, `DrafterError`, `Misconfigured`,
-    `StorageError`.
+    model: str | None = None
+    """A model of the server."""
+    port: int = PORT
+    """0 takes a free one."""
+    tokens: Tokens | None = None
+    """The tokens that clients may send, or None if they need none."""
+    origins: Collection[str] = ()
+    """Web pages that may ask."""
+    most: int = 4
+    """Answers that are written at the same time."""
+    waiting: int = 32
+    """Requests that wait for one of them to end."""
+
+
+def serve(settings: Settings, folders: Folders, options: GatewayOptions) -> None:
+    """Answer on this device's loopback until SIGINT or SIGTERM.
+
+    Raises `ConfigError`, `DrafterError`, `Misconfigured`, `StorageError`.
     """
     try:
-        listener = bind(HOST, port, MOST_CONNECTIONS)
+        listener = bind(HOST, options.port, MOST_CONNECTIONS)
     except CannotBind as error:
         why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
-        raise ConfigError(f"Cannot listen on {HOST}:{port}: {why}. Choose another --port.") from error
+        raise ConfigError(f"Cannot listen on {HOST}:{options.port}: {why}. Choose another --port.") from error
     with contextlib.closing(listener), asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(_serve(listener, settings, folders, model, tokens, origins, most, waiting))
+        runner.run(_serve(listener, settings, folders, options))
 
 
-async def _serve(
-    listener: socket.socket,
-    settings: Settings,
-    folders: Folders,
-    model: str | None,
-    tokens: Tokens | None,
-    origins: Collection[str],
-    most: int,
-    waiting: int,
-) -> None:
+async def _serve(listener: socket.socket, settings: Settings, folders: Folders, options: GatewayOptions) -> None:
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
     seen = await asyncio.to_thread(LastSeen, folders.servers)
-    drafters, source = drafters_of(drafter, settings, folders), source_of(settings, folders, model)
+    drafters, source = drafters_of(drafter, settings, folders), source_of(settings, folders, options.model)
     checks = Checks()
-    async with Seats(drafters, source, settings, seen, most=most, waiting=waiting) as seats:
+    async with Seats(drafters, source, settings, seen, most=options.most, waiting=options.waiting) as seats:
         try:
-            app = create_app(seats, Answers(), checks, tokens, origins=origins)
+            app = create_app(seats, Answers(), checks, options.tokens, origins=options.origins)
             running = config(
                 app,
                 MOST_CONNECTIONS,

@@ -125,7 +125,7 @@ class Writer:
         return self._seat.assistant.backend.tokens_within(stored, sent.read) if sent.stopped else len(stored.tokens)
 
     def _rest(self) -> AsyncGenerator[Event, None] | None:
-        """The drafter's end of an answer that the model has parted from; None: it may write no more of it."""
+        """The drafter's end of an answer that the model has parted from, or None if it may write no more."""
         drafted, seat, choices = self._drafted, self._seat, self._answer.call.choices
         if drafted is None:
             self.failed = Failed(PARTED, "broken")

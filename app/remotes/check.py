@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 TRIPS = 5
 """Round trips that are measured."""
 CHECK_SECONDS = 10.0
-"""Longest wait for a first reply, beside the remote's own time to connect: a person waits for it."""
+"""Longest wait for a first reply, in addition to the remote's own time to connect. A person waits for it."""
 QUESTION_SECONDS = 30.0
 """Longest wait for the reply to a question."""
 SKEW_SECONDS = 120.0
@@ -118,7 +118,7 @@ async def _server(
     try:
         found = await detect(client, chat, patience, kind=source.kind, model=source.model)
     except RemoteError as error:
-        yield Finding("broken", "connection", str(error), unreachable=_nobody(error))
+        yield _failed("connection", error)
         return
     peer = client if isinstance(found, Card) else chat
     assert peer is not None
@@ -128,7 +128,7 @@ async def _server(
     try:
         trips = [await _trip(peer, patience, source.model) for _ in range(TRIPS)]
     except RemoteError as error:
-        yield Finding("broken", "round trips", str(error), unreachable=_nobody(error))
+        yield _failed("round trips", error)
         return
     yield Finding("ok", "round trips", _times(trips))
     if isinstance(found, Card):
@@ -141,9 +141,9 @@ async def _server(
             yield finding
 
 
-def _nobody(error: RemoteError) -> bool:
-    """Whether nothing answered. An answer of another program is one."""
-    return isinstance(error, LinkDown) and not isinstance(error, Stranger)
+def _failed(part: str, error: RemoteError) -> Finding:
+    # An answer of another program is an answer.
+    return Finding("broken", part, str(error), isinstance(error, LinkDown) and not isinstance(error, Stranger))
 
 
 # ---- the way to the server -------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def _token(source: RemoteSource) -> Iterator[Finding]:
 
 
 async def _resolve(address: str, proxy: str | None) -> Finding | None:
-    """The IP addresses of the host's name; None where the host is an IP address itself."""
+    """The IP addresses of the host's name, or None if the host is an IP address itself."""
     if (through := environment_proxy(address) if proxy is None else URL(proxy)) is not None:
         whose = "of the environment " if proxy is None else ""
         return Finding("ok", "name", f"looked up by the proxy {whose}{through.netloc.decode('ascii')}")
@@ -301,7 +301,7 @@ async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Findin
         await reply.aclose()
         await session.close(CHECK_SECONDS)
     except RemoteError as error:
-        return Finding("broken", "answer", str(error), unreachable=_nobody(error))
+        return _failed("answer", error)
     trip = f"round trip {1000 * reply.rtt_seconds:.0f} ms"
     return Finding("ok", "answer", f"{card.target} answers; {trip}, limit {card.limits.max_tokens:,} tokens")
 
@@ -341,12 +341,11 @@ async def _first_token(client: CompletionsClient, model: Model, name: str, after
             most=1,
             deadline=QUESTION_SECONDS,
             silence=QUESTION_SECONDS,
-            patience=QUESTION_SECONDS,
         )
         async for _ in stream:
             pass
     except RemoteError as error:
-        return Finding("broken", "answer", str(error), unreachable=_nobody(error))
+        return _failed("answer", error)
     text = (
         f"{client.host} is an OpenAI-compatible server; {name} answers; "
         f"round trip {1000 * (client.rtt_seconds or 0.0):.0f} ms; {after}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from app.config import ConfigError, Folders, Settings, is_address
 from app.remotes.loopback import Loopback
 from app.remotes.registry import BUNDLED, Remotes
 from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
-from remote import Kind, Misconfigured, TransportOptions, VerifierClient
+from remote import Misconfigured, VerifierClient
 from storage import Choices
 
 
@@ -18,16 +17,16 @@ class Server(NamedTuple):
     """Who answers a conversation."""
 
     remote: str | None = None
-    """Name of a remote, or `bundled`; None: the one that the settings mean."""
+    """Name of a remote, or `bundled`, or None for the one in the settings."""
     model: str | None = None
-    """Model to ask there; None: the one that the remote or the settings name, or else the first."""
+    """Model to ask there, or None for that of the remote or the settings, or else the first."""
 
 
 class Asks(NamedTuple):
     """Whom the command line names."""
 
     model: str | None = None
-    """Model of the server that the settings mean; None: no model was named."""
+    """Model of the server in the settings, if one was named."""
     explicit: bool = False
     """A server or a model was named, so what was chosen for a conversation before does not count."""
 
@@ -37,11 +36,11 @@ DEFAULT = Server()
 
 
 def source_of(settings: Settings, folders: Folders, model: str | None = None) -> Source | None:
-    """The place where the settings say that the server is; None: the bundled drafter answers without its server.
+    """The server of the settings, or None if the bundled drafter answers without its server.
 
-    In mode offline nobody connects to it. It tells whose conversation that is. `model`: a model of that server, before
-    any that a remote or a setting names. Raises `Misconfigured`, and `ConfigError` for a remote that is not known, or a
-    model that the bundled server does not have.
+    In mode offline nobody connects to it, but it says which drafter may write in its place. `model`: takes precedence
+    over the model of a remote or a setting. Raises `Misconfigured`, and `ConfigError` for an unknown remote, or a model
+    that the bundled server does not have.
     """
     if settings.remote and is_address(settings.remote):
         return AddressSource(settings.remote, settings.token, model or settings.remote_model)
@@ -55,12 +54,12 @@ def source_of(settings: Settings, folders: Folders, model: str | None = None) ->
 
 
 def _unless_bundled(source: Source, settings: Settings) -> Source | None:
-    """The place; None in mode offline for the bundled server, which is not started then."""
+    """The source, or None in mode offline for the bundled server, which is not started then."""
     return None if settings.mode == "offline" and isinstance(source, Loopback) else source
 
 
 def source_named(name: str | None, remotes: Remotes, settings: Settings, model: str | None = None) -> Source:
-    """The remote of this name; None: the bundled server. `model`: as in `source_of`. Raises `ConfigError`."""
+    """The remote of this name, or else the bundled server. `model`: as in `source_of`. Raises `ConfigError`."""
     if name is None:
         if model is not None and model != (bundled := bundled_model(settings)):
             raise ConfigError(
@@ -94,7 +93,7 @@ def choices_named(settings: Settings, folders: Folders, asks: Asks) -> Choices:
 
 
 def source_chosen(server: Server, settings: Settings, folders: Folders) -> Source | None:
-    """The place of a server that was chosen for one conversation; None: as for `source_of`.
+    """The server that was chosen for one conversation, or None as for `source_of`.
 
     If the server is not known any more, connecting fails and says so: no other server is asked in its place.
     """
@@ -121,17 +120,8 @@ def usable_source(settings: Settings, folders: Folders, model: str | None = None
         return UnusableSource(str(error))
 
 
-class UnusableSource:
+class UnusableSource(Source):
     """Stands for a verifier that the settings get wrong. Connecting to it fails with the reason."""
-
-    address = None
-    own = False
-    chat = None
-    model = None
-    name = None
-    system = None
-    kind: Kind = "auto"
-    options = TransportOptions()
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -139,10 +129,3 @@ class UnusableSource:
     async def client(self) -> VerifierClient:
         """Raises `SourceFailed`, always."""
         raise SourceFailed(self._why)
-
-    async def gone(self) -> None:
-        """Never returns."""
-        await asyncio.Event().wait()
-
-    async def close(self) -> None:
-        """There is nothing to close."""

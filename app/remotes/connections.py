@@ -16,8 +16,8 @@ from storage import Choices
 class Connections:
     """Makes a connection when a server is needed for the first time.
 
-    `connect`: makes a connection to a source; None: to none, the drafter alone. `source`: the default server.
-    `chosen`: the source of a server that was chosen; None: what was chosen for conversations does not count.
+    `connect`: makes a connection to a source, or returns None if the drafter answers alone. `source`: the default
+    server. `chosen`: finds the source of a server that was chosen, or None if choices for conversations do not count.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Connections:
 
     @property
     def shown(self) -> Connection | None:
-        """The connection to the server of the open conversation; None: the drafter alone."""
+        """The connection to the server of the open conversation, or None for the drafter alone."""
         return self._open[self._shown]
 
     @property
@@ -48,18 +48,18 @@ class Connections:
         return [connection for connection in self._open.values() if connection is not None]
 
     def use(self, source: Source | None) -> Connection | None:
-        """Make this the default server; returns the connection to the one before."""
+        """Make this the default server, and return the connection to the one before."""
         self._default = source
         before, self._open[DEFAULT] = self._open[DEFAULT], self._connect(source)
         return before
 
     def show(self, choices: Choices) -> None:
-        """A conversation with these choices is open now."""
+        """Take note that a conversation with these choices is open now."""
         self.to(choices)
         self._shown = self._server(choices)
 
     def to(self, choices: Choices) -> Connection | None:
-        """The connection for a conversation with these choices, which begins to connect; None: the drafter alone."""
+        """The connection for a conversation with these choices, started, or None for the drafter alone."""
         server = self._server(choices)
         if server not in self._open:
             assert self._chosen is not None

@@ -6,59 +6,38 @@ seen fits no drafter, nor does one where another kind of server answers.
 
 from __future__ import annotations
 
-import contextlib
-import json
 from pathlib import Path
-from typing import Any
 
-from app.files import one_at_a_time, write_private
+from app.remotes.notes import Notes, newest
 
 MOST = 200
-"""Most addresses that are kept; the oldest are forgotten first."""
+"""Most addresses that are kept."""
 
 
 class LastSeen:
     """Memory digests by address, in a file. Without `path`, only this run of the program remembers them."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        self._known = self._read()
+        self._notes = Notes(path, dict[str, str])
+        self._known = self._notes.read()
 
     def memory(self, address: str) -> bytes | None:
-        """The memory digest of the model that was last seen at an address; None where there is none."""
+        """The memory digest of the model that was last seen at an address, or None if there was none."""
         try:
             return bytes.fromhex(self._known.get(_key(address), "")) or None
         except ValueError:
             return None
 
     def note(self, address: str, digest: bytes | None) -> None:
-        """Remember the model at an address. Where the file cannot be written, only this run of the program knows it."""
+        """Remember the model at an address. If the file cannot be written, only this run of the program knows it."""
         key, value = _key(address), "" if digest is None else digest.hex()
-        if self._known.get(key) == value:
-            return
-        self._known[key] = value
-        if self._path is None:
-            return
-        with contextlib.suppress(OSError), one_at_a_time(self._path):
-            known = self._read()
-            known.pop(key, None)
-            known[key] = value
-            self._known = dict(list(known.items())[-MOST:])
-            write_private(self._path, json.dumps(self._known, indent=1))
+        if self._known.get(key) != value:
+            self._known = newest(self._known, key, value, MOST)
+            self._notes.change(lambda known: newest(known, key, value, MOST))
 
     def beside(self, name: str) -> Path | None:
-        """A file of this name in the same folder; None: nothing is kept."""
-        return None if self._path is None else self._path.with_name(name)
-
-    def _read(self) -> dict[str, str]:
-        """The file's content; empty where there is none, or it is not one of ours."""
-        if self._path is None:
-            return {}
-        try:
-            found: Any = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+        """The path of another file in the same folder, or None if nothing is kept."""
+        return None if self._notes.path is None else self._notes.path.with_name(name)
 
 
 def _key(address: str) -> str:

@@ -10,23 +10,17 @@ import asyncio
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.remotes.own_server import NotServed, OwnServer, started, started_ahead
-from app.remotes.source import SourceFailed
-from remote import Kind, TransportOptions, VerifierClient
+from app.remotes.source import Source, SourceFailed
+from remote import Kind, VerifierClient
 
 PAUSE_SECONDS = (1.0, 300.0)
 """Shortest and longest pause before another start."""
 
 
-class Loopback:
+class Loopback(Source):
     """The source of the bundled verifier. `target`: a model's folder or name; `drafter`: a folder."""
 
-    address = None
-    chat = None
-    model = None
-    name = None
-    system = None
     kind: Kind = "verifier"
-    options = TransportOptions()
 
     def __init__(self, target: str, drafter: str) -> None:
         self._target = target
@@ -38,6 +32,7 @@ class Loopback:
         self._server: OwnServer | None = None
         self._client: VerifierClient | None = None
         self._failures = 0
+        self._turn = asyncio.Lock()
 
     @property
     def process_id(self) -> int | None:
@@ -45,23 +40,27 @@ class Loopback:
         return None if self._server is None else self._server.process_id
 
     async def client(self) -> VerifierClient:
-        """Start the verifier where it is not running. Raises `SourceFailed`."""
-        if self._client is None or self.process_id is None:
-            await self._end()
-            if self._failures:
-                least, most = PAUSE_SECONDS
-                await asyncio.sleep(min(most, least * 2.0 ** (self._failures - 1)))
-            try:
-                self._server = started(self._target, self._drafter)
-                self._failures += 1
-                self.url = await self._server.url()
-            except NotServed as error:
-                raise SourceFailed(str(error)) from None
-            except OSError as error:  # A full disk, or no more processes.
-                raise SourceFailed(f"the server on this device could not be started: {error}") from None
-            self._client = VerifierClient(self.url, self._server.token)
-            self._failures = 0
-        return self._client
+        """Start the verifier if it is not running. Raises `SourceFailed`."""
+        async with self._turn:
+            if self._client is None or self.process_id is None:
+                await self._end()
+                if self._failures:
+                    least, most = PAUSE_SECONDS
+                    await asyncio.sleep(min(most, least * 2.0 ** (self._failures - 1)))
+                self._client = await self._started()
+            return self._client
+
+    async def _started(self) -> VerifierClient:
+        try:
+            self._server = started(self._target, self._drafter)
+            self._failures += 1
+            self.url = await self._server.url()
+        except NotServed as error:
+            raise SourceFailed(str(error)) from None
+        except OSError as error:  # A full disk, or no more processes.
+            raise SourceFailed(f"the server on this device could not be started: {error}") from None
+        self._failures = 0
+        return VerifierClient(self.url, self._server.token)
 
     async def gone(self) -> None:
         if self._server is not None:

@@ -1,10 +1,12 @@
 """Chooses the faster mode for this line, from the measured times of rounds and the round trip.
 
 `hosted`: the server writes by itself, with drafts of its own where they pay, and only the first round of an answer
-waits for the line. `edge`: this device drafts, and each round waits for the line. Answers begin in hosted mode, which
-is at worst plain decoding. While they come, some drafts of this device are compared with the text (`watched`). Edge
-mode is tried where these say that it wins, and a trial may cost a twentieth of the time of answers. This is arithmetic
-on the caller's numbers; it reads no clock.
+waits for the line. `edge`: this device drafts, and each round waits for the line.
+
+The rule is that of `drafter/pacer.py`: use the faster mode, look at the other one again now and then, and save for a
+trial before it is made. Its `Pacer` counts rounds of one answer. Here the modes are compared over answers and runs of
+the program, and a look at edge mode costs nearly nothing: while an answer comes in hosted mode, some drafts of this
+device are compared with the text (`watched`), and only if they say that edge mode wins is it tried.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from drafter.payoff import Allowance
+from drafter.pacer import PAUSE, Allowance
 
 Verifying = Literal["edge", "hosted"]
 MODES: tuple[Verifying, ...] = ("edge", "hosted")
@@ -29,8 +31,6 @@ DRAFTED = 1.2
 """Tokens a round from which on the server's rounds have drafts."""
 TRIED = 8.0
 """Rounds after which a mode is known."""
-PAUSE = 3.0
-"""Longest time of a round that counts, in means: a longer one says that the machine or the line was busy."""
 BETTER = 1.05
 """The next answer switches the mode if the other is so many times as fast."""
 SWITCH: dict[Verifying, float] = {"edge": 1.15, "hosted": 1.3}
@@ -54,18 +54,16 @@ class Rounds(Struct):
 
     count: Amount = 0.0
     seconds: Amount = 0.0
-    server: Amount = 0.0
     long_count: Amount = 0.0
     long_tokens: Amount = 0.0
     long_openings: Amount = 0.0
     """Rounds that were the first of their answer."""
 
-    def add(self, tokens: int, seconds: float, server: float, opening: bool) -> None:
+    def add(self, tokens: int, seconds: float, opening: bool) -> None:
         if self.count:
             seconds = min(seconds, PAUSE * self.seconds / self.count)
         self.count = KEPT * self.count + 1
         self.seconds = KEPT * self.seconds + seconds
-        self.server = KEPT * self.server + server
         self.long_count = LONG * self.long_count + 1
         self.long_tokens = LONG * self.long_tokens + tokens
         self.long_openings = LONG * self.long_openings + opening
@@ -112,10 +110,6 @@ class ModeMeter:
         self.drafts = False
         """Whether the verifier has a drafter of its own."""
         self._rtt = 0.0
-        self.forget()
-
-    def forget(self) -> None:
-        """Know nothing of the server."""
         self.recall(Learnt())
 
     def recall(self, learnt: Learnt) -> None:
@@ -145,13 +139,13 @@ class ModeMeter:
         seconds = max(seconds, server_seconds)
         if not opening:
             self._passed("edge", tokens, seconds + self._rtt)
-        self._rounds["edge"].add(tokens, seconds, server_seconds, opening)
+        self._rounds["edge"].add(tokens, seconds, opening)
 
     def hosted(self, tokens: int, seconds: float, *, opening: bool = False) -> None:
         """Take the time of a hosted round, without the round trip. `opening`: the round was the first of its answer."""
         if not opening:
             self._passed("hosted", tokens, seconds)
-        self._rounds["hosted"].add(tokens, seconds, seconds, opening)
+        self._rounds["hosted"].add(tokens, seconds, opening)
 
     def _passed(self, mode: Verifying, tokens: int, seconds: float) -> None:
         """Count a round on the allowance: as part of a trial if the other mode is known and this one is not."""
@@ -195,10 +189,6 @@ class ModeMeter:
         self._allowance.spent(seconds * self.rates(self._rtt)["hosted"])
 
     # ---- the choice --------------------------------------------------------------------------------------------------
-
-    def known(self, mode: Verifying) -> bool:
-        """Whether the mode has been tried enough."""
-        return self._rounds[mode].known
 
     def rates(self, rtt_seconds: float) -> dict[Verifying, float]:
         """Tokens per second of each mode; 0 for a mode of which nothing was measured."""
@@ -285,7 +275,7 @@ class ModeMeter:
         if len(self.allowed) == 1:
             return ""
         rates, line = self.rates(rtt_seconds), f"round trip {1000 * rtt_seconds:.0f} ms"
-        said = {mode: f"{rates[mode]:.0f}" for mode in MODES if self.known(mode)}
+        said = {mode: f"{rates[mode]:.0f}" for mode in MODES if self._rounds[mode].known}
         who = {"hosted": "the server drafts" if self.drafts else "the server writes", "edge": "this device drafts"}
         rate = f": {said[self.mode]} tokens/s" if self.mode in said else ""
         other = {"hosted": "the server", "edge": "this device"}[_other(self.mode)]

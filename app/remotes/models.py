@@ -22,7 +22,7 @@ from remote.openai.model_list import LATEST
 from remote.protocol import Card
 
 LIST_SECONDS = 6.0
-"""Longest wait for the list of one server, beside its own time to connect: a person waits for it."""
+"""Longest wait for the list of one server, in addition to its time to connect. A person waits for it."""
 MOST_NAME = 200
 """Characters of a model's name that are shown."""
 
@@ -38,9 +38,9 @@ class OfferedModel:
     checks: bool
     """The server checks drafts; False: it streams its answers only."""
     context: int | None = None
-    """Tokens of a conversation; None: the server does not say."""
+    """Most tokens of a conversation, or None if the server does not say."""
     images: bool | None = None
-    """It reads images; None: the server does not say."""
+    """Whether it reads images, or None if the server does not say."""
 
     @property
     def shown(self) -> str:

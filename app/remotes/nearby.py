@@ -18,7 +18,8 @@ from remote import CompletionsClient, Incompatible, LinkDown, Refused, RemoteErr
 from remote.openai.lenient_json import parse, text
 from remote.openai.model_list import read_model_list
 from remote.openai.schema import GATEWAY_OWNER, JSON, OWNER, Model
-from remote.wire import Traffic, Wire
+from remote.response import Traffic
+from remote.wire import Wire
 
 HOST = "127.0.0.1"
 PORTS = (11434, 1234, 8080, 8000)
@@ -28,7 +29,7 @@ LOOK_SECONDS = 4.0
 SHORTEST = 0.05
 """Least seconds for the second question."""
 PAGE_SECONDS = 1.0
-"""Longest wait for a program's own page, which only tells its name."""
+"""Longest wait for a page that only serves to recognise a program."""
 MAX_PAGE_BYTES = 1 << 20
 
 
@@ -56,7 +57,7 @@ OWNERS = {
 }
 """Programs by the owner that they name for their models."""
 NAMED_MODELS = 3
-"""Models of a server that are named, at most, where one line tells all of it."""
+"""Most models of a server that are named in one line."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class NearbyServer:
         return f"{names} and {more} more" if more > 0 else names
 
     def remote(self, model: str | None) -> Remote:
-        """What to keep of it in the registry. `model`: what to ask it for; None: the first that it lists."""
+        """Its entry for the registry. `model`: what to ask it for, or None for the first that it lists."""
         if self.checks_drafts:
             return Remote(url=f"http://{self.host}", kind="verifier")
         return Remote(url=f"http://{self.host}/v1", kind="openai", model=model)
@@ -135,7 +136,7 @@ def free_name(program: Program, taken: Iterable[str]) -> str:
 
 
 def known_as(server: NearbyServer, model: str | None, remotes: Remotes) -> str | None:
-    """The name of a remote that means this server and this model; None: there is none yet."""
+    """The name of the remote for this server and this model, or None if there is none yet."""
     wanted = server.remote(model)
     for name, remote in remotes:
         alike = remote.kind in ("auto", wanted.kind) and (server.checks_drafts or remote.model == wanted.model)
@@ -148,7 +149,7 @@ def known_as(server: NearbyServer, model: str | None, remotes: Remotes) -> str |
 
 
 async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
-    """What listens at a port; None: nothing. Raises nothing of what an answer may cause."""
+    """What listens at a port, or None for a free one. No answer makes it raise."""
     url, begun = f"http://{HOST}:{port}", time.monotonic()
     async with VerifierClient(url) as verifier, CompletionsClient(url) as endpoint:
         try:
@@ -182,9 +183,15 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
     return NearbyServer(program, port, models)
 
 
+class PageWire(Wire):
+    """Asks for pages of any program."""
+
+    headers = {"accept": JSON}
+
+
 async def _program(url: str) -> Program | None:
-    """Which program listens at an address, by the pages that only it has; None: one that is not known."""
-    wire = Wire(url, accept=JSON)
+    """Which program listens at an address, by the pages that only it has, or None if it is unknown."""
+    wire = PageWire(url)
     try:
         if text(_field(await _page(wire, "/api/version"), "version")):
             return OLLAMA

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from app.files import one_at_a_time, write_private
 from app.model_names import short_model
+from app.remotes.notes import Notes
 from app.sanitise import sanitise
 from remote.protocol import Card
 
@@ -27,7 +24,7 @@ class Offer:
 
     @property
     def digest(self) -> bytes:
-        """It tells which small model that is."""
+        """Identifies the small model."""
         assert self.card.drafter is not None
         return self.card.drafter.digest
 
@@ -51,7 +48,7 @@ class Offer:
 
     @property
     def hint(self) -> str:
-        """What a command says of it, because a command does not ask."""
+        """What a command prints, because it does not ask."""
         model = sanitise(short_model(self.card.target))
         return (
             f"{sanitise(self.server)} offers a small model for {model} ({self.size}), with which answers come faster "
@@ -60,29 +57,18 @@ class Offer:
 
 
 class Told:
-    """The offers that a person has heard of, by digest, in a file: nobody is asked twice."""
+    """The offers that a person has been told of, by digest, in a file, so that nobody is asked twice."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._notes = Notes(path, list[str])
 
     def first_time(self, offer: Offer) -> bool:
-        """Whether nobody was told of this offer before. From now on, somebody was."""
+        """Whether this is the first time that a person is told of an offer. It is noted as told."""
         return self.first(offer.digest.hex())
 
     def first(self, name: str) -> bool:
-        """Whether nobody was told of the thing of this name before. From now on, somebody was.
-
-        Where the file cannot be written, it is told again the next time.
-        """
-        if name in self._read():
+        """As `first_time`, for anything with a name. If the file cannot be written, it is told again the next time."""
+        if name in self._notes.read():
             return False
-        with contextlib.suppress(OSError), one_at_a_time(self._path):
-            write_private(self._path, json.dumps([*self._read(), name][-MOST:], indent=1))
+        self._notes.change(lambda told: [*told, name][-MOST:])
         return True
-
-    def _read(self) -> list[str]:
-        try:
-            found: Any = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return []
-        return [entry for entry in found if isinstance(entry, str)] if isinstance(found, list) else []

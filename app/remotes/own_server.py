@@ -127,7 +127,7 @@ class OwnServer:
 
 
 def why_not(target: str) -> str | None:
-    """Why this model cannot be served on this device, and what to do; None where nothing speaks against it."""
+    """Why this model cannot be served on this device, and what to do, or None if it can."""
     if is_gguf(target):
         runtime, package, advice = "llama.cpp", "llama_cpp", how_to_install("gguf")
     else:
@@ -159,5 +159,5 @@ def started(target: str, drafter: str) -> OwnServer:
 
 
 def started_ahead(target: str, drafter: str) -> OwnServer | None:
-    """The server of this pair that was started ahead, for whoever takes it first; None: there is none."""
+    """The server of this pair that was started ahead, for the first caller, or None if there is none."""
     return _ahead.pop((target, drafter), None)

@@ -1,4 +1,4 @@
-"""Peers: the server that answered on a connection, a verifier or an OpenAI-compatible one."""
+"""Peers: the server that answered on a connection, a verifier or an OpenAI-compatible one, and sessions with it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.model_names import short_model
-from remote import CompletionsClient, VerifierClient
+from remote import CompletionsClient, RemoteSession, VerifierClient
 from remote.errors import quoted
 from remote.openai.model_list import find_model, unlisted_model
 from remote.openai.schema import Model, UnlistedModel
 from remote.protocol import Card
+from remote.reply_limits import ReplyLimits
 
 LISTED_MODELS = 5
 """Most models of a server that a sentence names."""
@@ -65,7 +66,7 @@ class Endpoint:
 
     @property
     def most_read(self) -> int | None:
-        """Most tokens of a conversation that its model reads; None: it does not say."""
+        """Most tokens of a conversation that its model reads, or None if it does not say."""
         return self.model.max_model_len
 
     @property
@@ -77,8 +78,38 @@ class Endpoint:
 Peer = Verifier | Endpoint
 
 
+class VerifierSession:
+    """The session of one conversation with its verifier, and how much of the conversation the verifier has read."""
+
+    def __init__(self) -> None:
+        self._client: VerifierClient | None = None
+        self._session: RemoteSession | None = None
+        self._read: list[int] = []
+
+    def with_verifier(self, verifier: Verifier) -> RemoteSession:
+        """The session with this verifier, or a new one if it was with another verifier."""
+        if self._session is None or self._client is not verifier.client:
+            session = verifier.client.session(ReplyLimits.of(verifier.card))
+            self._client, self._session, self._read = verifier.client, session, []
+        return self._session
+
+    def unread(self, tokens: Sequence[int]) -> int:
+        """How many of the conversation's tokens the verifier has not read: all from the first that has changed."""
+        same = zip(self._read, tokens)
+        known = next((at for at, (read, token) in enumerate(same) if read != token), min(len(self._read), len(tokens)))
+        return len(tokens) - known
+
+    def record(self, tokens: Sequence[int]) -> None:
+        """Note that the verifier has read these tokens of the conversation, and keeps no others."""
+        self._read = list(tokens)
+
+    def drop(self) -> None:
+        """Begin a new session with the next request."""
+        self._client = None
+
+
 def choose_model(models: Sequence[Model], name: str | None) -> Model:
-    """The model of this name; None: the first. The server may not list it: then only its answer tells."""
+    """The model of this name, or the first one. Only an answer shows whether one that is not listed exists."""
     return find_model(models, name) or unlisted_model(models, name or "")
 
 

@@ -44,28 +44,28 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     kind: Kind = "auto"
     """Which kind of server is there; auto: ask it."""
     model: Text | None = None
-    """Model to ask an OpenAI-compatible server for; None: the first that it lists."""
+    """Model to ask an OpenAI-compatible server for, or None for the first that it lists."""
     system: PromptName | None = None
-    """Name of the system prompt that new conversations with this server begin with; `none`: none.
-    None: the settings decide."""
+    """Name of the system prompt that new conversations with this server begin with, or `none`.
+    Without one, the settings decide."""
     ca: Text | None = None
-    """File of the only certificate authorities that are trusted; None: those that this device trusts."""
+    """File of the only certificate authorities that are trusted, or None for those that this device trusts."""
     cert: Text | None = None
     """File of the client certificate."""
     key: Text | None = None
-    """File of the certificate's key; None: the key is in the certificate's file."""
+    """File of the certificate's key, or None if it is in the certificate's file."""
     proxy: Proxy | None = None
-    """Address of the proxy; None: the environment decides."""
+    """Address of the proxy, or None for that of the environment."""
     connect_timeout: Seconds | None = None
-    """Longest time to connect, in seconds; None: 3 seconds, the first reply included."""
+    """Longest time to connect, in seconds, or None for 3 seconds including the first reply."""
     read_timeout: Seconds | None = None
-    """Longest silence within an answer, in seconds; None: estimated from the line's round trips."""
+    """Longest silence within an answer, in seconds, or None to estimate it from the line's round trips."""
     first_words_timeout: Seconds | None = None
-    """Longest wait for the first words of an OpenAI-compatible server, in seconds; None: the settings decide."""
+    """Longest wait for the first words of an OpenAI-compatible server, in seconds, or None for that of the settings."""
     token: TokenPlace = "environment"
     """Place of its token."""
     token_variable: Variable | None = None
-    """Environment variable that holds the token, if `token` is `environment`; None: there is no token."""
+    """Environment variable that holds the token, if `token` is `environment`, or None if there is no token."""
 
     @property
     def shown_url(self) -> str:
@@ -92,7 +92,7 @@ class Remotes:
         file = _read(self.path)
         self._remotes = dict(file.remotes)
         self.used = file.use
-        """Name of the remote that `outrider remote use` chose; None: the bundled verifier."""
+        """Name of the remote that `outrider remote use` chose, or None for the bundled verifier."""
 
     def __iter__(self) -> Iterator[tuple[str, Remote]]:
         return iter(self._remotes.items())
@@ -114,7 +114,7 @@ class Remotes:
         return self._remotes[name]
 
     def meant_by(self, setting: str | None) -> str | None:
-        """The remote's name for a value of the setting `remote` that is no address; None: the bundled verifier.
+        """The remote's name for a value of the setting `remote` that is no address, or None for the bundled verifier.
 
         Raises `ConfigError` where there is no such remote.
         """
@@ -124,9 +124,9 @@ class Remotes:
         return name
 
     def put(self, name: str, remote: Remote, token: str | None = None, *, was: str | None = None) -> Remote:
-        """Add or replace a remote; returns it as it is kept. `was`: its earlier name.
+        """Add or replace a remote; return it as it is kept. `was`: its earlier name.
 
-        `token` None: the earlier token stays if the server is the same. Raises `ConfigError`.
+        Without `token`, the earlier one stays if the server is the same. Raises `ConfigError`.
         """
         was = was or name
         if problem := name_problem(name):
@@ -174,7 +174,7 @@ class Remotes:
             self.tokens.drop(name, remote.url, remote.token)
 
     def use(self, name: str | None) -> None:
-        """Choose the remote that is in use; None or `BUNDLED`: the bundled verifier. Raises `ConfigError`."""
+        """Choose the remote that is in use: the bundled verifier for None or `BUNDLED`. Raises `ConfigError`."""
         name = None if name == BUNDLED else name
 
         def change(remotes: dict[str, Remote], _: str | None) -> _Content:
@@ -185,7 +185,7 @@ class Remotes:
         self._change(change)
 
     def token(self, name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The token of a remote; None: it has none. May wait until a keyring is unlocked. Raises `ConfigError`."""
+        """The token of a remote, or None if it has none. May wait until a keyring is unlocked. Raises `ConfigError`."""
         remote = self.get(name)
         if remote.token == "environment":
             return environment.get(remote.token_variable or "") or None
@@ -218,7 +218,7 @@ class Remotes:
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with a remote's name; None: nothing."""
+    """What is wrong with a remote's name, or None."""
     if name == BUNDLED:
         return f"{BUNDLED} is the model that came with Outrider; choose another name"
     if not NAME.fullmatch(name):
@@ -227,7 +227,7 @@ def name_problem(name: str) -> str | None:
 
 
 def field_problem(field: str, text: str) -> str | None:
-    """What is wrong with the text of one field of a form; None: nothing. Empty text leaves the field out."""
+    """What is wrong with the text of one field of a form, or None. Empty text leaves the field out."""
     if field == "name":
         return name_problem(text)
     if not text:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from app.concurrency import beside
@@ -19,48 +18,41 @@ class SourceFailed(Exception):
     """There is no server to connect to; the message says why and what to do."""
 
 
-class Source(Protocol):
+class Source:
     """How to reach a server: a verifier, or an OpenAI-compatible server."""
 
-    @property
-    def address(self) -> str | None:
-        """Its address, if that is known before it is connected to."""
-
-    @property
-    def own(self) -> bool:
-        """Whether its model was chosen together with the drafter, so that the drafter is taken to fit it."""
-
-    @property
-    def chat(self) -> CompletionsClient | None:
-        """A client for an OpenAI-compatible server at the address; None where only a verifier can be there."""
-
-    @property
-    def model(self) -> str | None:
-        """Which model to ask an OpenAI-compatible server for; None: the first one that it lists."""
-
-    @property
-    def name(self) -> str | None:
-        """The person's name for it."""
-
-    @property
-    def system(self) -> str | None:
-        """Name of the system prompt that its new conversations begin with; None: the settings decide."""
-
-    @property
-    def kind(self) -> Kind:
-        """Which kind of server is there."""
-
-    @property
-    def options(self) -> TransportOptions:
-        """How it is reached."""
+    address: str | None = None
+    """Its address, if that is known before it is connected to."""
+    name: str | None = None
+    """The person's name for it."""
+    kind: Kind = "auto"
+    """Which kind of server is there."""
+    model: str | None = None
+    """Which model to ask an OpenAI-compatible server for, or None for the first one that it lists."""
+    system: str | None = None
+    """Name of the system prompt that its new conversations begin with, or None if the settings decide."""
+    own: bool = False
+    """Whether its model was chosen together with the drafter, so that the drafter is taken to fit it."""
+    options = TransportOptions()
+    """How it is reached."""
+    chat: CompletionsClient | None = None
+    """A client for an OpenAI-compatible server at the address, or None if only a verifier can be there."""
+    shared: bool = False
+    """Whether several connections use it, none of which closes it."""
 
     async def client(self) -> VerifierClient:
-        """A client of the server as soon as it listens; always the same one while it stays. Raises `SourceFailed`."""
+        """A client of the server as soon as it listens; always the same one while it stays. Raises `SourceFailed`.
+
+        Several connections may ask at the same time.
+        """
+        raise NotImplementedError
 
     async def gone(self) -> None:
         """Return when nothing can listen there any more."""
+        await asyncio.Event().wait()
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close its clients."""
 
 
 def stays_here(source: Source | None) -> bool:
@@ -70,34 +62,26 @@ def stays_here(source: Source | None) -> bool:
     return is_loopback(urlsplit(source.address).hostname or "")
 
 
-class AddressSource:
+class AddressSource(Source):
     """A server that somebody else runs, at a known address. Raises `Misconfigured`."""
-
-    name: str | None = None
-    system: str | None = None
-    own = False
-    kind: Kind = "auto"
-    options = TransportOptions()
 
     def __init__(self, url: str, token: str | None = None, model: str | None = None, *, clock: Clock = CLOCK) -> None:
         self.address = url
         self._client = VerifierClient(url, token, clock=clock)
-        self.chat: CompletionsClient = CompletionsClient(url, token, clock=clock)
+        self.chat = CompletionsClient(url, token, clock=clock)
         self.model = model
 
     async def client(self) -> VerifierClient:
         return self._client
 
-    async def gone(self) -> None:
-        await asyncio.Event().wait()
-
     async def close(self) -> None:
         await self._client.close()
-        await self.chat.close()
+        if self.chat is not None:
+            await self.chat.close()
 
 
-class RemoteSource:
-    """A remote of the registry. `model`: what to ask an OpenAI-compatible server for where the remote names no model.
+class RemoteSource(Source):
+    """A remote of the registry. `model`: what to ask an OpenAI-compatible server for if the remote names no model.
 
     The token is fetched and the files are read on the first connection. So a locked keyring or a missing certificate
     means offline, and the chat still opens. A failure is kept and not tried again, because a keyring may ask the person
@@ -106,46 +90,41 @@ class RemoteSource:
 
     def __init__(self, name: str, remotes: Remotes, model: str | None = None) -> None:
         """Raises `ConfigError` where there is no such remote."""
-        self.name = name
+        self.name = self._registered = name
         self.remote = remotes.get(name)
         self._remotes = remotes
         self.model = self.remote.model or model
         self.system = self.remote.system
-        self.address: str | None = self.remote.url
-        self.own = False
-        self.kind: Kind = self.remote.kind
+        self.address = self.remote.url
+        self.kind = self.remote.kind
         self.options = options_of(self.remote)
-        self.chat: CompletionsClient | None = None
-        """Set by `client`. A verifier is asked over it in plain text where this device has no drafter for its model."""
         self.token_place: str | None = None
-        """The place where its token was found, in words. Set by `client`; None if there is no token."""
+        """The place where its token was found, in words. Set by `client`, as `chat` is. None if there is no token."""
         self._client: VerifierClient | None = None
+        self._turn = asyncio.Lock()
         self._trouble = ""
 
     async def client(self) -> VerifierClient:
-        """Raises `SourceFailed` where its token, certificates or proxy cannot be used."""
-        if self._trouble:
-            raise SourceFailed(self._trouble)
-        if self._client is None:
-            url = self.remote.url
-            try:
-                token = await beside(lambda: self._remotes.token(self.name))
-                self.token_place = self._remotes.token_place(self.remote) if token else None
-                self._client = VerifierClient(url, token, options=self.options)
-                self.chat = CompletionsClient(url, token, options=self.options)
-            except (ConfigError, Misconfigured) as error:
-                self._trouble = f"the server {self.name} cannot be used: {str(error).rstrip('.')}"
-                raise SourceFailed(self._trouble) from None
-        return self._client
-
-    async def gone(self) -> None:
-        await asyncio.Event().wait()
+        """Raises `SourceFailed` if its token, certificates or proxy cannot be used."""
+        async with self._turn:
+            if self._trouble:
+                raise SourceFailed(self._trouble)
+            if self._client is None:
+                url = self.remote.url
+                try:
+                    token = await beside(lambda: self._remotes.token(self._registered))
+                    self.token_place = self._remotes.token_place(self.remote) if token else None
+                    self._client = VerifierClient(url, token, options=self.options)
+                    self.chat = CompletionsClient(url, token, options=self.options)
+                except (ConfigError, Misconfigured) as error:
+                    self._trouble = f"the server {self.name} cannot be used: {str(error).rstrip('.')}"
+                    raise SourceFailed(self._trouble) from None
+            return self._client
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.close()
-        if self.chat is not None:
-            await self.chat.close()
+        for client in (self._client, self.chat):
+            if client is not None:
+                await client.close()
 
 
 def options_of(remote: Remote) -> TransportOptions:

@@ -1,6 +1,6 @@
-"""Who may write in the place of a model that is away: the drafter that was made for it, if what it writes is readable.
+"""Which drafter may write in the place of a model that is away: its own, if what that writes is readable.
 
-Another drafter may where the settings say so (`offline = "drafter"`), and then it is the one that they name.
+Another one may if the settings say so (`offline = "drafter"`), and then it is the one that they name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NOT_ITS_OWN = "No small model on this device was made for that server's model, a
 
 
 def why_nobody(drafters: Drafters, memory: bytes | None, *, own: bool, anyway: bool) -> str | None:
-    """Why no drafter may write in the place of a model, as a sentence; None: the one that drafts for it may.
+    """Why no drafter may write in the place of a model, as a sentence, or None if the one that drafts for it may.
 
     `memory`: digest of the model's memory, as far as known. `own`: the drafter of the settings was chosen together with
     the model. `anyway`: that drafter may write in the place of any model. Reads configs at most.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,7 +35,7 @@ class Asker(Protocol):
 class RemoteSwitcher:
     """Switches the asker from one remote to another, and keeps, tests and removes remotes.
 
-    `settings`: those of the program's start. `ports`: where `look` looks; None: the usual ones.
+    `settings`: those of the program's start. `ports`: where `look` looks, by default the usual ones.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class RemoteSwitcher:
         self.trouble = ""
         """Start-up error, if any."""
         self.now = self._at_start()
-        """Name of the remote that answers now, or the address of one without a name; None: the bundled verifier."""
+        """Name of the remote that answers now, or its address if it has no name, or None for the bundled verifier."""
 
     @property
     def status(self) -> ModeChanged:
@@ -81,7 +80,7 @@ class RemoteSwitcher:
         return Remotes(self._folders)
 
     def use(self, name: str | None) -> str:
-        """Use this remote from now on and at the next start; returns a notice where that has a limit, else "".
+        """Use this remote from now on and at the next start; returns a notice if that has a limit, else "".
 
         A running answer is finished by the remote that began it. Raises `ConfigError`.
         """
@@ -132,7 +131,7 @@ class RemoteSwitcher:
                 self.use(None)
 
     def knows(self, name: str) -> bool:
-        """Whether there is such a server; True if nobody can tell."""
+        """Whether there is such a server. True if the registry cannot be read."""
         try:
             return name == BUNDLED or name in self.remotes()
         except ConfigError:
@@ -144,13 +143,11 @@ class RemoteSwitcher:
 
         return servers(self._settings, self._folders)
 
-    async def models(self, servers: Sequence[str]) -> AsyncIterator[ServerModels]:
+    def models(self, servers: Sequence[str]) -> AsyncGenerator[ServerModels, None]:
         """What each server offers, as soon as it has answered. Raises `ConfigError`."""
         from app.remotes.models import list_models
 
-        async with aclosing(list_models(servers, self._settings, self._folders)) as listed:
-            async for one in listed:
-                yield one
+        return list_models(servers, self._settings, self._folders)
 
     def named(self, listed: Sequence[ServerModels], name: str) -> list[OfferedModel]:
         """The models among these that are meant by a name."""
@@ -180,14 +177,13 @@ class RemoteSwitcher:
             return Server(self.now or BUNDLED, None if self.now is None else self._settings.remote_model)
         return Server(self.now, remotes.get(self.now).model or self._settings.remote_model)
 
-    async def test(self, name: str) -> AsyncIterator[Finding]:
+    def test(self, name: str) -> AsyncIterator[Finding]:
         """Test a remote, and yield one finding after another. Raises `ConfigError`."""
         from app.remotes.check import check
         from app.remotes.source import RemoteSource
 
         source = RemoteSource(name, self.remotes(), self._settings.remote_model)
-        async for finding in check(source, self._settings, shelf=self._folders.fetched):
-            yield finding
+        return check(source, self._settings, shelf=self._folders.fetched)
 
     async def look(self) -> Surroundings:
         """Look for model servers on this device. Only for a person who asked for it."""

@@ -121,7 +121,10 @@ class Backend:
             yield Started(message.conversation_id, message.id)
             connection = routing.over = routing.connection_of(message.conversation_id)
             if self._options.prompts is not None:
-                server, all_servers = None if connection is None else connection.system, self._options.settings.system
+                server, all_servers = (
+                    None if connection is None else connection.source.system,
+                    self._options.settings.system,
+                )
                 keep_default(self._store, self._options.prompts, message, server=server, all=all_servers)
             drafter = await asyncio.to_thread(routing.drafter_of, message.conversation_id)
             text = drafter.text
@@ -132,7 +135,7 @@ class Backend:
             reply = Reply(
                 generation,
                 alone=request.does != "verifies",
-                nobody=lambda: by_choice if connection is None else connection.no_substitute,
+                nobody=lambda: by_choice if connection is None else connection.server.no_substitute,
                 early=self._options.early,
                 most_read=lambda: routing.most_read_over(connection),
             )
@@ -210,12 +213,12 @@ class Backend:
         if connection is None:
             nobody = self.routing.nobody_by_choice(conversation_id) is not None
         else:
-            nobody = verifier is None and (connection.warming or connection.no_substitute is not None)
+            nobody = verifier is None and (connection.warming or connection.server.no_substitute is not None)
         if nobody:
             return None
         if isinstance(verifier, Endpoint):
             return context_told(self._store, conversation_id, verifier.model.max_model_len)
-        guided = connection is None or connection.fits
+        guided = connection is None or connection.server.fits
         drafter, most = self.routing.drafter_of(conversation_id), self.routing.most_read_over(connection)
         return context_of(self._store, drafter.text, conversation_id, most, drafter.prompt if guided else None)
 
@@ -225,12 +228,12 @@ class Backend:
         Takes little time, however long it is. Any thread may ask.
         """
         connection = self.routing.shown
-        if connection is not None and (connection.warming or not connection.checks):
+        if connection is not None and (connection.warming or not connection.server.checks):
             return None  # A server that reads no tokens of ours says so itself.
         away = connection is None or connection.verifier is None
         limit = CONTEXT_TOKENS if away else self.routing.most_read_over(connection)
         drafters = self.routing.drafters
-        drafter = drafters.of_memory(None if connection is None else connection.memory) or drafters.first
+        drafter = drafters.of_memory(None if connection is None else connection.server.memory) or drafters.first
         prompt = drafter.prompt if self.routing.fits else None
         with contextlib.suppress(DrafterError):  # The answer will say what is wrong with the template.
             return None if least_length(drafter.text, turns, prompt, limit) <= limit else too_long(limit).event

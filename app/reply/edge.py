@@ -35,7 +35,7 @@ class Draft(NamedTuple):
     levels: int = 0
     """Drafter calls that it took, if known."""
     cost: Cost | None = None
-    """Measured costs that its size was chosen by; None: by the settings alone."""
+    """Measured costs by which its size was chosen, or None if the settings alone decided."""
     made: bool = False
     """The drafter was asked for it, or wrote it offline."""
 
@@ -88,7 +88,7 @@ class Edge:
 
         The newest memory is worth more to a draft than the milliseconds it takes to arrive.
         """
-        adopts = self._generation.ahead.choose(self.connection.adoption)
+        adopts = self._generation.ahead.choose(self.connection.speed.adoption)
         if not adopts and self._pays:
             await self._generation.drafting.hear(MEMORY_SECONDS)
         return adopts
@@ -98,7 +98,7 @@ class Edge:
 
         `adopts`: use the draft that was made ahead.
         """
-        generation, drafting, costs = self._generation, self._generation.drafting, self.connection.costs
+        generation, drafting, costs = self._generation, self._generation.drafting, self.connection.speed.costs
         limits = self.verifier.card.limits
         if suffix := generation.answer.suffix:
             return Draft(DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)]), made=True)
@@ -120,7 +120,7 @@ class Edge:
     def _pays(self) -> bool:
         """Whether a new draft is worth its time. A fixed pace drafts always, and so does a text that depends on it."""
         given = self._generation.given
-        return given.settings.pace == "fixed" or given.draft_sampling is not None or self.connection.payoff.pays
+        return given.settings.pace == "fixed" or given.draft_sampling is not None or self.connection.speed.payoff.pays
 
     def guess(self, tree: DraftTree) -> list[Shown]:
         """Show what the target will most likely keep of a draft. Tokens written offline are shown already."""
@@ -142,7 +142,7 @@ class Edge:
     async def _send(
         self, session: RemoteSession, draft: Draft, meter: RoundMeter, *, adopts: bool
     ) -> RoundReply | None:
-        """The verdict on a draft; None: the person has stopped the answer. Raises `RemoteError`."""
+        """Send a draft and return its verdict, or None if the person stopped the answer. Raises `RemoteError`."""
         generation, connection, tree = self._generation, self.connection, draft.tree
         committed = generation.committed
         unread = generation.session.unread(committed)
@@ -164,13 +164,13 @@ class Edge:
         if not _gained(reply) and not self._is_full(reply):
             raise Incompatible(f"{self.verifier.client.host} ends the answer without a token; update the server")
         usual = meter.is_usual(reply)
-        generation.ahead.returned(connection.adoption, reply.verdict.server_seconds, usual=usual)
+        generation.ahead.returned(connection.speed.adoption, reply.verdict.server_seconds, usual=usual)
         meter.returned(reply, len(tree))
         return reply
 
     def _draft_ahead(self) -> None:
         """Draft in the background for what the verdict may bring."""
-        generation, cost = self._generation, self.connection.costs.cost
+        generation, cost = self._generation, self.connection.speed.costs.cost
         left = generation.most - generation.answer.verified
 
         def pace(new: int) -> Pace:
@@ -178,7 +178,7 @@ class Edge:
 
         self._cost_ahead = pace(0).cost
         level, shared = 0.0 if cost is None else cost.level, self.verifier.client.local
-        generation.ahead.sent(self.connection.adoption, pace, generation.stop_tokens, level, shared=shared)
+        generation.ahead.sent(self.connection.speed.adoption, pace, generation.stop_tokens, level, shared=shared)
 
     # ---- 3. take -----------------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Edge:
         drafting.learn(tree, verdict.accepted, verdict.bonus)
         await drafting.follow(generation.tokens)
         new, over = len(generation.tokens) - before, generation.reason is not None
-        generation.ahead.followed(self.connection.adoption, new, ended=over)
+        generation.ahead.followed(self.connection.speed.adoption, new, ended=over)
         drafting.listen(reply.memory)
         return shown
 

@@ -124,7 +124,6 @@ class EndpointText:
             most=given.settings.max_tokens,
             deadline=first,
             silence=options.read_seconds or BETWEEN_SECONDS,
-            patience=first,
             continued=bool(begun),
             prediction=given.prediction if predicts else "",
         )
@@ -153,7 +152,7 @@ class EndpointText:
         generation, name = self._generation, self._endpoint.model.id
         if piece and not generation.answer.is_text:
             steps += generation.answer.begin_text(self._known)
-            self._connection.speaks(stream)
+            self._connection.speed.speaks(stream)
         if piece and self._thinks:
             self._thinks = False
             steps.append(self._connection.mode("hosted"))

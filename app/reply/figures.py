@@ -59,9 +59,9 @@ class Figures:
 
     def stats(self, answer: Answer, prompt: int, connection: Connection | None) -> Stats:
         """The totals so far. `prompt`: tokens of the conversation before the answer."""
-        link = None if connection is None else connection.link
+        link = None if connection is None else connection.speed.link
         # What was measured of a line that is down is not what the line is like now.
-        rtt = None if connection is None or connection.verifier is None else connection.link.rtt_seconds
+        rtt = None if connection is None or connection.verifier is None else connection.speed.link.rtt_seconds
         read = 0 if self._text is not None else prompt
         return Stats(
             rounds=self.rounds,

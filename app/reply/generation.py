@@ -19,8 +19,7 @@ from app.drafting.readings import Conversation, Reading
 from app.events import Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
-from app.remotes.peer import Verifier
-from app.remotes.verifier_session import VerifierSession
+from app.remotes.peer import Verifier, VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer, too_long
 from app.reply.figures import Figures
@@ -86,7 +85,7 @@ class GenerationInput:
     settings: Settings
     sampling: Sampling
     most: int | None
-    """Tokens of a whole answer, in the drafter's vocabulary; None: as many as the context has room for."""
+    """Maximum tokens of the whole answer, in the drafter's vocabulary, or None to fill the context."""
     redrawn: bool = field(default=False, kw_only=True)
     """At a temperature that nobody chose, because the likeliest answer is there already."""
     draft: bool
@@ -106,7 +105,7 @@ class GenerationInput:
 
     @property
     def draft_sampling(self) -> DraftSampling | None:
-        """How candidates are drawn. None: the likeliest ones are taken, as always if the target is greedy."""
+        """How to sample candidates, or None to take the likeliest ones, as always if the target is greedy."""
         sampling = self.sampling
         if self.settings.tree == "deterministic" or sampling.temperature == 0:
             return None
@@ -114,7 +113,7 @@ class GenerationInput:
 
     @property
     def coins(self) -> Coins | None:
-        """The coins by which the target draws; None: it takes its best tokens."""
+        """The coins by which the target samples, or None if it is greedy."""
         return Coins.at(self.sampling.temperature, self.sampling.seed)
 
 
@@ -305,8 +304,8 @@ class Generation:
         if not self.chooses_mode:
             return "hosted" if self.given.settings.mode == "hosted" else "edge"
         chosen, self._mode_chosen = self._mode_chosen, True
-        rtt = connection.link.rtt_seconds or 0.0
-        return connection.modes.review(rtt) if chosen else connection.modes.choose(rtt)
+        rtt = connection.speed.link.rtt_seconds or 0.0
+        return connection.speed.modes.review(rtt) if chosen else connection.speed.modes.choose(rtt)
 
     def memory_from(self, verifier: Verifier) -> int | None:
         """The first token whose memory to ask for, or None if the drafter cannot read this verifier's memory."""
@@ -315,14 +314,14 @@ class Generation:
         return self.drafting.memory_from if readable else None
 
     def likeliest(self, verifier: Verifier) -> int:
-        """How many of the target's likeliest tokens to ask for at each place; 0: nobody learns from them here."""
+        """How many of the target's likeliest tokens to request per position; 0 if no drafter learns from them."""
         return MOST if self.drafting.learns and self.memory_from(verifier) is not None else 0
 
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:
         """Seconds for the verifier to answer to these tokens, of which it may have to read some first."""
         unread = self.session.unread(committed)
-        estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unread
-        return connection.link.deadline(estimate, TOKEN_BYTES * unread)
+        estimate = (connection.speed.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unread
+        return connection.speed.link.deadline(estimate, TOKEN_BYTES * unread)
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
         """The result of `work`. None if the person stops the answer first; then the work is cancelled."""

@@ -88,11 +88,11 @@ class Hosted:
             memory_from=memory_from,
             likeliest=generation.likeliest(self.verifier),
             deadline=generation.deadline(connection, committed),
-            silence=connection.link.deadline(FIRST_SERVER_SECONDS),
+            silence=connection.speed.link.deadline(FIRST_SERVER_SECONDS),
             draft=generation.given.draft,
-            signs=connection.link.signs(connection.server_seconds or FIRST_SERVER_SECONDS, MEMORY_BYTES),
+            signs=connection.speed.link.signs(connection.speed.server_seconds or FIRST_SERVER_SECONDS, MEMORY_BYTES),
         )
-        self._opening, self._warm = not generation.answer.tokens, connection.server_seconds is not None
+        self._opening, self._warm = not generation.answer.tokens, connection.speed.server_seconds is not None
         self._asked, stream = generation.clock.now(), None
         asking = asyncio.create_task(opening)
         if self._reads_along:
@@ -133,8 +133,11 @@ class Hosted:
                     if not self._remembers:
                         self._watch()
                     yield RoundEnded(generation.stats, _report(frame, seconds))
-                    known = connection.server_seconds or 0.0, MEMORY_BYTES
-                    stream.silence, stream.signs = connection.link.deadline(*known), connection.link.signs(*known)
+                    known = connection.speed.server_seconds or 0.0, MEMORY_BYTES
+                    stream.silence, stream.signs = (
+                        connection.speed.link.deadline(*known),
+                        connection.speed.link.signs(*known),
+                    )
                     if generation.reason is None and generation.mode(connection) != "hosted":
                         return
         finally:
@@ -150,11 +153,11 @@ class Hosted:
                 await stream.aclose()
 
     def _memory_from(self) -> int | None:
-        """The first token whose memory to ask for; None: nobody here needs it, and it costs the server time."""
+        """The first token whose memory to request, or None to spare the server the time."""
         generation, connection = self._generation, self.connection
         needed = self._alone or generation.drafting.learns
-        self._watches = generation.chooses_mode and connection.modes.may_watch(
-            connection.link.rtt_seconds or 0.0, shared=self.verifier.client.local
+        self._watches = generation.chooses_mode and connection.speed.modes.may_watch(
+            connection.speed.link.rtt_seconds or 0.0, shared=self.verifier.client.local
         )
         return generation.memory_from(self.verifier) if needed or self._watches else None
 
@@ -164,25 +167,25 @@ class Hosted:
         length = len(generation.tokens)
         if self._watching is not None or not self._watches or length < self._watched_at + WATCH_PAUSE:
             return
-        if generation.given.draft_sampling is None and connection.modes.watches(
-            connection.link.rtt_seconds or 0.0, shared=local
+        if generation.given.draft_sampling is None and connection.speed.modes.watches(
+            connection.speed.link.rtt_seconds or 0.0, shared=local
         ):
             self._watched_at = length
             self._watching = asyncio.create_task(self._draft_beside(length))
 
     async def _draft_beside(self, length: int) -> Watched | None:
-        """A draft that follows so many tokens, as an edge round would have made it; None: it took no call."""
+        """Draft after so many tokens, as an edge round would. Returns None if that took no drafter call."""
         generation, connection, drafting = self._generation, self.connection, self._generation.drafting
         begun = generation.clock.now()
-        pace = Edge(generation, connection, self.verifier).pace(generation.left, connection.costs.cost)
+        pace = Edge(generation, connection, self.verifier).pace(generation.left, connection.speed.costs.cost)
         if not self._remembers:
             await drafting.follow(generation.tokens[:length])
         tree = await drafting.draft(pace)
         if self.verifier.client.local:
-            connection.modes.disturbed(generation.clock.now() - begun)
+            connection.speed.modes.disturbed(generation.clock.now() - begun)
         if drafting.taken is None:
             return None
-        connection.costs.drafted(*drafting.taken)
+        connection.speed.costs.drafted(*drafting.taken)
         return Watched(length, tree, drafting.taken[1])
 
     def _compare(self) -> None:
@@ -194,13 +197,13 @@ class Hosted:
             return
         accepted = agreed(watched.tree, self._generation.tokens[watched.start :])
         if accepted is not None:
-            self.connection.modes.watched(accepted + 1, watched.seconds, len(watched.tree))
+            self.connection.speed.modes.watched(accepted + 1, watched.seconds, len(watched.tree))
             self._watching = None
 
     async def _guesses(self, asking: asyncio.Task[Any]) -> list[Shown]:
         """Guesses to show while the first words are on their way; none if these come sooner."""
         generation, connection = self._generation, self.connection
-        near = (connection.link.rtt_seconds or 0.0) < GHOST_SECONDS
+        near = (connection.speed.link.rtt_seconds or 0.0) < GHOST_SECONDS
         if not generation.given.draft or generation.answer.tokens or near or self._again:
             return []
         edge = Edge(generation, connection, self.verifier)
@@ -216,13 +219,13 @@ class Hosted:
         connection, now, gained = self.connection, self._generation.clock.now(), progress.gained
         before, self._last = self._last, now
         if self.begun:
-            connection.modes.hosted(gained, now - before)
-            connection.waited(now - before)
+            connection.speed.modes.hosted(gained, now - before)
+            connection.speed.waited(now - before)
             return now - before
-        connection.streams(stream, progress.server_seconds)
+        connection.speed.streams(stream, progress.server_seconds)
         if self._warm and stream.exchanges == 1:
             beside = now - self._asked - (stream.rtt_seconds or 0.0)
-            connection.modes.hosted(gained, beside, opening=self._opening)
+            connection.speed.modes.hosted(gained, beside, opening=self._opening)
         return 0.0
 
 

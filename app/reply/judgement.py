@@ -31,7 +31,7 @@ def unverified(answer: Message) -> bool:
 
 
 def nothing_to_verify(answer: Message) -> str:
-    """One sentence that tells the person why there is nothing to verify in an answer."""
+    """Why there is nothing to verify in an answer, as one sentence."""
     if answer.tokens:
         return "All of that answer is checked already."
     if answer.stats.get("streamed") is not None:
@@ -45,7 +45,7 @@ def verified_length(answer: Message) -> int:
 
 
 def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
-    """What the target's own `tokens`, and their `text`, keep of a drafted answer; None: nothing was drafted."""
+    """What the target's own `tokens`, and their `text`, keep of a drafted answer, if any was drafted."""
     start = verified_length(answer)
     if start == len(answer.tokens):
         return None
@@ -54,7 +54,7 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
 
 
 def judge_again(answer: Message, text: str, again: AnsweredAgain) -> Judged | None:
-    """What the `text` of a server that checks no drafts has of a drafted answer; None: that one had no words."""
+    """What the `text` of a server that checks no drafts has of a drafted answer, if that had words."""
     kept, of, dropped = compare(answer.text, text)
     return Judged(answer.id, kept, of, dropped, len(sanitise(text)), again) if of else None
 
@@ -69,7 +69,7 @@ def judgement_stats(judged: Judged) -> dict[str, int | bool | None]:
 
 
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:
-    """The judgement that was stored with a verified answer; None: it was cut off before the judgement was known."""
+    """The judgement that was stored with a verified answer, or None if it was cut off before."""
     stats = verified.stats
     kept, of, predicted = stats.get("kept"), stats.get("of"), stats.get("predicted")
     if not isinstance(kept, int) or not isinstance(of, int):

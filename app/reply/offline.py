@@ -28,8 +28,8 @@ class Offline:
     """The drafter, writing one answer alone.
 
     `allowed`: it may write alone if the settings allow that too, and if nothing forbids it. `nobody`: why the drafter
-    may not write in the place of the model that is away, as a sentence; None: it may. `early`: it may write while the
-    verifier starts.
+    may not write in the place of the model that is away, as a sentence, or None if it may. `early`: it may write while
+    the verifier starts.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Offline:
 
     @property
     def why_not(self) -> str | None:
-        """Why the drafter does not go on, although that is allowed, as a sentence; None: it can."""
+        """Why the drafter may not continue although the settings allow it, as a sentence, or None if it may."""
         return self._nobody() if self.allowed else None
 
     @property

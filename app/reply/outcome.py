@@ -29,11 +29,11 @@ MOST_NAME = 200
 
 @dataclass(frozen=True)
 class ReplyOutcome:
-    """What a reply came to. The default is an answer that nobody waits for any more."""
+    """How a reply ended. By default, its reader has left."""
 
     status: FinalStatus = "stopped"
     last: Done | Failed | None = None
-    """The last event; None: nobody reads it."""
+    """The last event, or None if its reader has left."""
     judged: Judged | None = None
     """What the target kept of an answer that was drafted offline."""
     settles: str | None = None
@@ -60,7 +60,7 @@ def completed(request: Request, generation: Generation) -> ReplyOutcome:
 
 
 def _judged(begun: Message, generation: Generation) -> Judged | None:
-    """What became of the drafted part of an answer; None: there was none."""
+    """What became of the drafted part of an answer, if there was one."""
     answer = generation.answer
     again = generation.figures.answered_again(_one_line(answer.model))
     if all(begun.provenance):

@@ -108,7 +108,7 @@ class Reply:
         finally:
             generation.drafting.read_no_more()
         if connection is not None:
-            connection.answered()
+            connection.speed.answered()
         for shown in generation.answer.finish():
             yield shown
         if trouble is not None:
@@ -213,7 +213,7 @@ class Reply:
             raise NoAnswer(f"No answer: offline by choice. {self._offline.why_not}", "unavailable", passing=True)
         if connection is None:
             raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
-        if connection.met and not (
+        if connection.server.met and not (
             self._away and not self._generation.answer.text and generation.given.settings.mode == "auto"
         ):
             with contextlib.suppress(TimeoutError):

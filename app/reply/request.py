@@ -53,11 +53,11 @@ class Request:
     """The pending answer."""
     sampling: Sampling
     most: int | None
-    """Tokens of the whole answer; None: as many as the context has room for."""
+    """Maximum tokens of the whole answer, or None to fill the context."""
     begun: Message | None = None
     """The stored answer that it begins with, in tokens of the drafter in use."""
     does: Literal["answers", "verifies", "resumes"] = "answers"
-    """verifies: the target alone goes on with the begun answer. resumes: whoever is there goes on with it."""
+    """verifies: only the target may continue the begun answer. resumes: whoever is there may."""
     waits: bool = False
     """The question waits in the queue if nobody is there to answer."""
     sent: str = ""
@@ -157,7 +157,7 @@ def keep_default(store: Store, prompts: SystemPrompts, answer: Message, *, serve
 
 
 def system_digest(system: str | None) -> str | None:
-    """Tells answers under one chosen system prompt from those under another; None: none was chosen."""
+    """A digest of the chosen system prompt, to compare answers under the same one, or None if none was chosen."""
     return hashlib.blake2b(system.encode(), digest_size=8).hexdigest() if system else None
 
 

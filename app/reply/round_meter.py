@@ -8,7 +8,7 @@ from remote import RoundReply
 from remote.clock import Clock
 
 LONGEST_READ = 256
-"""A round that reads more prompt tokens than this tells nothing of others, because the prompt is read in pieces."""
+"""Most prompt tokens of a round that is typical of others; longer prompts are read in pieces."""
 
 
 class RoundMeter:
@@ -40,8 +40,8 @@ class RoundMeter:
         self._begun = self._clock.now()
         if self._usual is not None:
             if not adopts:
-                self._connection.link.received(*self._usual.streamed)
-            self._connection.costs.waited(self._begun - self._sent - self._usual.verdict.server_seconds)
+                self._connection.speed.link.received(*self._usual.streamed)
+            self._connection.speed.costs.waited(self._begun - self._sent - self._usual.verdict.server_seconds)
 
     def drafted(self, *, made: bool) -> None:
         """The draft is made; `made` False: none was asked for."""
@@ -52,7 +52,7 @@ class RoundMeter:
         # After the draft comes a wait for memory of the round before: it counts where that round does.
         self._sent = self._drafted if self._usual is not None else self._clock.now()
         self._unread = unread
-        self._counts = self._connection.server_seconds is not None
+        self._counts = self._connection.speed.server_seconds is not None
 
     def is_usual(self, reply: RoundReply) -> bool:
         """There was no prompt to read, and nothing to send again."""
@@ -61,9 +61,9 @@ class RoundMeter:
     def returned(self, reply: RoundReply, nodes: int) -> None:
         """The verdict on a draft of so many nodes is there."""
         self._counts = self._counts and reply.exchanges == 1
-        self._connection.served(reply)
+        self._connection.speed.served(reply)
         if self._counts and self._unread <= LONGEST_READ:
-            self._connection.costs.judged(max(0, self._unread - 1) + nodes, reply.verdict.server_seconds)
+            self._connection.speed.costs.judged(max(0, self._unread - 1) + nodes, reply.verdict.server_seconds)
         self._usual = reply if self.is_usual(reply) else None
 
     def ended(self, report: RoundReport, *, drafted_here: bool) -> None:
@@ -71,13 +71,13 @@ class RoundMeter:
         now = self._clock.now()
         if self._counts and drafted_here:
             seconds = now - self._ended - report.rtt_seconds
-            self._connection.modes.edge(report.gained, seconds, report.server_seconds, opening=self._opening)
+            self._connection.speed.modes.edge(report.gained, seconds, report.server_seconds, opening=self._opening)
             self._tell_payoff(report, now - self._ended)
         self._ended, self._opening = now, False
 
     def _tell_payoff(self, report: RoundReport, seconds: float) -> None:
         """Say what a round that took so many seconds gained with its draft, or without one."""
-        payoff = self._connection.payoff
+        payoff = self._connection.speed.payoff
         if self._usual is not None:
             payoff.ended(
                 report.gained, seconds, drafting=self.draft_seconds, line=report.rtt_seconds, drafted=self._made

@@ -16,13 +16,14 @@ from app.drafting.fitness import Judged, judge_unmeasured
 from app.drafting.pool import DraftingPool
 from app.events import Failed, Mode, ModeChanged
 from app.remotes.choice import Server
-from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection, memory_seen
+from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
 from app.remotes.connections import Connections
+from app.remotes.known_server import memory_seen
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint
-from app.remotes.source import Source
+from app.remotes.source import Source, stays_here
 from app.remotes.substitute import name_of, why_nobody
 from app.reply.outbox import Outbox
 from app.reply.request import CONTEXT_TOKENS, Request
@@ -198,7 +199,7 @@ class Routing:
         May read files. Raises `StorageError`.
         """
         connection = self.present(conversation_id)
-        memory = self._memory_alone(conversation_id) if connection is None else connection.memory
+        memory = self._memory_alone(conversation_id) if connection is None else connection.server.memory
         return self.drafters.of_memory(memory) or self.drafters.first
 
     def nobody_by_choice(self, conversation_id: str) -> str | None:
@@ -222,7 +223,7 @@ class Routing:
     @property
     def offer(self) -> Offer | None:
         """The small model that the open conversation's server offers and that is not here."""
-        return None if self.shown is None else self.shown.offer
+        return None if self.shown is None else self.shown.server.offer
 
     async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
         """Download that small model; see `Assistant.fetch_offered`."""
@@ -248,7 +249,7 @@ class Routing:
         while usable and self.running is not None and not self._closed:
             await self._outbox.stirred()
         for connection in self._connections.open:
-            if connection.memory in usable and isinstance(connection.verifier, Endpoint):
+            if connection.server.memory in usable and isinstance(connection.verifier, Endpoint):
                 connection.connect_again("the small model was measured")
         return judged
 
@@ -266,12 +267,12 @@ class Routing:
             return connection.mode("hosted")
         if connection.verifier is not None:
             chosen = self._options.settings.mode
-            mode: Mode = chosen if chosen in MODES else connection.modes.mode
+            mode: Mode = chosen if chosen in MODES else connection.speed.modes.mode
             return connection.mode(mode)
         if connection.warming:
             return connection.mode("warming")
-        alone = not connection.refuses and connection.no_substitute is None
-        return connection.mode("offline", alone=alone, writer=self._writer(connection.memory) if alone else "")
+        alone = not connection.refuses and connection.server.no_substitute is None
+        return connection.mode("offline", alone=alone, writer=self._writer(connection.server.memory) if alone else "")
 
     def _writer(self, memory: bytes | None) -> str:
         """Name of the drafter that writes in the place of a model."""
@@ -281,23 +282,23 @@ class Routing:
     @property
     def fits(self) -> bool:
         """Whether the drafter was made for the model that answers, as far as is known; True if it answers alone."""
-        return self.shown is None or self.shown.fits
+        return self.shown is None or self.shown.server.fits
 
     @property
     def stays_here(self) -> bool:
         """Whether what is asked stays on this device."""
-        return self.shown is None or self.shown.stays_here
+        return self.shown is None or stays_here(self.shown.source)
 
     @property
     def most_read(self) -> int | None:
         """Most tokens of a conversation that are read, or None while a server that counts its own has not said."""
-        if self.shown is not None and not self.shown.checks:
-            return self.shown.most_read
+        if self.shown is not None and not self.shown.server.checks:
+            return self.shown.server.most_read
         return self.most_read_over(self.shown)
 
     def most_read_over(self, connection: Connection | None) -> int:
         """Most tokens that this device and the model at a server read, as far as is known."""
-        known = None if connection is None else connection.most_read
+        known = None if connection is None else connection.server.most_read
         if connection is None and self._options.most_read is not None:
             known = self._options.most_read()
         return min(CONTEXT_TOKENS, known or CONTEXT_TOKENS)

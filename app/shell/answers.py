@@ -235,7 +235,7 @@ EMPTY = {
 
 
 def made_up(found: Sequence[Risk]) -> str | None:
-    """The first program that neither this device nor a page knows; None: all are known."""
+    """The first program, if any, that neither this device nor a page knows."""
     return next((risk.words[0] for risk in found if risk.kind is Kind.UNKNOWN), None)
 
 

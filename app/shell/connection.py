@@ -40,7 +40,7 @@ class Conversation:
         self._line.sendall(json.dumps(request).encode("ascii") + b"\n")
 
     def reply(self, seconds: float | None) -> dict[str, Any] | None:
-        """The next reply; None: none within that time. Raises `ConnectionError` where the helper has gone."""
+        """The next reply, or None after that time. Raises `ConnectionError` if the helper is gone."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while b"\n" not in self._read:
             left = None if deadline is None else deadline - time.monotonic()
@@ -103,7 +103,7 @@ def ask(wanted: dict[str, Any]) -> Conversation:
 
 
 def connect(path: str) -> Conversation | None:
-    """A connection to a helper that runs; None: none does."""
+    """A connection to the running helper, or None if none runs."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         line.connect(path)

@@ -1,7 +1,7 @@
 """Explanations of a command: where they come from, and how they look in a terminal.
 
 A source is anything with `explain`: the pages that travel with Outrider, the manual of this device, the risks of the
-command. A model of the person is asked beside them (`app/shell/answers.py`).
+command. A model of the person is asked as well (`app/shell/answers.py`).
 """
 
 from __future__ import annotations

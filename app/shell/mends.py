@@ -75,7 +75,7 @@ class Failure:
 
 
 def mend(failure: Failure) -> Mend | None:
-    """The first mend that is known for this failure; None: none is."""
+    """The first known mend for this failure, if any."""
     if failure.status == 0 and not failure.error:
         return None
     for rule in RULES:
@@ -295,7 +295,7 @@ def _is_missing(failure: Failure, name: str, word: Word) -> bool:
 
 
 def _near_path(failure: Failure, path: str, there: Callable[[str], bool]) -> str | None:
-    """The path with each missing part replaced by a near one; None: some part has none."""
+    """The path with each missing part replaced by a near one; None if some part has none."""
     done = "/" if path.startswith("/") else ""
     parts = [part for part in path.split("/") if part]
     for number, part in enumerate(parts):

@@ -29,7 +29,7 @@ def distance(one: str, other: str) -> int:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that was most likely meant; None: no name is near, or it is one of the names.
+    """The name that was most likely meant; None if no name is near, or if it is one of them.
 
     One mistake is allowed up to five letters, two from six on. In a name of two letters only a swap is.
     """

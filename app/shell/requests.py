@@ -22,7 +22,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Kind
     text: Text = ""
-    """Words or a command: what stands in the line, or for `fix` the command that failed."""
+    """The words or the command of the line; for `fix`, the command that failed."""
     cwd: str = ""
     home: str = ""
     build: str = ""

@@ -20,7 +20,7 @@ BEFORE = {"sudo", "doas", "time", "nohup", "env", "command", "exec", "builtin", 
 
 
 class Word(NamedTuple):
-    """A word: what it means, without quotes, and where it stands in the line."""
+    """A word: its meaning, without quotes, and its place in the line."""
 
     value: str
     start: int
@@ -44,7 +44,7 @@ def commands(line: str) -> list[list[Word]]:
 
 
 def program(words: list[Word]) -> Word | None:
-    """The word that names the program of a simple command; None: it only sets variables."""
+    """The word that names the program of a simple command; None if it only sets variables."""
     at, before = 0, ""
     while at < len(words):
         value = words[at].value

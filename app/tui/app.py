@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from textual import on
 from textual.app import App, SystemCommand
 from textual.notifications import Notify
 from textual.screen import Screen
 
 from app.config import Settings
+from app.files import write_private
 from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.background import begin
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import copy
-from app.tui.job import has_shell, stop_job
 from app.tui.notices import excerpt
-from app.tui.saved_state import SavedState
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
+from app.tui.suspension import has_shell, stop_job
 from app.tui.textual_private import (
     PlainCrashes,
     drop_notification,
-    keep_as_clipboard,
     shown_notifications,
     write_to_terminal,
 )
 from app.tui.theme import DARK, LIGHT
-from app.tui.widgets.first_look import FirstLook
+from app.tui.widgets.welcome import FirstLook
 from storage import Choices
 from storage.choices import NONE
 
@@ -46,25 +46,38 @@ if TYPE_CHECKING:
 GONE_SECONDS = 0.5
 """Time that a toast has to go once its own is over."""
 
-# The palette is imported when it is opened for the first time.
+
+class SavedState(msgspec.Struct, kw_only=True):
+    """The screen as it was left. The defaults are those of a first start."""
+
+    theme: str = ""
+    panel: bool = False
+    look_answered: bool = False
+    """The person has said whether to look for model servers on this device. They are not asked again."""
+
+    @classmethod
+    def load(cls, path: Path) -> SavedState:
+        """Read the file. A file that is missing or damaged counts as a first start."""
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except (OSError, msgspec.DecodeError):
+            return cls()
+
+    def save(self, path: Path) -> None:
+        """Raises `OSError`."""
+        write_private(path, msgspec.json.encode(self).decode())
 
 
-def _actions() -> type[Provider]:
-    from app.tui.palette import ActionCommands
+def _provider(name: str) -> Callable[[], type[Provider]]:
+    """A provider of the palette, which is imported when the palette is opened for the first time."""
 
-    return ActionCommands
+    def load() -> type[Provider]:
+        from app.tui import palette
 
+        provider: type[Provider] = getattr(palette, name)
+        return provider
 
-def _themes() -> type[Provider]:
-    from app.tui.palette import ThemeCommands
-
-    return ThemeCommands
-
-
-def _conversations() -> type[Provider]:
-    from app.tui.palette import ConversationCommands
-
-    return ConversationCommands
+    return load
 
 
 class OutriderApp(PlainCrashes):
@@ -78,7 +91,7 @@ class OutriderApp(PlainCrashes):
     TITLE = "Outrider"
     CSS_PATH = Path(__file__).with_name("app.tcss")  # Absolute, for a class that is derived from this one.
     BINDINGS = [*EVERYWHERE]
-    COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
+    COMMANDS = App.COMMANDS | set(map(_provider, ("ActionCommands", "ThemeCommands", "ConversationCommands")))
 
     def __init__(
         self,
@@ -90,13 +103,16 @@ class OutriderApp(PlainCrashes):
     ) -> None:
         self.first = first
         self.settings = settings or Settings()
-        mapped = checked(self.settings.keys)
+        self.remapped = checked(self.settings.keys)
+        """The keys that the person has given to actions, by the id of the binding."""
         super().__init__()
         self.core = core
         self.for_shell = ""
         """The command that the person wants in their shell when they quit; empty: none."""
         self.switcher = switcher
-        self.set_keymap(mapped)
+        self._copied = ""
+        """The text that was copied last."""
+        self.set_keymap(self.remapped)
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self._file = core.store.path.with_name("screen.json")
@@ -162,9 +178,13 @@ class OutriderApp(PlainCrashes):
             drop_notification(self, toast)
         self.set_timer(event.notification.time_left + GONE_SECONDS, lambda: self.screen.refresh())
 
+    @property
+    def clipboard(self) -> str:
+        return self._copied
+
     def copy_to_clipboard(self, text: str) -> None:
         """Begin to copy a text. Pasting inside the application uses this text from now on."""
-        keep_as_clipboard(self, text)
+        self._copied = text
         begin(self, partial(self._copy, text), group="clipboard")
 
     async def _copy(self, text: str) -> None:

@@ -46,14 +46,13 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.log import LogScreen
     from app.tui.screens.models import ModelsScreen
     from app.tui.screens.nearby import NearbyScreen
+    from app.tui.screens.page_sources import SourceScreen
     from app.tui.screens.queue import QueueScreen, Rewording
     from app.tui.screens.recall import RecallScreen
     from app.tui.screens.remote_form import RemoteForm
     from app.tui.screens.remotes import RemotesScreen
     from app.tui.screens.sampling_form import SamplingForm
-    from app.tui.screens.source import SourceScreen
-    from app.tui.screens.system import SystemScreen
-    from app.tui.screens.system_form import SystemForm
+    from app.tui.screens.system import SystemForm, SystemScreen
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import SearchBox, TitleBox

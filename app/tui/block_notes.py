@@ -6,7 +6,7 @@ The rules and the parser of commands are imported with the first block of comman
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from app.tui.code_blocks import CodeBlock, code_block
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import NO_BLOCK_NOTES, AnswerNotes, BlockNotes, NoteLine
 from app.tui.markdown.parser import leaves
-from app.tui.sources import source_lines
 
 if TYPE_CHECKING:
     from app.commands.risk import Risk
@@ -48,7 +47,7 @@ def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
     try:
         found = _risks(block)
         surplus = unasked(request, found)
-    except Exception as error:  # Hostile text that a rule does not stand must not take the answer away.
+    except Exception as error:  # A rule that fails on hostile text must not lose the answer.
         log.error("a code block was not checked: %s", type(error).__name__)
         return UNCHECKED
     told = sorted(found, key=lambda risk: -risk.severity.rank)
@@ -87,3 +86,11 @@ def _line(risk: Risk, *, asked: bool) -> NoteLine:
 def _footer(sources: tuple[PageSource, ...]) -> tuple[NoteLine, ...]:
     """The lines that name the pages. A click on one shows them."""
     return tuple(NoteLine(((line, ".notice"),), click="show_sources") for line in source_lines(sources))
+
+
+def source_lines(sources: Iterable[PageSource]) -> Iterator[str]:
+    """The lines below an answer that name its pages."""
+    known = tuple(sources)
+    for by, words in (("tldr", "from the"), ("outrider", "from Outrider's own examples; more on the")):
+        if pages := [f"{source.page} ({source.platform})" for source in known if source.by == by]:
+            yield f"{words} page{'s' * (len(pages) > 1)} {', '.join(pages)} of tldr pages"

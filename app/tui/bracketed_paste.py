@@ -76,7 +76,7 @@ class PasteParser(XTermParser):
 
 
 class TerminalGone(Message):
-    """The terminal was closed, and its hang-up signal is ignored: nobody can type or read any more."""
+    """The terminal has closed while its hang-up signal is ignored, so there is nobody left to type or read."""
 
 
 class PasteDriver(LinuxDriver):

@@ -33,7 +33,7 @@ class Copied(NamedTuple):
     way: str
     """Name of the program, `tmux`, `terminal` or `file`."""
     title: str
-    """What was done, in a few words: nobody learns whether a terminal obeyed."""
+    """What was done, in a few words. A terminal never reports whether it obeyed."""
     note: str = ""
     """What the person should know of it."""
     sequence: str = ""

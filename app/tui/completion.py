@@ -1,9 +1,13 @@
-"""What can be completed at the cursor of a text. A provider knows one kind of thing: commands, or paths."""
+"""What can be completed at the cursor of a text: providers, one for each kind of thing. The one for `@path` is here."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
+
+from app.attachments.paths import candidates
 
 
 class Candidate(NamedTuple):
@@ -17,7 +21,7 @@ class Candidate(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """What may stand in place of `text[start:end]`, which lies in the line of the cursor."""
+    """Candidates to replace `text[start:end]`, which is within the cursor's line."""
 
     start: int
     end: int
@@ -26,10 +30,30 @@ class Completion(NamedTuple):
     """The first candidate is chosen from the start, so that Enter takes it."""
 
     def is_complete(self, text: str, chosen: int) -> bool:
-        """Whether the chosen candidate stands there already."""
+        """Whether the text already is the chosen candidate."""
         return self.candidates[chosen].text.rstrip() == text[self.start : self.end]
 
 
 Provider = Callable[[str, int], Completion | None]
 """From a text and the cursor's place in it, in characters, to what can be completed there. It must be fast: it is
 asked at each key."""
+
+
+MOST = 50
+"""Maximum number of paths offered."""
+TYPED = re.compile(r"(?:^|(?<=[\s(]))@((?:\\ |[^\s@])*)\Z")
+"""An `@` at the start of a word, and what was typed after it."""
+
+
+def completion_of_paths(folder: Path) -> Provider:
+    """Completes `@path`, seen from a folder."""
+
+    def complete(text: str, cursor: int) -> Completion | None:
+        typed = TYPED.search(text[:cursor])
+        if typed is None:
+            return None
+        found = candidates(typed[1], folder, MOST)
+        offered = (Candidate(one.replace(" ", "\\ "), one) for one in found)
+        return Completion(typed.start(1), cursor, tuple(offered))
+
+    return complete

@@ -6,19 +6,32 @@ A key acts in a room: everywhere, in the conversation, or in the part that has t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
+from textual.app import App
 from textual.binding import Binding, BindingsMap
 from textual.dom import DOMNode
-
-from app.tui.textual_private import bindings_of, keymap_of
 
 SHORT = {"escape": "esc", "up": "↑", "down": "↓", "slash": "/"}
 """Names of these keys in hints. Other keys are called as in the settings."""
 
 
+def remapped(app: App[Any]) -> Mapping[str, str]:
+    """The keys that the person has given to actions, by the id of the binding."""
+    keys: Mapping[str, str] = getattr(app, "remapped", {})
+    return keys
+
+
+@cache
+def declared(kind: type[DOMNode]) -> tuple[Binding, ...]:
+    """The bindings with an id that a class declares, one for each key: its own first, then those of its bases."""
+    bindings = (binding for base in kind.__mro__ for _, binding in BindingsMap(base.__dict__.get("BINDINGS", ())))
+    return tuple(binding for binding in bindings if binding.id)
+
+
 class Room(NamedTuple):
-    """A part of the screen that has keys of its own."""
+    """A part of the screen with its own keys."""
 
     title: str
     node: type[DOMNode]
@@ -30,11 +43,9 @@ class Room(NamedTuple):
     """Keys of the room that `node` does not list itself."""
 
     def bindings(self) -> Iterator[Binding]:
-        """Every binding with an id, one entry per key: the room's own first, then those of the base classes."""
-        for declared in (self.keys, *(base.__dict__.get("BINDINGS", ()) for base in self.node.__mro__)):
-            for _, binding in BindingsMap(declared):
-                if binding.id:
-                    yield binding
+        """Every binding with an id, one entry per key."""
+        yield from (binding for _, binding in BindingsMap(self.keys))
+        yield from declared(self.node)
 
 
 class Action(NamedTuple):
@@ -59,11 +70,18 @@ def actions_in(room: Room, keys: Mapping[str, str]) -> list[Action]:
 
 def key_of(node: DOMNode, name: str) -> str:
     """The first key of an action, as it is mapped now; empty if neither `node` nor a node around it has that action."""
-    places = (binding for one in node.ancestors_with_self for _, binding in bindings_of(one) if binding.id == name)
+    places = (binding for one in node.ancestors_with_self for binding in declared(type(one)) if binding.id == name)
     binding = next(places, None)
-    if binding is None:
-        return ""
-    key = keymap_of(node.app).get(name, binding.key).split(",")[0].strip()
+    return "" if binding is None else key_name(first_key(node.app, binding))
+
+
+def first_key(app: App[Any], binding: Binding) -> str:
+    """The first key of a binding, as it is mapped now."""
+    return remapped(app).get(binding.id or "", binding.key).split(",")[0].strip()
+
+
+def key_name(key: str) -> str:
+    """How a hint calls a key."""
     *modifiers, last = key.split("+") if len(key) > 1 else [key]
     return "+".join([*modifiers, SHORT.get(last, last)])
 

@@ -16,13 +16,13 @@ BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass
 class DepthAcceptance:
-    """How often drafts that reached a depth were right as far as that depth."""
+    """For each depth: how many drafts reached it, and how many were right that far."""
 
     offered: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
 
     def add(self, report: RoundReport) -> None:
-        """A round. What was drafted elsewhere or not at all says nothing, nor an answer that goes up to be verified."""
+        """Count a round, unless its draft was made elsewhere, missing, or a whole answer sent to be verified."""
         if not report.nodes or (not report.levels and report.expected is None):
             return
         right = report.gained - 1  # The last token is the target's own.

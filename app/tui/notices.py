@@ -1,4 +1,4 @@
-"""Toasts for what could not be done, in the same words everywhere."""
+"""Toasts for errors, worded the same everywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.tui.open_conversation import NotPossible, ReplyRunning
 from storage import StorageError
 
 EXCERPT = 200
-"""Characters of a text that a toast shows."""
+"""Maximum length of a text in a toast, in characters."""
 
 
 def excerpt(text: str) -> str:
@@ -41,12 +41,12 @@ def complain(node: Widget, error: Exception, title: str = "Storage", timeout: fl
 
 
 def say_busy(node: Widget) -> None:
-    """Tell the person that the running reply has to end first."""
+    """Say that the running reply has to end first."""
     node.notify(f"An answer is still running; {key_of(node, 'chat.stop')} stops it.", severity="warning")
 
 
 def tell_cut(node: Widget, done: Done) -> None:
-    """Tell the person that an answer is not whole, and how to go on. `node`: what has the keys of its messages."""
+    """Say that an answer is incomplete and how to continue it. `node`: the widget with the keys for messages."""
     go_on = f"{key_of(node, 'message.previous')}, then {key_of(node, 'message.go_on')}"
     keys = f"{key_of(node, 'chat.new')} begins a new conversation" if done.full else go_on
     node.notify(sanitise(f"The answer is not whole: {done.cut}. To go on: {keys}."), markup=False)

@@ -13,10 +13,11 @@ from textual.content import Content
 from textual.dom import DOMNode
 
 from app.tui.bindings import rooms
+from app.tui.keymap import declared, first_key
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.slash import TypedCommand
-from app.tui.textual_private import bindings_of, keymap_of
-from app.tui.widgets.conversation_list import marked_line, one_line
+from app.tui.turn import one_line
+from app.tui.widgets.conversation_list import marked_line
 from storage import StorageError
 
 MOVES = (
@@ -53,7 +54,7 @@ FIRST = (
 )
 """Actions that come before the others of their part, because people look for them in the palette."""
 FOUND = 20
-"""Conversations that a search in the palette finds at most."""
+"""Maximum number of conversations that the palette finds."""
 
 
 def holds(title: str, query: str) -> bool:
@@ -84,20 +85,19 @@ class ActionCommands(Provider):
         typed = [] if chat is None else chat.commands.offered()
         words = {command.key: f"/{command.word}" for command in typed if command.key}
         actions: set[str] = set()
-        seen: set[str] = set(MOVES)
+        seen: set[str | None] = set(MOVES)
         # Actions of the whole screen come first: the list is long, and people look for these.
         for room in sorted(rooms(), key=lambda room: not room.outer):
             node = self._node(room.node)
             if node is None:
                 continue
-            bindings = bindings_of(node)
-            bindings.apply_keymap(keymap_of(self.app))
-            for _, binding in sorted(bindings, key=lambda entry: _rank(entry[1])):
-                if binding.id and binding.id not in seen:
+            for binding in sorted(declared(type(node)), key=_rank):
+                if binding.id not in seen:
                     seen.add(binding.id)
                     actions.add(binding.action)
                     run = partial(self.app.run_action, binding.action, node)
-                    ways = (self.app.get_key_display(binding), words.get(binding.id, ""))
+                    key = self.app.get_key_display(Binding(first_key(self.app, binding), ""))
+                    ways = (key, words.get(binding.id or "", ""))
                     yield Command(binding.description, " · ".join(filter(None, ways)), run)
         for command in typed:
             if chat is not None and not command.key and command.action not in actions:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from app.tui.completion import Candidate, Completion, Provider
 
 NEAR = 3
-"""Commands that an unknown word is answered with, at most."""
+"""Maximum number of suggestions for an unknown command."""
 AS_QUESTION = "To send the line as a question, begin it with a space."
 TYPED = re.compile(r"/([A-Za-z][A-Za-z-]*)(?:[ \t]+(.*))?")
 """One line: a slash, a word, and what follows it. A path has another slash or a dot in its first word."""
@@ -33,7 +33,7 @@ class SlashCommand(NamedTuple):
     key: str = ""
     """Id of the binding that does the same, if one does."""
     others: tuple[str, ...] = ()
-    """Other words for it, which people bring along. They are not offered."""
+    """Aliases from other programs, accepted but not offered."""
 
     @property
     def usage(self) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 COLLECTIONS = 5
-"""Collections of the middle generation after which a full one is worth its time."""
+"""Number of middle-generation collections after which a full one is worthwhile."""
 QUIET_SECONDS = 1.0
 """Seconds without a key and without a running reply, after which nobody notices a full collection."""
 

@@ -1,17 +1,15 @@
 """Everything private of Textual and Rich that the screen needs, behind public names.
 
-No other module imports a private name of the two, reads a private attribute or overrides a private method
-(tests/app/tui/test_private_names.py). When a new release moves or changes one of them,
-tests/app/tui/test_textual_private.py fails by its name. All tests of the screen pass with Textual 8.2.0 and 8.2.8; the
-names are there since 6.0.
+No other module imports a private name of the two, reads a private attribute or overrides a private method; ruff's
+SLF001 and tests/app/tui/test_textual_private.py see to that. All tests of the screen pass with Textual 8.2.0 and 8.2.8;
+the names have been there since 6.0.
 
 | name here | private name | reason |
 |---|---|---|
-| `keymap_of`, `bindings_of` | `App._keymap`, `DOMNode._bindings` | hints and the palette show remapped keys |
 | `shown_notifications`, `drop_notification` | `App._notifications`, `App._unnotify` | replace an identical toast |
 | `error_of` | `App._exception` | the log tells what the screen died of |
 | `PlainCrashes` | `App._fatal_error`, `._exit_renderables`, `._close_messages_no_wait` | no secret in a traceback |
-| `keep_as_clipboard`, `write_to_terminal` | `App._clipboard`, `App._driver` | copy with a sequence of our own |
+| `write_to_terminal` | `App._driver` | copy with a sequence of our own |
 | `line_of_option` | `OptionList._update_lines`, `._index_to_line` | a list that is filled again keeps its place |
 | `XTermParser`, `BRACKETED_PASTE_...` | `textual._xterm_parser` | a paste is never read as keys |
 | `outlive_terminal` | `LinuxDriver._file` | a terminal that has gone stops nothing |
@@ -25,7 +23,7 @@ names are there since 6.0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
@@ -35,9 +33,7 @@ from textual._xterm_parser import BRACKETED_PASTE_END as BRACKETED_PASTE_END
 from textual._xterm_parser import BRACKETED_PASTE_START as BRACKETED_PASTE_START
 from textual._xterm_parser import XTermParser as XTermParser
 from textual.app import App
-from textual.binding import BindingsMap
 from textual.containers import VerticalScroll
-from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.notifications import Notification
 from textual.strip import Strip
@@ -46,16 +42,6 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 
 # ---- the application -------------------------------------------------------------------------------------------------
-
-
-def keymap_of(app: App[Any]) -> Mapping[str, str]:
-    """The remapped keys, by the id of their binding."""
-    return app._keymap
-
-
-def bindings_of(node: DOMNode) -> BindingsMap:
-    """A copy of the bindings of one node with those of its base classes, before any remapping."""
-    return node._bindings.copy()
 
 
 def shown_notifications(app: App[Any]) -> Iterable[Notification]:
@@ -87,11 +73,6 @@ class PlainCrashes(App[None]):
         self._close_messages_no_wait()
 
 
-def keep_as_clipboard(app: App[Any], text: str) -> None:
-    """Sets what the application itself pastes, and sends nothing to the terminal."""
-    app._clipboard = text
-
-
 def write_to_terminal(app: App[Any], sequence: str) -> None:
     """Writes a control sequence to the terminal, if the application has one."""
     if app._driver is not None:
@@ -108,7 +89,7 @@ def line_of_option(options: OptionList, option_id: str) -> int | None:
 
 
 class _TerminalFile:
-    """A file whose failed writes are dropped: Textual's thread would end with the first, and the screen wait for it."""
+    """A file that drops failed writes. One of them would end Textual's writer thread, which the screen waits for."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file

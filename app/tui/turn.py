@@ -6,17 +6,20 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyText, Started
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
 from app.tui.markdown.struck import Struck
-from app.tui.sources import sources_of
 from storage import Attachment, Message
 
 CUT = "cut at the length limit"
+MOST_PAGES = 5
+"""Pages that an answer may name. The guide names three at most; the store may hold imported messages, too."""
+LONGEST_NAME = 80
+"""Characters of a page's name."""
 Outcome = Literal["running", "done", "stopped", "interrupted", "elsewhere", "failed"]
 """interrupted: its program died. elsewhere: another program is writing it."""
 NOTED: Mapping[Outcome, str] = {
@@ -46,7 +49,7 @@ class Turn:
     model: str = ""
     """Name of the model that answered, as one line; empty if it is not known."""
     drafted_by: str = ""
-    """Who wrote what nobody has checked; empty if it is not known."""
+    """The model that wrote the unchecked part, or empty if unknown."""
     provenance: tuple[bool, ...] = ()
     """For each token of the finished answer: True if the target verified it."""
     judged: Judged | None = None
@@ -58,7 +61,7 @@ class Turn:
     versions: tuple[int, int] = (1, 1)
     """Which version of the answer this is, from 1, and how many there are."""
     shaded: tuple[tuple[int, int], ...] = ()
-    """Ranges of characters of the finished answer that are shaded, because nobody verified them."""
+    """Character ranges of the finished answer that are shaded as unverified."""
     sources: tuple[PageSource, ...] = ()
     """The pages that the answer came from."""
     before: str = ""
@@ -90,7 +93,7 @@ class Turn:
 
     @property
     def drafted(self) -> int:
-        """Number of tokens of the finished answer that nobody verified."""
+        """Number of unverified tokens in the finished answer."""
         return self.provenance.count(False)
 
     @property
@@ -257,10 +260,28 @@ def _cut(message: Message) -> str:
     return sanitise(cut) if isinstance(cut, str) else CUT if reason == "length" else ""
 
 
+def sources_of(stats: Mapping[str, Any]) -> tuple[PageSource, ...]:
+    """The pages that a stored message names. What is not the name of a page is left out."""
+    named = stats.get("sources")
+    pages: dict[PageSource, None] = {}
+    for one in named if isinstance(named, list) else ():
+        parts = (one.get("page"), one.get("platform")) if isinstance(one, Mapping) else ()
+        names = [part for part in parts if isinstance(part, str) and len(part) < LONGEST_NAME]
+        if len(names) == 2 and names[0]:
+            by: Literal["outrider", "tldr"] = "outrider" if one.get("by") == "outrider" else "tldr"
+            pages[PageSource(one_line(names[0]), one_line(names[1]), by)] = None
+    return tuple(pages)[:MOST_PAGES]
+
+
 def model_of(stats: Mapping[str, object], name: str = "model") -> str:
     """The model's name in the statistics of an answer, as one line; empty if there is none."""
     model = stats.get(name)
-    return " ".join(sanitise(model).split()) if isinstance(model, str) else ""
+    return one_line(model) if isinstance(model, str) else ""
+
+
+def one_line(text: str) -> str:
+    """A text from outside, such as a title, as one line that is safe to draw."""
+    return " ".join(sanitise(text).split())
 
 
 def _begins_in_code(text: str) -> bool:

@@ -23,7 +23,7 @@ NEW = "new-"
 
 
 class UnsentTexts:
-    """The folder of the texts, which lies beside the file `database`. Every method raises `OSError` if it fails."""
+    """The folder of the texts, next to the file `database`. Every method raises `OSError` if it fails."""
 
     def __init__(self, database: Path) -> None:
         self._folder = database.absolute().with_name("unsent")

@@ -62,7 +62,7 @@ def learn(
     seed: int = 0,
     halted: Callable[[], bool] = lambda: False,
 ) -> Correction | None:
-    """The correction, learnt from `samples`, that guesses best on `judged`; None: none is better than none.
+    """The correction, learnt from `samples`, that guesses best on `judged`, or None if no correction is better.
 
     `vocabulary`: the number of tokens that the head can draft. `halted` is asked before each pass; once it holds,
     what was learnt so far counts.
@@ -170,7 +170,7 @@ def _candidates(samples: Samples, vocabulary: int, soft: float) -> tuple[Ids, Fl
 
 
 def _softmax(logits: Floats, rest: Floats) -> Floats:
-    """Chances of the candidates, (N, C), beside all other tokens, whose logit is `rest` (N,)."""
+    """Chances of the candidates, (N, C), among all tokens. The others have the logit `rest` (N,)."""
     most = np.maximum(logits.max(axis=1), rest)
     weights, others = np.exp(logits - most[:, None]), np.exp(rest - most)
     chances: Floats = weights / (weights.sum(axis=1) + others)[:, None]

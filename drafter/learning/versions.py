@@ -27,7 +27,7 @@ INDEX = "versions.json"
 OLDER = 2
 """Versions before the one in use whose weights are kept."""
 REMEMBERED = 50
-"""Versions that are told of, at most."""
+"""Most versions that are listed."""
 
 State = Literal["in use", "older", "taken back", "not better"]
 
@@ -57,7 +57,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     deep: bool = False
     """Whether the drafter's layers were trained, and not a correction alone."""
     graph: int = 0
-    """Number of the version whose graph it drafts with; 0: the drafter's own."""
+    """Number of the version whose graph it drafts with, or 0 for the drafter's own graph."""
     graph_sha256: str = ""
     """Checksum of that graph, hex; empty: it is the drafter's own, or it is not kept."""
     messages: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Versions:
         return about.st_mtime_ns, about.st_ino
 
     def all(self) -> list[Version]:
-        """All versions, oldest first. A file that cannot be read tells of none."""
+        """All versions, oldest first; none if the index cannot be read."""
         try:
             return msgspec.json.decode((self.folder / INDEX).read_bytes(), type=list[Version])
         except (OSError, msgspec.DecodeError):
@@ -102,7 +102,7 @@ class Versions:
 
     @property
     def in_use(self) -> Version | None:
-        """The version that drafts now; None: the drafter as it came."""
+        """The version that drafts now, or None for the drafter as it came."""
         return next((one for one in self.all() if one.state == "in use"), None)
 
     @property
@@ -111,7 +111,7 @@ class Versions:
         return {one.offered for one in self.all() if one.offered}
 
     def graph(self, version: Version) -> Path | None:
-        """The graph that a version drafts with; None: the drafter's own. Raises `DrafterCorrupt` for a damaged one."""
+        """The graph that a version drafts with, or None for the drafter's own. Raises `DrafterCorrupt`."""
         if not version.graph_sha256:
             return None
         path = self._graph(version.graph)
@@ -174,7 +174,7 @@ class Versions:
     def roll_back(self) -> tuple[Version, Version | None] | None:
         """Take back the version in use; the one before it, or the drafter as it came, drafts again.
 
-        Returns what was taken back and what drafts now; None: nothing was in use. Raises `OSError`.
+        Returns what was taken back and what drafts now, or None if nothing was in use. Raises `OSError`.
         """
         versions = self.all()
         now = next((one for one in versions if one.state == "in use"), None)
@@ -197,7 +197,7 @@ class Versions:
         """A name in this folder for a graph that is being made, which nothing has. Raises `OSError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / ".graph.part"
-        path.unlink(missing_ok=True)  # That of somebody who was killed.
+        path.unlink(missing_ok=True)  # Left by a process that was killed.
         return path
 
     def _weights(self, number: int) -> Path:
@@ -230,7 +230,7 @@ class Versions:
 
 
 def graph_digest(config: DrafterConfig) -> str:
-    """What tells the graph of a drafter from any other, hex."""
+    """Identifies the graph of a drafter, hex."""
     from models.config import GRAPH
 
     return config.files.get(GRAPH, config.memory)
@@ -242,7 +242,7 @@ def _with(version: Version, state: State) -> Version:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place at the end of the block; after an error it is gone."""
+    """A temporary file that replaces `path` at the end of the block, or is removed after an error."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(handle)
     part = Path(name)

@@ -1,6 +1,6 @@
 """The Mixture-of-Attentions drafter in PyTorch (arXiv 2410.03804). Importing it imports torch.
 
-`MemoryEncoder` runs beside the target. Layer self-attention turns the target's keys and values of all layers into one
+`MemoryEncoder` runs with the target. Layer self-attention turns the target's keys and values of all layers into one
 vector per token. The cross-attention's projections turn that vector into the *memory* that travels to the device.
 `DraftModel` runs on the device: the target's own first F layers, self-attention over tokens, cross-attention over
 memory, the target's own last N layers (target layer inference) and its head. Both know token ids only.

@@ -138,7 +138,7 @@ class StepModule(nn.Module):
         logits = self.head(hidden)
         if correction is not None:
             down, up = correction
-            # A product of one row is added up in another order than that of several; the rows stand there twice.
+            # A product of one row is added up in another order than that of several, so the rows are there twice.
             twice = torch.cat((hidden, hidden), dim=-2)
             logits = logits + ((twice @ down) @ up)[..., : hidden.shape[-2], :]
         best, index = torch.log_softmax(logits, dim=-1).topk(self.top, dim=-1)

@@ -177,7 +177,7 @@ class SelfAttentionLayer(nn.Module):
 
 
 class CrossAttentionLayer(nn.Module):
-    """Cross-attention from the device's stream to memory. A learned null row stands in where there is no memory.
+    """Cross-attention from the device's stream to memory. A learned null row is used where there is no memory.
 
     `blind`: it sees only the null row. A drafter trained in this way, of the same size, shows what memory is worth.
     """
@@ -208,7 +208,7 @@ class CrossAttentionLayer(nn.Module):
         self.mlp = Mlp(size, ffn)
 
     def forward(self, x: Tensor, positions: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
-        """`memory` (..., hk, T, d), where T may be 0. `mask` (..., M, T); None: every query sees all of it."""
+        """`memory` (..., hk, T, d), where T may be 0. `mask` (..., M, T), or None if every query sees all of it."""
         if self.blind:
             memory, mask = (memory[0][..., :0, :], memory[1][..., :0, :]), None
         query = self.q_proj(self.input_layernorm(x)).unflatten(-1, (self.heads, self.head_size)).transpose(-2, -3)

@@ -37,9 +37,9 @@ class TorchStep:
         bits: Bits | None = 8,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Takes ownership of `model`. `bits`: of the linear layers' weights; None: floats.
+        """Takes ownership of `model`. `bits` of the linear layers' weights, or None for floats.
 
-        `dtype`: of everything else; None: bfloat16 on CUDA, else float32.
+        `dtype` of everything else, by default bfloat16 on CUDA and float32 elsewhere.
         """
         self.cache_shapes = cache_shapes(model.config)
         self._device = device
@@ -58,7 +58,7 @@ class TorchStep:
 
     @classmethod
     def load(cls, folder: Path, device: str | None = None, bits: Bits | None = 8) -> TorchStep:
-        """Load the float weights of a drafter's folder to `device`. None: a GPU if there is one, else the CPU.
+        """Load the float weights of a drafter's folder to `device`, by default a GPU if there is one.
 
         Raises `DrafterMissing`, `DrafterCorrupt`, and `DrafterError` for a device that PyTorch cannot use.
         """
@@ -126,7 +126,7 @@ class TensorSlab:
 
 
 def _device(name: str | None) -> torch.device:
-    """The device of that name, after a trial. None: a GPU if there is one. Raises `DrafterError`."""
+    """The device of that name, after a trial; by default a GPU if there is one. Raises `DrafterError`."""
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:

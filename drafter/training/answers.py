@@ -2,6 +2,9 @@
 
 Each line of the file is one conversation, `{"ids": [...], "learn": [[start, end], ...]}`: its token ids, and the spans
 of tokens that the target generated. Processes that train together also answer together.
+
+Some questions are set aside before anything is learnt from the others, to measure the drafter on. Their file is a
+prompt file like any other. It stays the same when training runs again, also with more questions.
 """
 
 from __future__ import annotations
@@ -23,12 +26,18 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 from drafter.progress import StageProgress, stage
 from drafter.training.precision import autocast
 from drafter.training.processes import processes
-from models.engines.cache_argument import cache_argument
+from models.engines.target import cache_argument
 
 AT_ONCE = 512
 """Most prompts that are continued at the same time."""
 STRETCH = 16
 """Tokens between two moments at which finished answers leave the batch."""
+ANSWERS, HELD_OUT = "answers.jsonl", "held_out.jsonl"
+"""Files of the work folder."""
+MOST, SHARE = 64, 10
+"""Most conversations that are set aside, and the largest share of all: one in ten."""
+FEWEST = 8
+"""With fewer, tau would say nothing, so none is set aside."""
 
 
 @dataclass(frozen=True)
@@ -67,54 +76,6 @@ def draft_vocabulary(
     return ((), 1.0) if count >= vocabulary else frequent_tokens(data, count, also)
 
 
-@torch.no_grad()
-def _continue(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    prompts: list[list[int]],
-    new_tokens: int,
-    temperature: float,
-    half: bool,
-    progress: StageProgress,
-) -> list[list[int]]:
-    """The target's continuation of each prompt, including its stop token. Each counts in `progress` when it ends.
-
-    Finished answers leave the batch every `STRETCH` tokens, because the longest answer is many times as long as most.
-    """
-    width = max(map(len, prompts))
-    stops = model.generation_config.eos_token_id
-    stops = set(stops) if isinstance(stops, list) else {stops}
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-    ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
-    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
-    sampling = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
-    answers: list[list[int]] = [[] for _ in prompts]
-    active, cache = list(range(len(prompts))), DynamicCache()
-    while active and (room := width + new_tokens - ids.shape[1]) > 0:
-        with autocast(model.device.type) if half else nullcontext():
-            said = model.generate(
-                input_ids=ids,
-                attention_mask=mask,
-                **cache_argument(model, cache),
-                max_new_tokens=min(STRETCH, room),
-                pad_token_id=pad,
-                **sampling,
-            )
-        going = []
-        for place, (row, new) in enumerate(zip(active, said[:, ids.shape[1] :].tolist())):
-            end = next((i + 1 for i, token in enumerate(new) if token in stops), None)
-            answers[row] += new[:end]
-            if end is None:
-                going.append(place)
-        progress.advance(len(active) - len(going))
-        rest = torch.tensor(going, dtype=torch.long, device=model.device)
-        cache.batch_select_indices(rest)
-        mask = nn.functional.pad(mask[rest], (0, said.shape[1] - ids.shape[1]), value=1)
-        active, ids = [active[place] for place in going], said[rest]
-    progress.advance(len(active))
-    return answers
-
-
 Messages = Sequence[tuple[str, str]]
 """(role, text) of each message."""
 
@@ -137,7 +98,7 @@ def _opening(tokenizer: PreTrainedTokenizerBase, asked: Messages) -> list[int]:
 def _next(tokenizer: PreTrainedTokenizerBase, before: Messages, asked: Messages, last: int) -> list[int]:
     """Tokens from the end of an answer, whose last token is `last`, to the start of the next one.
 
-    `before`, `asked`: what stands before the first answer, and before the next one. An answer that was cut is closed
+    `before`, `asked`: the messages before the first answer, and before the next one. An answer that was cut is closed
     first, as the template closes one.
     """
     turn = [*before[:-1], ("user", "?"), ("assistant", "!")]
@@ -163,8 +124,8 @@ def generate_answers(
     """Let the target answer the questions of every conversation in turn, and append the lines to `out`.
 
     An existing file is continued after its last whole batch of conversations. `temperatures` are used in turn, one for
-    each conversation. `half`: compute in bfloat16 if the model's weights have more bits. `asked_as`: the messages that
-    stand before an answer, from the questions up to it, the last of them from the user. `seconds`: after these, no
+    each conversation. `half`: compute in bfloat16 if the model's weights have more bits. `asked_as`: the messages
+    before an answer, from the questions up to it, the last of them from the user. `seconds`: after these, no
     further batch begins, and the rest stays unanswered. If there are several processes, each answers every n-th batch
     and the main one writes. The lines are those that one process alone would write.
     """
@@ -173,14 +134,13 @@ def generate_answers(
     asked = sum(map(len, questions))
     answered, ends = sum(map(len, questions[:done])), time.monotonic() + seconds
     with stage("answers", asked, answered, shown=together.is_main_process) as progress:
+        asking = _Target(model, tokenizer, new_tokens, temperatures, half, asked_as, progress)
         for first in range(done, len(questions), batch * together.num_processes):
             if broadcast_object_list([time.monotonic() > ends])[0]:
                 break
             at = first + batch * together.process_index
-            lines = []
-            if chosen := questions[at : at + batch]:
-                lines = _answer(model, tokenizer, chosen, at, new_tokens, temperatures, half, asked_as, progress)
-            lines = gather_object(lines)
+            chosen = questions[at : at + batch]
+            lines = gather_object(asking.answer(chosen, at) if chosen else [])
             if together.is_main_process:
                 with out.open("a") as file:
                     file.writelines(lines)
@@ -204,37 +164,111 @@ def _kept(out: Path, batch: int, total: int) -> int:
     return done
 
 
-def _answer(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    chosen: Sequence[Sequence[str]],
-    seed: int,
-    new_tokens: int,
-    temperatures: Sequence[float],
-    half: bool,
-    asked_as: Callable[[Sequence[str]], Messages],
-    progress: StageProgress,
-) -> list[str]:
-    """The lines of one batch of conversations."""
-    torch.manual_seed(seed)
-    ids: list[list[int]] = [[] for _ in chosen]
-    learn: list[list[tuple[int, int]]] = [[] for _ in chosen]
-    for turn in range(max(map(len, chosen))):
-        prompts = {
-            i: ids[i] + _next(tokenizer, asked_as(conversation[:1]), asked_as(conversation[: turn + 1]), ids[i][-1])
-            if turn
-            else _opening(tokenizer, asked_as(conversation[:1]))
-            for i, conversation in enumerate(chosen)
-            if turn < len(conversation)
-        }
-        for first, temperature in enumerate(temperatures):
-            # Prompts of similar length run together, so that little of a batch is padding.
-            asked = sorted((i for i in prompts if i % len(temperatures) == first), key=lambda i: len(prompts[i]))
-            for begin in range(0, len(asked), AT_ONCE):
-                some = asked[begin : begin + AT_ONCE]
-                continued = [prompts[i] for i in some]
-                answers = _continue(model, tokenizer, continued, new_tokens, temperature, half, progress)
-                for i, answer in zip(some, answers):
-                    learn[i].append((len(prompts[i]), len(prompts[i]) + len(answer)))
-                    ids[i] = prompts[i] + answer
-    return [json.dumps({"ids": tokens, "learn": spans}) + "\n" for tokens, spans in zip(ids, learn)]
+@dataclass(frozen=True)
+class _Target:
+    """The target with its tokenizer, and how it answers; see `generate_answers`."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    new_tokens: int
+    temperatures: Sequence[float]
+    half: bool
+    asked_as: Callable[[Sequence[str]], Messages]
+    progress: StageProgress
+
+    def answer(self, chosen: Sequence[Sequence[str]], seed: int) -> list[str]:
+        """The lines of one batch of conversations."""
+        torch.manual_seed(seed)
+        ids: list[list[int]] = [[] for _ in chosen]
+        learn: list[list[tuple[int, int]]] = [[] for _ in chosen]
+        for turn in range(max(map(len, chosen))):
+            prompts = {i: self._prompt(asked, turn, ids[i]) for i, asked in enumerate(chosen) if turn < len(asked)}
+            for first, temperature in enumerate(self.temperatures):
+                # Prompts of similar length run together, so that little of a batch is padding.
+                mine = (i for i in prompts if i % len(self.temperatures) == first)
+                asked = sorted(mine, key=lambda i: len(prompts[i]))
+                for begin in range(0, len(asked), AT_ONCE):
+                    some = asked[begin : begin + AT_ONCE]
+                    for i, answer in zip(some, self._continue([prompts[i] for i in some], temperature)):
+                        learn[i].append((len(prompts[i]), len(prompts[i]) + len(answer)))
+                        ids[i] = prompts[i] + answer
+        return [json.dumps({"ids": tokens, "learn": spans}) + "\n" for tokens, spans in zip(ids, learn)]
+
+    def _prompt(self, questions: Sequence[str], turn: int, said: list[int]) -> list[int]:
+        """The tokens before an answer, after those that were `said` before."""
+        opening = self.asked_as(questions[:1])
+        if not turn:
+            return _opening(self.tokenizer, opening)
+        return said + _next(self.tokenizer, opening, self.asked_as(questions[: turn + 1]), said[-1])
+
+    @torch.no_grad()
+    def _continue(self, prompts: list[list[int]], temperature: float) -> list[list[int]]:
+        """The continuation of each prompt, including its stop token. Each counts in `progress` when it ends.
+
+        Finished answers leave the batch every `STRETCH` tokens, because the longest answer is many times as long as
+        most.
+        """
+        model, pad = self.model, self.tokenizer.pad_token_id
+        pad = self.tokenizer.eos_token_id if pad is None else pad
+        stops = model.generation_config.eos_token_id
+        stops = set(stops) if isinstance(stops, list) else {stops}
+        width = max(map(len, prompts))
+        ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
+        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
+        sampling = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
+        answers: list[list[int]] = [[] for _ in prompts]
+        active, cache = list(range(len(prompts))), DynamicCache()
+        while active and (room := width + self.new_tokens - ids.shape[1]) > 0:
+            with autocast(model.device.type) if self.half else nullcontext():
+                said = model.generate(
+                    input_ids=ids,
+                    attention_mask=mask,
+                    **cache_argument(model, cache),
+                    max_new_tokens=min(STRETCH, room),
+                    pad_token_id=pad,
+                    **sampling,
+                )
+            going = []
+            for place, (row, new) in enumerate(zip(active, said[:, ids.shape[1] :].tolist())):
+                end = next((i + 1 for i, token in enumerate(new) if token in stops), None)
+                answers[row] += new[:end]
+                if end is None:
+                    going.append(place)
+            self.progress.advance(len(active) - len(going))
+            rest = torch.tensor(going, dtype=torch.long, device=model.device)
+            cache.batch_select_indices(rest)
+            mask = nn.functional.pad(mask[rest], (0, said.shape[1] - ids.shape[1]), value=1)
+            active, ids = [active[place] for place in going], said[rest]
+        self.progress.advance(len(active))
+        return answers
+
+
+def hold_out(questions: Sequence[Sequence[str]], work: Path) -> tuple[list[Sequence[str]], list[str]]:
+    """The conversations to learn from, and the first questions of those that are set aside.
+
+    Only questions that are asked once are set aside, spread evenly. Once `work` has answers the choice stays, because
+    any other question may have been learnt from. If there are several processes, the main one writes.
+    """
+    path = work / HELD_OUT
+    if (work / ANSWERS).exists():
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        held = [json.loads(line)["prompt"] for line in lines]
+    else:
+        held = _choose(questions)
+        if processes().is_main_process:
+            work.mkdir(parents=True, exist_ok=True)
+            text = "".join(json.dumps({"prompt": question}) + "\n" for question in held)
+            path.write_text(text, encoding="utf-8")
+    aside = {_plain(question) for question in held}
+    return [turns for turns in questions if aside.isdisjoint(map(_plain, turns))], held
+
+
+def _choose(questions: Sequence[Sequence[str]]) -> list[str]:
+    asked = Counter(_plain(question) for turns in questions for question in turns)
+    once = [turns[0] for turns in questions if asked[_plain(turns[0])] == 1]
+    count = min(MOST, len(questions) // SHARE, len(once))
+    return once[:: len(once) // count][:count] if count >= FEWEST else []
+
+
+def _plain(question: str) -> str:
+    return " ".join(question.split()).casefold()

@@ -30,7 +30,7 @@ from drafter.training.teacher import Recording, Teacher
 from models.config import FLOAT, DrafterConfig
 
 DEPTHS = 8
-"""Draft steps whose accuracy is logged."""
+"""Draft steps with a logged accuracy."""
 
 
 class Distiller(nn.Module):

@@ -1,4 +1,4 @@
-"""Writes the step graph of a drafter as ONNX: `StepModule`, node for node.
+"""Writes the step graph of a drafter as ONNX, `StepModule` node for node, and compares a quantised graph with it.
 
 Rotations and masks are computed once for all layers. A token's result must be the same, bit for bit, whatever tokens
 run beside it. So products of one row or with one key are avoided, whose sums have another order.
@@ -6,24 +6,27 @@ run beside it. So products of one row or with one key are avoided, whose sums ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from torch import nn
 
 from drafter.model.draft_model import DraftModel, Exit, StepModule
 from drafter.model.layers import CrossAttentionLayer, Mlp, Norm, SelfAttentionLayer
-from drafter.step import cache_shapes, graph_names
+from drafter.step import Floats, KeysValues, StepGraph, cache_shapes, graph_names
 from models.config import Rope
 from models.engines.onnx_nodes import Declared, OnnxNodes
+from models.tree import NEVER
 
 WHOLE, FLOAT = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
 
 
 def export_graph(model: DraftModel, path: Path) -> None:
-    """Write the float step graph, in which M, P and T stay free. Large weights go into `*.data` beside it."""
+    """Write the float step graph, in which M, P and T stay free. Large weights go into a `*.data` file."""
     _StepGraph(StepModule(model).eval()).write(path)
 
 
@@ -52,7 +55,7 @@ class _StepGraph:
         logits = nodes.add("Gemm", [x, nodes.put("head.weight", self._step.head.weight.detach().numpy())], transB=1)
         if config.correctable:
             states = nodes.add("Identity", [x], "states")
-            # A product of one row is added up in another order than that of several; the rows stand there twice.
+            # A product of one row is added up in another order than that of several, so the rows are there twice.
             twice = nodes.add("Concat", [states, states], axis=0)
             added = nodes.add("MatMul", [nodes.add("MatMul", [twice, "down"]), "up"])
             added = nodes.add("Slice", [added, nodes.whole(0), nodes.add("Shape", ["tokens"]), nodes.whole(0)])
@@ -182,3 +185,49 @@ class _StepGraph:
         weight = module.weight
         assert isinstance(weight, nn.Parameter)
         return self._nodes.put(f"{self._names[id(module)]}.weight", weight.detach().numpy())
+
+
+StepInputs = tuple[NDArray[np.int64], NDArray[np.int64], Floats, Sequence[KeysValues], KeysValues]
+"""The arguments of one `StepGraph` call."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How the proposals of the quantised graph differ from those of the float graph."""
+
+    rows: int
+    """Positions that were compared."""
+    agreement: float
+    """Share of positions where both have the same likeliest token."""
+    mean_difference: float
+    largest_difference: float
+    """Largest difference between the log-probabilities of tokens that both propose, in nats (the mean is
+    `mean_difference`)."""
+
+    def __str__(self) -> str:
+        return (
+            f"top-1 agreement {self.agreement:.1%} over {self.rows} positions; "
+            f"log-probabilities differ by {self.mean_difference:.3f} on average, {self.largest_difference:.3f} at most"
+        )
+
+
+def prompt(step: StepGraph, tokens: Sequence[int], memory: KeysValues | None = None) -> StepInputs:
+    """Inputs that run `tokens` from the beginning, with dequantised `memory` of some of them or none."""
+    count = len(tokens)
+    empty = [(np.zeros((heads, 0, size), np.float32),) * 2 for heads, size in step.cache_shapes]
+    mask = np.triu(np.full((count, count), NEVER), k=1)
+    return np.array(tokens, np.int64), np.arange(count), mask, empty, memory or empty[0]
+
+
+def compare(exact: StepGraph, quantised: StepGraph, inputs: Iterable[StepInputs]) -> Parity:
+    """Run both graphs on the same inputs and compare them. Raises `ValueError` if there are no inputs."""
+    same, gaps = [], []
+    for arguments in inputs:
+        one, other = exact(*arguments), quantised(*arguments)
+        same.append(one.ids[:, 0] == other.ids[:, 0])
+        both = one.ids[:, :, None] == other.ids[:, None, :]
+        gaps.append(np.abs(one.log_probs[:, :, None] - other.log_probs[:, None, :])[both])
+    if not same:
+        raise ValueError("no inputs to compare the graphs on")
+    agree, gap = np.concatenate(same), np.concatenate(gaps)
+    return Parity(len(agree), float(agree.mean()), float(gap.mean()), float(gap.max()))

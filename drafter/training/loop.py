@@ -87,14 +87,9 @@ def fit(
     count, number = together.num_processes, together.process_index
     learners = optimisers(model, schedule.rate)
     learnt = [weight for weight in model.parameters() if weight.requires_grad]
-    checkpoint, begin, before = out / "checkpoint.pt", 0, 0.0
+    checkpoint = out / "checkpoint.pt"
     out.mkdir(parents=True, exist_ok=True)
-    if checkpoint.exists():
-        state = torch.load(checkpoint, map_location=device, weights_only=True)
-        model.load_state_dict(state["model"])
-        for learner, saved in zip(learners, state["learners"]):
-            learner.load_state_dict(saved)
-        begin, before = state["step"], state.get("seconds", 0.0)
+    begin, before = _resume(checkpoint, model, learners, device)
     started, seconds = time.monotonic(), before
     recent: list[Losses] = []
     steps = zip(range(begin, schedule.steps), stream(begin * count + number, count))
@@ -131,12 +126,31 @@ def fit(
                     log.write(line + "\n")
                 progress.tell(f"loss {told['loss']}, chain tau {told['chain_tau']}", line)
             if (step + 1) % SAVED == 0 or last:
-                states = {"model": model.state_dict(), "learners": [learner.state_dict() for learner in learners]}
-                partial = checkpoint.with_suffix(".partial")
-                torch.save({**states, "step": step + 1, "seconds": seconds}, partial)
-                os.replace(partial, checkpoint)
+                _save(checkpoint, model, learners, {"step": step + 1, "seconds": seconds})
     together.wait_for_everyone()  # After this, every process finds the checkpoint.
     return seconds
+
+
+def _resume(
+    checkpoint: Path, model: nn.Module, learners: Sequence[torch.optim.Optimizer], device: str
+) -> tuple[int, float]:
+    """Load a checkpoint, if there is one. Returns the steps that are done, and their seconds."""
+    if not checkpoint.exists():
+        return 0, 0.0
+    state = torch.load(checkpoint, map_location=device, weights_only=True)
+    model.load_state_dict(state["model"])
+    for learner, saved in zip(learners, state["learners"]):
+        learner.load_state_dict(saved)
+    return state["step"], state.get("seconds", 0.0)
+
+
+def _save(
+    checkpoint: Path, model: nn.Module, learners: Sequence[torch.optim.Optimizer], done: dict[str, float]
+) -> None:
+    states = {"model": model.state_dict(), "learners": [learner.state_dict() for learner in learners]}
+    partial = checkpoint.with_suffix(".partial")
+    torch.save({**states, **done}, partial)
+    os.replace(partial, checkpoint)
 
 
 def means(recent: Sequence[Losses]) -> dict[str, object]:

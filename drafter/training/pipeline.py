@@ -14,10 +14,11 @@ import msgspec
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from drafter.datastore import save_datastore
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
+from drafter.ngram import save_datastore
 from drafter.step import StepGraph
 from drafter.training.answers import (
+    ANSWERS,
     AnsweredConversation,
     Messages,
     draft_vocabulary,
@@ -26,10 +27,8 @@ from drafter.training.answers import (
     read_answers,
 )
 from drafter.training.distil import Distiller, train
-from drafter.training.export import export_graph
-from drafter.training.heldout import ANSWERS
+from drafter.training.export import Parity, StepInputs, compare, export_graph, prompt
 from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
-from drafter.training.parity import Parity, StepInputs, compare, prompt
 from drafter.training.processes import processes
 from drafter.training.recipe import Recipe
 from drafter.training.target import UnsupportedTarget, check_head, drafter_config
@@ -68,13 +67,13 @@ class Plan:
 
     recipe: Recipe = Recipe()
     inference_layers: int | None = None
-    """N. None: as many as `init` has, or 1 if the target's family allows it."""
+    """N, by default as many as `init` has, or 1 if the target's family allows it."""
     first_layers: int | None = None
-    """F. None: as many as `init` has, or 1 if the target's family allows it."""
+    """F, by default as many as `init` has, or 1 if the target's family allows it."""
     layer_self_attention: bool | None = None
-    """None: as in `init`, or as `drafter_config` chooses."""
+    """By default as in `init`, or as `drafter_config` chooses."""
     cross_attention: bool = True
-    """False: an ablation; see `DrafterConfig`."""
+    """Off only for ablations; see `DrafterConfig`."""
     memory_bits: Bits = 4
     """Bits of each number of memory on the wire. For the bundled pair, 4 lower tau by 0.3 % (6.76 to 6.74 on 60
     prompts)."""
@@ -84,17 +83,17 @@ class Plan:
     answer_tokens: int = 200
     """Longest answer that is learnt from."""
     datastore: int = 400_000
-    """Most tokens of the answers that the drafter's folder keeps for the second stage; 0: none."""
+    """Most tokens of the answers that the drafter's folder keeps for the second stage."""
     batch: int = 1024
     """Conversations between two points from which a killed run can resume."""
     init: Path | None = None
-    """Folder of an older drafter whose weights are the start."""
+    """Folder of an older drafter to start from."""
     recording: Path | None = None
-    """File that keeps the target's features of the answers for other drafters; None: none does."""
+    """File that keeps the target's features of the answers for other drafters."""
     recorded: tuple[int, ...] = ()
     """Hidden states that are recorded besides the last one."""
     asked_as: Callable[[Sequence[str]], Messages] = question_alone
-    """What stands before an answer, from the questions up to it: a target with a prompt recipe reads more than a
+    """The messages before an answer, from the questions up to it: a target with a prompt recipe reads more than a
     question."""
 
 
@@ -193,7 +192,7 @@ def write_folder(
 ) -> DrafterConfig:
     """Write both halves of a drafter into `out`, where its text side is already, and return its complete config.
 
-    `work` gets the float graph. `datastore`: most tokens of the answers `data` that the folder keeps; 0: none.
+    `work` gets the float graph. `datastore`: most tokens of the answers `data` that the folder keeps.
     """
     config = msgspec.structs.replace(config, memory=memory_digest(target.state_dict(), model.encoder).hex())
     model.draft.config = model.encoder.config = config
@@ -257,8 +256,8 @@ def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
 def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
     """Make the quantised graph of a drafter's folder again from its float weights; returns how far the two differ.
 
-    They are compared on random tokens. `scheme` None: as before. The old graph stays until the new one is complete.
-    Raises `DrafterError`.
+    They are compared on random tokens. The old graph stays until the new one is complete. Raises
+    `DrafterError`.
     """
     config = read_config(folder, verify=(FLOAT, TOKENIZER, TEMPLATE))
     config = msgspec.structs.replace(config, scheme=scheme or config.scheme)

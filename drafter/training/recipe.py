@@ -22,7 +22,7 @@ class Recipe(Schedule):
     loss: Divergence = "kl"
     """How the distance from the target's distribution is measured."""
     feature_weight: float = 1.0
-    """Weight of the SmoothL1 feature loss beside it."""
+    """Weight of the additional SmoothL1 feature loss."""
     gaps: tuple[int, int] = (5, 11)
     """Distance between anchors in tokens, uniform in this range."""
     tail: float = 0.12
@@ -32,7 +32,7 @@ class Recipe(Schedule):
     local: float | None = None
     """Share of the steps over which conversations with a limited self-attention fade out. In these, the self-attention
     sees little before the anchor. A self-attention with random weights that sees all tokens at once learns to do
-    without memory. None: `for_start` chooses."""
+    without memory. By default, `for_start` chooses."""
     discount: float = 0.9
     """A query's loss is weighted by this to the power of its staleness - 1: a guess counts only if the earlier ones
     held."""

@@ -12,7 +12,7 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from drafter.model import DraftModel
 from models.config import DrafterConfig, Rope
-from models.engines.cache_argument import cache_argument
+from models.engines.target import cache_argument
 
 
 class UnsupportedTarget(ValueError):
@@ -64,12 +64,12 @@ def drafter_config(
     layer_self_attention: bool | None = None,
     ffn: int | None = None,
 ) -> DrafterConfig:
-    """The shapes of a drafter for this target, with as many heads. `ffn`: width of its MLPs; None: the target's.
+    """The shapes of a drafter for this target, with as many heads. `ffn`: width of its MLPs, by default the target's.
 
-    `inference_layers` (N) and `first_layers` (F) None: 1 if the device can run the target's layers and enough are left
-    between them, else 0. `layer_self_attention` None: used only if memory is all that the drafter has of the target's
-    layers. Beside the keys and values of one of these layers, it costs a third of the training and gains nothing
-    measurable. Raises `UnsupportedTarget`.
+    `inference_layers` (N) and `first_layers` (F) are by default 1 if the device can run the target's layers and enough
+    are left between them, else 0. `layer_self_attention` is by default used only if memory is all that the drafter has
+    of the target's layers. Next to the keys and values of one of these layers, it costs a third of the training and
+    gains nothing measurable. Raises `UnsupportedTarget`.
     """
     config = model.config.get_text_config(decoder=True)
     why = _not_inferable(config)
@@ -138,7 +138,7 @@ def _rope(model: PreTrainedModel) -> Rope:
 
 
 def _not_inferable(config: PreTrainedConfig) -> str | None:
-    """Why the device cannot run this target's layers; None: it can."""
+    """Why the device cannot run this target's layers, or None if it can."""
     rope = _rope_parameters(config)
     if config.model_type not in INFERABLE:
         return f"needs layers like those of {', '.join(INFERABLE)}, not {config.model_type}"

@@ -1,31 +1,102 @@
-"""Which engine serves a model: llama.cpp a GGUF file, ONNX Runtime a folder with a graph, PyTorch all others."""
+"""Opens a model on the engine that suits it: llama.cpp for a GGUF file, ONNX Runtime for a graph, else PyTorch.
+
+This is the one place that knows the engines by name. A new engine is a subclass of `Engine` in a module of its own, a
+name in `EngineKind`, and a branch in `open_model`; `tests/models/engines/conftest.py` lists it for the tests that every
+engine must pass.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from models.engines.engine import Engine
-from models.engines.graphs import GRAPHS, graph_in
-from models.engines.threads import spin_briefly
+from models.cores import usable_cores
+from models.engines.engine import Engine, UnverifiableTarget
+from models.engines.graphs import GRAPHS, graph_in, is_gguf
+from models.engines.threads import Threads, spin_briefly
 from models.errors import MissingPackage, MissingTokenizer, UnknownModel
 from models.extras import how_to_install
-from models.gguf.file import gguf_name, gguf_path, text_source
-from models.text.text_side import TextSide, read_text_side
+from models.gguf.file import gguf_licence, gguf_name, gguf_path
+from models.gguf.text import first_difference, has_own_text, text_source
+from models.text.text_side import TextSide, licence_in, read_text_side, stored_size
 
 if TYPE_CHECKING:
     from models.engines.llama_engine import LlamaEngine
+    from models.engines.torch_engine import TorchEncoder
 
 EngineKind = Literal["auto", "onnx", "llama", "torch"]
 
 
-def graph_of(model: str, kind: EngineKind, quantize: str | None) -> Path | None:
-    """The graph that serves `model`; None: PyTorch does.
+@dataclass(frozen=True)
+class EngineOptions:
+    """How to run a model."""
+
+    kind: EngineKind = "auto"
+    quantize: Literal["int8", "int4"] | None = None
+    """Type of the weights, with PyTorch only. None keeps them as they are."""
+    threads: int | None = None
+    """Threads for the products on a CPU. None measures how many are fastest."""
+    template: str | None = None
+    """Chat template to use instead of the model's own."""
+    kept: Path | None = None
+    """Folder that keeps the tokenizers of GGUF files, so that each is translated once."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model that is ready to run."""
+
+    side: TextSide
+    engine: Engine
+    drafter: Path | None
+    """Folder of the drafter that the engine makes memory for, or None if the model takes none."""
+
+
+def open_model(
+    model: str,
+    options: EngineOptions = EngineOptions(),
+    drafter: Path | None = None,
+    *,
+    torch_encoder: Callable[[Path], TorchEncoder] | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Opened:
+    """Open the model in a folder or a GGUF file, or the model of that name on the hub.
+
+    `drafter`: folder of the drafter to make memory for. `torch_encoder` loads its memory encoder for PyTorch, which
+    runs on any device. `say` receives what happens, as lines for a person.
+
+    Raises `ModelError` and `EngineError`, and `DrafterError` for a damaged drafter.
+    """
+    if is_gguf(model) and options.kind in ("auto", "llama"):
+        with timed(f"loading {model}", say):
+            side, llama = llama_engine(model, drafter, options)
+            side = _as_llama_reads(side, gguf_path(model), llama, options, say)
+        if drafter is not None and llama.why_no_drafter:
+            say(f"without the drafter {drafter}, because the model takes none: {llama.why_no_drafter}")
+            drafter = None
+        return Opened(side, llama, drafter)
+    if (graph := graph_of(model, options)) is not None:
+        try:
+            with timed(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)", say):
+                return Opened(*onnx_engine(graph, drafter, options), drafter)
+        except UnverifiableTarget as error:
+            if options.kind == "onnx":
+                raise
+            say(f"PyTorch instead: {error}")
+    return _with_torch(model, options, drafter, torch_encoder, say)
+
+
+def graph_of(model: str, options: EngineOptions) -> Path | None:
+    """The graph that ONNX Runtime should run, or None if PyTorch should run the model.
 
     `auto` takes a graph that is there, unless `quantize` asks for weights that only PyTorch has. Raises `UnknownModel`
     if ONNX Runtime was asked for and there is no graph, or llama.cpp, which needs a GGUF file.
     """
+    kind, quantize = options.kind, options.quantize
     if kind == "llama":
         raise UnknownModel(f"llama.cpp cannot serve {model}: it needs a file whose name ends in .gguf.")
     if kind == "torch" or (kind == "auto" and quantize is not None):
@@ -38,40 +109,26 @@ def graph_of(model: str, kind: EngineKind, quantize: str | None) -> Path | None:
 
 
 def onnx_engine(
-    graph: Path, drafter: Path | None, threads: int, template: str | None = None
+    graph: Path, drafter: Path | None = None, options: EngineOptions = EngineOptions()
 ) -> tuple[TextSide, Engine]:
-    """The text side and the engine of a graph.
-
-    `drafter`: the folder of the drafter that its memory is for. `threads`: for its products. `template`: see
-    `read_text_side`.
-
-    Raises `UnknownModel`, `MissingTokenizer`, `CorruptWeights`, and what `OnnxEngine` raises.
-    """
+    """Open a graph. Raises `UnknownModel`, `MissingTokenizer`, `CorruptWeights`, and what `OnnxEngine` raises."""
     from models.engines.memory_encoder import ArrayEncoder
     from models.engines.onnx_engine import OnnxEngine
 
-    side = read_text_side(graph.parent, template)
-    return side, OnnxEngine(graph, None if drafter is None else ArrayEncoder.load(drafter), threads=threads)
+    side = read_text_side(graph.parent, options.template)
+    encoder = None if drafter is None else ArrayEncoder.load(drafter)
+    return side, OnnxEngine(graph, encoder, threads=options.threads or usable_cores())
 
 
 def llama_engine(
-    model: str,
-    drafter: Path | None,
-    threads: int | None,
-    quantize: str | None,
-    *,
-    kept: Path | None = None,
-    template: str | None = None,
+    model: str, drafter: Path | None = None, options: EngineOptions = EngineOptions()
 ) -> tuple[TextSide, LlamaEngine]:
-    """The text side and the engine of a GGUF file. For the others see `onnx_engine`.
-
-    A tokenizer that cannot be had in another way is llama.cpp's own. `kept`: see `text_source`. `threads` None: as many
-    as are fastest.
+    """Open a GGUF file. If its tokenizer cannot be had in another way, the text side is llama.cpp's own.
 
     Raises `UnknownModel`, `MissingPackage`, `MissingTokenizer`, `CorruptWeights`, and what `LlamaEngine` raises.
     """
     path = gguf_path(model)
-    if quantize is not None:
+    if options.quantize is not None:
         raise UnknownModel(f"--quantize is for PyTorch, and {path.name} is as it was made. Leave --quantize out.")
     spin_briefly()
     try:
@@ -84,16 +141,87 @@ def llama_engine(
     from models.engines.llama_engine import LlamaEngine
     from models.engines.memory_encoder import ArrayEncoder
 
-    # Not beside the engine: its threads wait for each other so busily that this would cost more than it saves.
+    # Not at the same time as the engine: its threads wait for each other so busily that this would take longer.
     side, unread = None, ""
     try:
-        with text_source(model, kept) as folder:
-            side = replace(read_text_side(Path(folder), template), name=gguf_name(path))
+        with text_source(model, options.kept) as folder:
+            side = replace(read_text_side(Path(folder), options.template), name=gguf_name(path))
     except (MissingPackage, MissingTokenizer, UnknownModel) as error:
         unread = str(error)
-    encoder = None if drafter is None else ArrayEncoder.load(drafter)
-    engine = LlamaEngine(path, encoder, threads=threads)
-    if side is None and (side := engine.text_side(gguf_name(path), template)) is None:
+    engine = LlamaEngine(path, None if drafter is None else ArrayEncoder.load(drafter), threads=options.threads)
+    if side is None and (side := engine.text_side(gguf_name(path), options.template)) is None:
         engine.close()
         raise MissingTokenizer(unread)
     return side, engine
+
+
+def _as_llama_reads(
+    side: TextSide, path: Path, llama: LlamaEngine, options: EngineOptions, say: Callable[[str], None]
+) -> TextSide:
+    """The text side whose tokens are those of llama.cpp, which runs the model: `side`, or else llama.cpp's own.
+
+    A tokenizer.json in the folder of the file is the model's own. It is taken in any case, with a warning.
+    """
+    if side.text is None or (difference := first_difference(side.text, llama.tokenize)) is None:
+        return side
+    if not has_own_text(path):
+        return llama.text_side(side.name, options.template) or side
+    say(
+        f"warning: llama.cpp reads {difference} as other tokens than the tokenizer.json beside {path.name}. "
+        "Answers may be worse. Check that the two belong together."
+    )
+    return side
+
+
+def _with_torch(
+    model: str,
+    options: EngineOptions,
+    drafter: Path | None,
+    encoder: Callable[[Path], TorchEncoder] | None,
+    say: Callable[[str], None],
+) -> Opened:
+    say("loading PyTorch ...")  # Takes seconds without any other output.
+    try:
+        import torch
+
+        from models.engines.sequential_engine import SequentialEngine
+        from models.engines.target import load_target
+        from models.engines.torch_engine import TorchEngine
+    except ImportError as error:
+        raise MissingPackage(
+            f"This model needs PyTorch and more ({error.name} is missing): {how_to_install('server')}"
+        ) from error
+    with timed(f"loading {model}{stored_size(Path(model))}", say):
+        target = load_target(model, quantize=options.quantize, kept=options.kept, template=options.template)
+    engine: Engine
+    with timed("testing whether it can check drafts", say):
+        try:
+            engine = TorchEngine(target.model, encoder(drafter) if encoder and drafter else None)
+        except UnverifiableTarget as error:
+            say(f"without drafts: {error}")
+            engine, drafter = SequentialEngine(target.model), None
+        torch.set_num_threads(options.threads or usable_cores())
+        if options.threads is None and target.model.device.type == "cpu":
+            engine.threads = Threads(usable_cores())
+            engine.measure_threads()
+    return Opened(target, engine, drafter)
+
+
+@contextlib.contextmanager
+def timed(what: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Say that a step begins, and how long it took."""
+    begun = time.monotonic()
+    say(f"{what} ...")
+    yield
+    say(f"{what}: done in {time.monotonic() - begun:.1f} s")
+
+
+def licence(model: str) -> str:
+    """The licence that a model's card or GGUF file names, or an empty string."""
+    if is_gguf(model):
+        return gguf_licence(gguf_path(model))
+    if Path(model).is_dir():
+        return licence_in(Path(model) / "README.md")
+    from models.engines.target import licence_of  # A name on the hub: its files are where transformers keeps them.
+
+    return licence_of(model)

@@ -5,8 +5,8 @@ A `TargetContext` holds the committed tokens of one conversation and their keys 
 and tree nodes, under a tree mask. `TargetContext.commit` keeps the accepted rows. If a forward fails half-way, nothing
 is lost: rows beyond `computed` never count, and the next forward overwrites them.
 
-Engines stand in `models/engines/`, and tests/models/engines holds what each must do. They are not
-thread-safe: only one thread at a time may call an engine and its contexts.
+What every engine must do is tested in tests/models/engines. Engines are not thread-safe: only one thread at a time may
+call an engine and its contexts.
 """
 
 from __future__ import annotations
@@ -186,10 +186,10 @@ class Engine(ABC):
     bytes_per_token: int
     """Bytes of one token's keys and values."""
     most_nodes: int | None = None
-    """Most nodes of a tree; None: any number."""
+    """Most nodes of a tree, or None for any number."""
     encoder: Encoder | None
     threads: Threads | None = None
-    """Chooses how many threads compute; None: their number is fixed."""
+    """Chooses how many threads compute, or None if their number is fixed."""
     _computes_with = 0
     """Threads of the last forward."""
 

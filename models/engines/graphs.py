@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 GRAPHS = ("target.int8.onnx", "target.onnx")
-"""Graphs in a model's folder, beside its weights; the first one that is there is taken. The second has float32
+"""Graphs in a model's folder, next to its weights. The first one that exists is taken. The second has float32
 weights."""
 
 

@@ -82,7 +82,7 @@ class LlamaEngine(Engine):
     def __init__(
         self, path: Path, encoder: ArrayEncoder | None = None, *, threads: int | None = None, chunk: int = CHUNK
     ) -> None:
-        """`threads`: for the products; None: as many as are fastest, measured."""
+        """`threads`: for the products. By default their best number is measured."""
         spin_briefly()
         import llama_cpp as lib
 
@@ -116,9 +116,9 @@ class LlamaEngine(Engine):
         self.encoder: ArrayEncoder | None = None
         self._cuttable = not (lib.llama_model_is_recurrent(self._model) or lib.llama_model_is_hybrid(self._model))
         self.why_no_drafter: str | None = None
-        """Why no drafter is used for this model; None: one may be."""
+        """Why no drafter is used for this model, or None if one may be."""
         self._rows_alike: int | None = None
-        """Rows of one batch that have the bits of one row alone; None: any number."""
+        """Most rows of a batch that have the same bits as alone, or None for any number."""
         # Threads for products live as long as the thread that asked for them. OpenMP counts those of all threads, and
         # where there are more than cores, each waits asleep: a forward then takes several times as long.
         with ThreadPoolExecutor(1) as passing:
@@ -163,9 +163,9 @@ class LlamaEngine(Engine):
         return list(tokens[: max(0, count)])
 
     def text_side(self, name: str, template: str | None = None) -> TextSide | None:
-        """The text side as llama.cpp has it, under a name; None: the file has no tokenizer.
+        """The text side as llama.cpp has it, under a name, or None if the file has no tokenizer.
 
-        `template`: in the place of its own chat template.
+        `template` replaces its chat template.
         """
         lib = self._lib
         if lib.llama_vocab_type(self._vocabulary) == lib.LLAMA_VOCAB_TYPE_NONE:
@@ -221,7 +221,7 @@ class LlamaEngine(Engine):
         """The lane of a request's conversation, which moves where its lane has no room.
 
         `alone`: it runs alone. If it has not for a while, it gets a lane to itself, because llama.cpp sums in blocks of
-        the cache: its text would depend on who else has rows there.
+        the cache: its text would depend on what else has rows there.
         """
         context, rows = request.context, request.context.computed + request.rows
         assert isinstance(context, LlamaContext)

@@ -1,4 +1,4 @@
-"""A cache of llama.cpp, and the conversations whose rows lie in it.
+"""A cache of llama.cpp, and the conversations that have rows in it.
 
 The text is that of llama.cpp's own server, because attention and cache are as they are there. llama.cpp adds up in the
 order of the cache and quantises what it multiplies, so one bit that differs becomes another word after a while. Three
@@ -68,13 +68,13 @@ class Lane:
         self.spare = LEAVES if cuttable else STATES // 2
         """Sequences that no conversation takes."""
         self._window = int(lib.llama_model_n_swa(model)) if cuttable else 0
-        """Tokens that layers with a sliding window see; 0: all layers see all tokens."""
+        """Tokens that layers with a sliding window see, or 0 if all layers see all tokens."""
         parameters = lib.llama_context_default_params()
         parameters.n_ctx, parameters.n_batch, parameters.n_ubatch = cells, DECODED, ROWS
         parameters.n_seq_max, parameters.kv_unified = sequences, True
         parameters.n_outputs_max = parameters.n_outputs_max_per_seq = 0  # As many as there are rows.
         parameters.n_threads = parameters.n_threads_batch = threads
-        parameters.swa_full = True  # A rewind may need any row. `lacks_rows` tells where one is gone all the same.
+        parameters.swa_full = True  # A rewind may need any row. `lacks_rows` finds out where one is gone all the same.
         parameters.no_perf = True
         self._context = lib.llama_init_from_model(model, parameters)
         if not self._context:
@@ -87,7 +87,7 @@ class Lane:
         self.holders: set[LlamaContext] = set()
         """Conversations that have rows here."""
         self._last: LlamaContext | None = None
-        """The one whose rows lie behind all others; None: not known."""
+        """The one with the last rows, if known."""
 
     def close(self) -> None:
         """Free the cache."""
@@ -112,7 +112,7 @@ class Lane:
         self._sequences.append(sequence)
 
     def cut(self, sequence: int, start: int = -1, end: int = -1) -> bool:
-        """Take rows `start .. end` out of a sequence; -1: from the first, to the last. False: its state has no rows."""
+        """Take rows `start .. end` out of a sequence, by default all. Returns False if its state has no rows."""
         return bool(self._lib.llama_memory_seq_rm(self._memory, sequence, start, end))
 
     def use_threads(self, count: int) -> None:
@@ -207,7 +207,7 @@ class Lane:
             yield self._decoded([row], vocabulary)
 
     def _decoded(self, rows: Sequence[_Row], vocabulary: int) -> Floats:
-        """Run rows as one batch. The logits of those whose logits are wanted, in their order."""
+        """Run rows as one batch. Returns the wanted logits, in their order."""
         batch = self._batch
         for at, row in enumerate(rows):
             batch.token[at], batch.pos[at], batch.n_seq_id[at] = row.token, row.position, len(row.sequences)
@@ -224,7 +224,7 @@ class Lane:
 
 
 class LlamaContext(TargetContext):
-    """A conversation whose rows lie in a lane."""
+    """A conversation that has its rows in a lane."""
 
     def __init__(self, *, cuttable: bool = True) -> None:
         """`cuttable`: single rows can be taken back. Else there is one state, which is computed anew."""
@@ -277,7 +277,7 @@ class LlamaContext(TargetContext):
             lane.cut(self._main, self.computed)
 
     def park(self) -> None:
-        """Take its rows out of its lane, and keep them beside it."""
+        """Take its rows out of its lane, and keep a copy of them."""
         if self._lane is not None:
             self.forget_branches()
             self._parked = self._lane.states(self._main, self.computed)

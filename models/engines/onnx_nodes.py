@@ -19,7 +19,7 @@ from models.config import INLINE
 MICROSOFT = "com.microsoft"
 OPSET = 18
 Declared = tuple[str, int, Sequence[str | int] | None]
-"""(name, kind of numbers, dimensions) of an input or output. Dimensions None: not said."""
+"""(name, kind of numbers, dimensions) of an input or output. Dimensions may be left open."""
 
 
 class OnnxNodes:
@@ -93,7 +93,7 @@ class OnnxNodes:
         outputs: Sequence[Declared],
         about: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the graph. Large weights go into `*.data` beside it. `about`: what its metadata says."""
+        """Write the graph. Large weights go into a `*.data` file. `about`: its metadata."""
         declared = ([onnx.helper.make_tensor_value_info(*value) for value in values] for values in (inputs, outputs))
         graph = onnx.helper.make_graph(self._nodes, name, *declared, list(self._stored.values()))
         opsets = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(MICROSOFT, 1)]

@@ -5,7 +5,7 @@ integer kernels on inputs that are quantised on the fly, with one scale per row:
 would depend on the tokens that run with it. `nbits8` and `nbits4` have one scale per block of consecutive inputs (ONNX
 Runtime's MatMulNBits); their kernels quantise each block of each row by itself. `auto` takes `int8` for large matrices
 and `nbits8` for the others; see `LARGE`. The embedding is always int8 with one scale per token, because with a common
-scale a few large rows would coarsen all others. Needs the `onnx` package, which only people who make drafters have.
+scale a few large rows would coarsen all others. Needs the `onnx` package, which only making drafters takes.
 """
 
 from __future__ import annotations

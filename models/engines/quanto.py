@@ -14,7 +14,7 @@ from torch import Tensor, nn
 def quantise(module: nn.Module, bits: Literal[8, 4], *, head: str, head_bits: Literal[8] | None) -> None:
     """Quantise the weights of a module's linear layers in place.
 
-    `head`: the layer that chooses the tokens, so 4 bits are too few for it. `head_bits` None: it stays as it is.
+    `head`: the layer that chooses the tokens, so 4 bits are too few for it. Without `head_bits` it stays as it is.
     """
     need_no_compiler()
     if head_bits is not None:

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from models.engines.cache_argument import cache_argument
 from models.engines.engine import Engine, Floats, Forward, TargetContext, UnverifiableTarget
+from models.engines.target import cache_argument
 from models.free_memory import free_bytes
 from models.tree import DraftTree
 

@@ -28,7 +28,7 @@ SOONEST, LATEST = 64, 4096
 def spin_briefly() -> None:
     """Let OpenMP's threads wait at a barrier for microseconds, not milliseconds, before they sleep.
 
-    Call this before PyTorch or llama.cpp is imported; who has set the variables has them. Beside one busy process, two
+    Call this before PyTorch or llama.cpp is imported; variables that are set already stay. Beside one busy process, two
     threads are five times as fast with it, and on quiet cores as fast as without.
     """
     if "OMP_WAIT_POLICY" not in os.environ:

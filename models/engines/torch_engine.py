@@ -20,7 +20,6 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from models.config import DrafterConfig
-from models.engines.cache_argument import cache_argument
 from models.engines.engine import (
     Encoder,
     Engine,
@@ -31,6 +30,7 @@ from models.engines.engine import (
     check_shape,
     slab_rows,
 )
+from models.engines.target import cache_argument
 from models.free_memory import free_bytes
 from models.memory import pack_memory, quantise_row
 from models.tree import DraftTree
@@ -182,7 +182,7 @@ AttentionMaskInterface.register(PACKED, sdpa_mask)
 
 
 class TorchEncoder(Encoder, Protocol):
-    """The server's half of a drafter: turns a target's keys and values into memory."""
+    """The half of a drafter that runs with the target: turns its keys and values into memory."""
 
     config: DrafterConfig
 

@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -30,26 +31,18 @@ class Manifest(msgspec.Struct, frozen=True):
     """Bytes of the GGUF file, and its time in nanoseconds."""
     files: dict[str, str]
     """Digest of each file."""
-    compared: bool = False
-    """Both ways to make it were compared with llama.cpp. There is no better one."""
 
 
 def kept_text(path: Path, kept: Path) -> Path | None:
-    """The folder with the text side of a GGUF file; None: there is none, or it is old or damaged."""
+    """The folder with the text side of a GGUF file, or None if there is none, or an old or damaged one."""
     folder = _place(path, kept)
     manifest = _manifest(folder)
-    if manifest is None or manifest != _manifest_of(path, folder, manifest.files, manifest.compared):
+    if manifest is None or manifest != _manifest_of(path, folder, manifest.files):
         return None
     return folder
 
 
-def was_compared(folder: Path) -> bool:
-    """Whether both ways to make a kept text side were compared with llama.cpp."""
-    manifest = _manifest(folder)
-    return manifest is not None and manifest.compared
-
-
-def keep_text(path: Path, made: Path, kept: Path, *, compared: bool = False) -> None:
+def keep_text(path: Path, made: Path, kept: Path) -> None:
     """Keep the files of the folder `made` as the text side of a GGUF file. Where nothing can be written, nothing is."""
     place = _place(path, kept)
     try:
@@ -57,7 +50,7 @@ def keep_text(path: Path, made: Path, kept: Path, *, compared: bool = False) -> 
         with tempfile.TemporaryDirectory(dir=kept, prefix=f".{place.name}.") as scratch:
             new = Path(shutil.copytree(made, Path(scratch) / "new", ignore=shutil.ignore_patterns(MANIFEST)))
             names = [file.name for file in new.iterdir()]
-            manifest = _manifest_of(path, new, names, compared)
+            manifest = _manifest_of(path, new, names)
             (new / MANIFEST).write_bytes(msgspec.json.encode(manifest))
             if place.exists():
                 os.replace(place, Path(scratch) / "older")
@@ -78,11 +71,11 @@ def _manifest(folder: Path) -> Manifest | None:
         return None
 
 
-def _manifest_of(path: Path, folder: Path, names: list[str] | dict[str, str], compared: bool) -> Manifest:
+def _manifest_of(path: Path, folder: Path, names: Iterable[str]) -> Manifest:
     """The manifest of these files of a folder, as they are now; a file that is not there has no digest."""
     about = path.stat()
     files = {name: _digest(folder / Path(name).name) for name in names}
-    return Manifest(MADE_AS, about.st_size, about.st_mtime_ns, files, compared)
+    return Manifest(MADE_AS, about.st_size, about.st_mtime_ns, files)
 
 
 def _digest(file: Path) -> str:

@@ -51,7 +51,7 @@ FILL_ENDS = {
 """Entries that name a token of filled-in code after which an answer is over, and the texts of each where it is not
 named."""
 STRIPPED = ("phi-3", "phi3")
-"""Models whose special tokens take the space behind them along, by a part of their name."""
+"""Models, by a part of their name, with special tokens that swallow the space after them."""
 KEEPS_SPACE = ("<unk>", "<s>", "<|endoftext|>")
 SPACE = "▁"
 """How SentencePiece writes a space."""
@@ -110,7 +110,7 @@ class Vocabulary:
         return sorted(found)
 
     def _entry(self, entry: str) -> int | None:
-        """The id that an entry names; None: there is no such entry, or no such token."""
+        """The id that an entry names, or None if there is no such entry or token."""
         number = self.header.number(f"tokenizer.ggml.{entry}")
         return number if number is not None and 0 <= number < len(self.tokens) else None
 

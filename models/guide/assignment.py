@@ -70,19 +70,19 @@ def fill(task: str, command: str, things: Sequence[Named], before: Sequence[Name
 
 @dataclass(frozen=True)
 class _Place:
-    """A slot and what stands around it."""
+    """A slot and its surroundings."""
 
     slot: Slot
     cues: frozenset[str]
     forms: frozenset[str]
     """All forms that the command types it in."""
     tail: str
-    """The ending that the command has behind it, wherever it stands, as `.gz`; empty: there is none."""
+    """The ending that the command adds to it, such as `.gz`, or an empty string."""
 
 
 @lru_cache(maxsize=4_000)
 def _places(task: str, command: str) -> tuple[tuple[_Place, ...], frozenset[str]]:
-    """The slots of an example, each once, in the order of its task and then of its command; the words beside them."""
+    """The slots of an example, each once, in the order of its task and then of its command; the neighbouring words."""
     found: dict[str, tuple[Slot, list[str]]] = {}
     forms: dict[str, set[str]] = {}
     tails: dict[str, set[str]] = {}
@@ -103,7 +103,7 @@ def _places(task: str, command: str) -> tuple[tuple[_Place, ...], frozenset[str]
 
 
 def _fit(place: _Place, thing: Named, earlier: bool) -> float:
-    """How well a thing fits a slot; 0: not at all."""
+    """How well a thing fits a slot, from 0 for not at all."""
     slot = place.slot
     share = thing.kinds.get(slot.type, 0.0)
     if share < LEAST:
@@ -111,7 +111,7 @@ def _fit(place: _Place, thing: Named, earlier: bool) -> float:
     value = thing.value(slot.type)
     if any(value.typed(form) is None for form in place.forms):
         return 0.0
-    if "raw" in place.forms and _QUOTES.search(thing.text):  # It may stand inside quotes of the command.
+    if "raw" in place.forms and _QUOTES.search(thing.text):  # It may be inside quotes of the command.
         return 0.0
     if thing.before and cues([thing.before]) & place.cues:
         share += SAME_CUE

@@ -15,13 +15,13 @@ FILE = Path(__file__).with_name("flags.toml")
 _BETWEEN = re.compile(r"\|\|?|&&|;|\n|\$\(|`")
 _BEFORE = frozenset({"sudo", "doas", "time", "nohup", "env", "command", "exec", "do", "then"})
 BARE = frozenset({"ar", "ps", "tar"})
-"""Programs whose options may stand without a dash, in their first word."""
+"""Programs with options that need no dash, in their first word."""
 _CLUSTER = re.compile(r"-[A-Za-z0-9]{2,}")
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag of a command, as it stands there, and what it means."""
+    """A flag of a command, as it is written there, and what it means."""
 
     program: str
     flag: str

@@ -3,7 +3,7 @@
     copy invoice-0417.pdf to /srv/in as user lena
          file             folder            user
 
-A thing has a type by its form (`*.log`, `10.0.0.7`, `20 MB`), by a word beside it (`user lena`, `port 2222`), or
+A thing has a type by its form (`*.log`, `10.0.0.7`, `20 MB`), by a word next to it (`user lena`, `port 2222`), or
 because nobody knows the word. How sure that is, is a number from 0 to 1.
 """
 
@@ -47,7 +47,7 @@ WORDS = {
     **dict.fromkeys(("branch", "tag", "remote", "group", "container", "image", "table", "variable"), ""),
     "file": "file",
 }
-"""Words beside a name -> the type that they give it; empty: the word itself."""
+"""Words next to a name -> the type that they give it (empty: the word itself)."""
 VERBS = {
     **dict.fromkeys(("install", "uninstall", "reinstall", "upgrade"), "package"),
     **dict.fromkeys(("restart", "reload", "start", "stop", "enable", "disable"), "service"),
@@ -77,7 +77,7 @@ ANY_NAME = frozenset({
     "deployment", "namespace", "interface", "value", "key", "host", "domain", "command", "text", "message", "character",
     "script",
 })  # fmt: skip
-"""Types whose values may be any word."""
+"""Types that any word may be a value of."""
 _FILES = ("file", "script", "archive", "path", "input", "output", "source", "destination")
 _FOLDERS = ("folder", "directory", "path", "mount", "source", "destination")
 _NUMBERS = ("count", "number", "port", "pid", "line", "column", "mode", "value", "seconds", "word", "name")
@@ -167,7 +167,7 @@ class Named:
     weight: float
     """How much an example should have a place for it."""
     values: Mapping[str, Value]
-    """Its value as a type with forms of its own."""
+    """Its value as a type that has special forms."""
     before: str = ""
     """The word before it, in small letters."""
 
@@ -245,7 +245,7 @@ class _Reading:
         self._taken[start:end] = b"\1" * (end - start)
 
     def quoted(self) -> None:
-        """What stands in quotes: a text, or a name with a space."""
+        """What is in quotes: a text, or a name with a space."""
         for one in _QUOTED.finditer(self._text):
             inner = next(at for at in range(1, 5) if one[at] is not None)
             kinds = dict.fromkeys(ANY_NAME, 0.7) | {"folder": 0.6, "file": 0.5}
@@ -347,7 +347,7 @@ class _Reading:
                 self._take(*one.span(), {"ext": 1.0, "glob": 0.9}, 0.6, values)
 
     def words(self, known: Callable[[str], bool], program: Callable[[str], bool]) -> None:
-        """Paths and names by their form, and words that stand beside what they are."""
+        """Paths and names by their form, and words by their neighbours."""
         words = list(_WORD.finditer(self._text))
         for at, found in enumerate(words):
             word = found.group().rstrip(".:").lstrip("[{")
@@ -411,7 +411,7 @@ def _number_kinds(digits: str) -> dict[str, float]:
 
 
 def _beside(word: str, before: str, after: str, likely: bool) -> dict[str, float]:
-    """The types that the words beside a word give it. `likely`: it may be a name without them."""
+    """The types that a word gets from its neighbours. `likely`: it may be a name without them."""
     if word in WORDS or word in _LINKS or (word in STOP_WORDS and before not in _SAYS):
         return {}
     found: dict[str, float] = {}

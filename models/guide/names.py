@@ -60,7 +60,7 @@ def names(question: str) -> Spans:
 class Marks:
     """The names of a conversation up to a question, and the mark of each.
 
-    `called`: what else in a question gets a mark, beside the words that look like names.
+    `called`: what else in a question gets a mark, besides the words that look like names.
     """
 
     def __init__(self, questions: Iterable[str] = (), called: Callable[[str], Spans] = lambda question: []) -> None:
@@ -131,9 +131,9 @@ class NoMarks(Marks):
 
 
 def names_said(said: str, text: str) -> dict[str, str] | None:
-    """The names that make `text` of what was said, by their marks, empty for a mark without a name; None: none do.
+    """The names that make `text` of what was said, by their marks (empty for a mark without a name), or None.
 
-    They tell what a stored answer's tokens say without the conversation that it stands in.
+    With them, the tokens of a stored answer can be read without its conversation.
     """
     parts = _MARK.split(said)
     if len(parts) == 1:

@@ -1,11 +1,11 @@
-"""How an example of the index says what may be another name: by slots, each with what stands there if none is given.
+"""How an example of the index marks what may have another name: by slots, each with a placeholder.
 
     task:     rename ⟦file:file:file.txt⟧ to ⟦file2:file:file.txt⟧
     command:  mv ⟦file:file:file.txt⟧ ⟦file2:file:file.txt⟧
 
-`⟦name:type.form:placeholder⟧`. One name is one value, wherever it stands. `form` is how the command types it
+`⟦name:type.form:placeholder⟧`. One name is one value, wherever it occurs. `form` is how the command types it
 (`models/guide/values.py`); without one it is the usual form, and in a task what was said. A type that ends with `?`
-need not be named: its placeholder is a default. What stands between `⟨` and `⟩` is said only where all slots in it are
+need not be named: its placeholder is a default. The text between `⟨` and `⟩` is used only where all slots in it are
 filled. No command line has these brackets.
 """
 

@@ -113,7 +113,7 @@ class Pages:
             raise DrafterMissing(f"{path} is missing. Reinstall outrider.")
         connection = None
         try:
-            # immutable: no lock and no journal beside it, so a folder without write permission is fine.
+            # immutable: no lock and no journal file, so a folder without write permission is fine.
             connection = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
             )
@@ -134,12 +134,12 @@ class Pages:
     # ---- what is in it -----------------------------------------------------------------------------------------------
 
     def page(self, name: str, platform: str) -> Page | None:
-        """The page of this name on this platform, with its examples; None: there is none."""
+        """The page of this name on this platform, with its examples, or None."""
         found = self.rows("SELECT id, description FROM pages WHERE name = ? AND platform = ?", (name, platform))
         return self._page(found[0][0], name, platform, found[0][1]) if found else None
 
     def find(self, name: str, platforms: Sequence[str]) -> Page | None:
-        """The page of this name on the first of these platforms that has one; None: none has."""
+        """The page of this name on the first of these platforms that has one, or None."""
         return next((page for platform in platforms if (page := self.page(name, platform)) is not None), None)
 
     def knows(self, program: str) -> bool:
@@ -156,7 +156,7 @@ class Pages:
         return str(self.rows("SELECT value FROM facts WHERE name = 'licence'")[0][0])
 
     def _page(self, number: int, name: str, platform: str, description: str) -> Page:
-        # Outrider's own examples only stand on pages that have no others.
+        # Outrider's own examples are only on pages that have no others.
         own = int(platform == OWN)
         found = self.rows("SELECT task, command FROM examples WHERE page = ? AND own = ? ORDER BY id", (number, own))
         return Page(name, platform, description, tuple(Example.read(*row) for row in found))
@@ -247,7 +247,7 @@ def _slips(word: str) -> set[str]:
 
 
 def pack_ids(numbers: Iterable[int]) -> bytes:
-    """Ids as they stand in the file: two bytes each, the low one first."""
+    """Ids as they are in the file: two bytes each, the low one first."""
     packed = array("H", numbers)
     if sys.byteorder == "big":
         packed.byteswap()

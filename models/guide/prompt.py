@@ -1,4 +1,4 @@
-"""Shell Guide's own prompt: before each question stand the examples that fit it best, and its names have marks.
+"""Shell Guide's own prompt: each question follows the examples that fit it best, and its names have marks.
 
     system: Answer with a shell command for Linux.
             tar: extract a gzip-compressed archive => tar xzf photos.tar.gz
@@ -37,7 +37,7 @@ MEMORY = 3
 """Questions before a follow-up that are searched with it, at most."""
 
 REMEMBERED = 1_000
-"""Questions whose examples are remembered, at most: more than one conversation can have."""
+"""Most questions with remembered examples: more than one conversation can have."""
 
 _LINKS = re.compile(
     r"\W*(?:and|or|but|now|then|also|plus|instead|only|same|the same|again|otherwise|what about|how about|what if|"
@@ -69,7 +69,7 @@ def goes_on(question: str) -> bool:
 
 
 def earlier(questions: Sequence[str]) -> str:
-    """What to search the last question with: the questions that it goes on from; empty if it stands alone."""
+    """What to search the last question with: the questions that it continues, or an empty string."""
     first = len(questions) - 1
     while first > 0 and goes_on(questions[first]):
         first -= 1
@@ -121,7 +121,7 @@ class Prompt:
     _found: dict[tuple[str, str], list[Hit]] = field(default_factory=dict, repr=False)
 
     def hits(self, questions: Sequence[str]) -> list[Hit]:
-        """The examples that stand before the last of these questions. Raises `DrafterCorrupt`."""
+        """The examples before the last of these questions. Raises `DrafterCorrupt`."""
         key = questions[-1], earlier(questions)
         if (found := self._found.get(key)) is None:
             if len(self._found) >= REMEMBERED:
@@ -143,7 +143,7 @@ class Prompt:
         return Marks(questions, self.pages.called) if self.marks_names else NoMarks()
 
     def asked_as(self, questions: Sequence[str]) -> list[tuple[str, str]]:
-        """The messages that stand before the answer to the last of these questions. Raises `DrafterCorrupt`."""
+        """The messages before the answer to the last of these questions. Raises `DrafterCorrupt`."""
         marks = self.marks(questions[:-1])
         read = marks.read(questions[-1])
         return [("system", self.system(questions, marks)), ("user", read)]

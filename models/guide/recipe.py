@@ -33,7 +33,7 @@ def has_marks(folder: Path) -> bool:
 
 
 def open_prompt(folder: Path, config: DrafterConfig, system: str = sys.platform) -> Prompt | None:
-    """The recipe of the artefact in `folder`, for a system as in `sys.platform`; None: it asks for none.
+    """The recipe of the artefact in `folder`, for a system as in `sys.platform`, or None if it needs none.
 
     Raises `DrafterMissing` or `DrafterCorrupt` for its file, and `DrafterError` for a recipe that this version of
     Outrider does not know.

@@ -22,7 +22,7 @@ from models.guide.words import NAME, READ_CHARACTERS, name_terms, terms, typed
 READ_EXAMPLES = 3_000
 """Examples that the index may read for one question, by the counts of its terms."""
 PAIRED = 4
-"""Terms too frequent for that, at most. They count where two of them stand together, or one with a rarer term."""
+"""Terms too frequent for that, at most. They count where two of them occur together, or one with a rarer term."""
 CANDIDATES = 60
 """Examples that get the closer look."""
 SAID, ALIKE = 0.75, 0.5
@@ -41,7 +41,7 @@ EARLIER = 0.5
 UNKNOWN = 2.0
 """Weight of a word that is nowhere in the index."""
 BY = 0.9
-"""How sure it is that a program is meant, which stands in backticks or after "with" or "using"."""
+"""How sure it is that a program in backticks, or after "with" or "using", is meant."""
 SAME_PAGE = 2
 """Most examples of one page, unless the question names its program."""
 VERB, VERB_WITHIN = 0.05, 3
@@ -76,9 +76,9 @@ class Hit:
     example: Example
     score: float
     own: bool = False
-    """The example is Outrider's own and does not stand on the page, which is about the same program."""
+    """The example is Outrider's own. It is not on the page, which is about the same program."""
     filled: Example | None = None
-    """The example with what the question names; None: it names nothing."""
+    """The example with what the question names, or None if it names nothing."""
 
     @property
     def shown(self) -> Example:

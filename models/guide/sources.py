@@ -1,4 +1,4 @@
-"""Which of the pages that stood in the prompt an answer came from: those whose program its command runs."""
+"""Which pages of the prompt an answer came from: those about a program that its command runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from models.guide.search import Hit
 _FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _BEFORE = r"(?:^|[|&;({`]|\b(?:sudo|doas|xargs|time|nohup|then|do|else|exec)\b(?: +-\S+)*|\b\w+=\S*)\s*"
-"""What may stand before the name of a program."""
+"""What may precede the name of a program."""
 
 
 def commands(answer: str) -> str:
@@ -20,7 +20,7 @@ def commands(answer: str) -> str:
 
 
 def sources(hits: Iterable[Hit], answer: str) -> list[Hit]:
-    """The hits whose program stands in the answer's command, one a page, best first.
+    """The hits about a program of the answer's command, one a page, best first.
 
     Pages that only Outrider has are left out: nobody can look them up.
     """

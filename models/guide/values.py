@@ -37,7 +37,7 @@ class Value:
     """In a command, by the name of the form; "" is the usual one."""
 
     def typed(self, form: str) -> str | None:
-        """The value in one form; None: it has no such form."""
+        """The value in one form, or None."""
         try:
             return self.forms[form]  # A constant has every form, which `get` would not find.
         except KeyError:

@@ -132,7 +132,7 @@ def name_terms(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=50_000)
 def term(word: str) -> str:
-    """The term of one word in small letters: its stem, or the one that stands for all of its meaning."""
+    """The term of one word in small letters: its stem, or the first word of its meaning."""
     stemmed = stem(word)
     return _CANON.get(word) or _CANON.get(stemmed) or stemmed
 

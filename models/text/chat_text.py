@@ -26,7 +26,7 @@ _BREAK = "\ufdd0"
 """A Unicode noncharacter, put inside special tokens that a person spelt out, while the template is rendered."""
 
 REMEMBERED = 4_096
-"""Texts whose lengths are remembered, at most."""
+"""Most texts with a remembered length."""
 _PROBE = "probe"
 """A system message that shows what a template does with one."""
 
@@ -62,7 +62,7 @@ class ChatText:
     """A tokenizer and a chat template.
 
     `tokenizer`: the bytes of a `tokenizer.json`. `template`: Jinja source in the dialect of transformers.
-    `special_tokens`: texts that the template knows by name (`bos_token`); None: they are guessed from the other parts.
+    `special_tokens`: texts that the template knows by name (`bos_token`), guessed from the other parts by default.
     Raises `DrafterCorrupt` if one of them cannot be read.
     """
 

@@ -55,14 +55,14 @@ class ChatTemplate:
         self._special_tokens = dict(special_tokens)
         try:
             self._template = _environment().from_string(source)
-        except Exception as error:  # Jinja compiles it to Python, whose own errors come through too.
+        except Exception as error:  # Jinja compiles it to Python, so errors of Python come through too.
             raise TemplateUnreadable(_said(error)) from None
 
     def render_each(self, messages: Sequence[tuple[str, str]], ends: Sequence[int]) -> list[str]:
         """The prompt of `messages[:end]` for each of these ends, which grow; in time that is linear in the messages.
 
         Nearly every template writes a conversation piece by piece, so each of its prompts is the beginning of the last
-        one, up to where the answer stands. Raises `TemplateFailed`.
+        one, up to the answer. Raises `TemplateFailed`.
         """
         messages = messages[: ends[-1]]
         whole = self.render(messages)

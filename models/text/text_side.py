@@ -1,6 +1,6 @@
 """The text side of a target: its tokenizer, chat template, stop tokens and licence, as files of its folder say them.
 
-Nothing here needs PyTorch or transformers. `models/engines/target.py` reads the same of a model on the hub.
+Nothing here needs PyTorch or transformers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TextSide:
-    """What a device must know of a target beside its logits."""
+    """What is needed of a model besides its logits, to turn text into tokens and back."""
 
     name: str
     tokenizer: bytes
@@ -41,18 +41,7 @@ class TextSide:
     text: ChatText | None
     """None if the chat template cannot be rendered here."""
     positions: int | None
-    """Most tokens that the target was made for. None: not known."""
-
-
-def chat_text(
-    name: str, tokenizer: bytes, template: str, stops: Iterable[int], special_tokens: Mapping[str, str]
-) -> ChatText | None:
-    """The tokenizer with its chat template. None, with a line in the log, if the template cannot be rendered here."""
-    try:
-        return ChatText(tokenizer, template, stops, special_tokens)
-    except DrafterError as error:
-        log.warning("No chat completions, only rounds and streams: the chat template of %s fails. %s", name, error)
-        return None
+    """Most tokens that the model was made for, if known."""
 
 
 def tokenizer_digest(tokenizer: bytes) -> bytes:
@@ -60,7 +49,7 @@ def tokenizer_digest(tokenizer: bytes) -> bytes:
 
 
 def read_template(path: Path) -> str:
-    """A chat template of one's own, which a short conversation has tried. Raises `BadTemplate`."""
+    """Read a chat template from a file and try it on a short conversation. Raises `BadTemplate`."""
     try:
         template = path.read_text("utf-8")
         texts = {name: f"<{name}>" for name in NAMED}
@@ -77,18 +66,18 @@ def read_template(path: Path) -> str:
 
 
 def read_text_side(folder: Path, template: str | None = None) -> TextSide:
-    """The text side of a model's folder. `template`: in the place of its own chat template.
+    """Read the text side of a model's folder. `template` replaces its own chat template.
 
     Raises `UnknownModel`, `MissingTokenizer`.
     """
     config, named = _json(folder / CONFIG), _json(folder / TOKENIZER_CONFIG)
     if not config:
-        raise UnknownModel(f"{folder} is no model that this server can load: {CONFIG} is missing.")
+        raise UnknownModel(f"{folder} is no model that can be loaded: {CONFIG} is missing.")
     try:
         tokenizer = (folder / TOKENIZER).read_bytes()
     except OSError:
         raise MissingTokenizer(
-            f"{folder} has no {TOKENIZER}, which devices need. Save a fast tokenizer beside its weights."
+            f"{folder} has no {TOKENIZER}, which devices need. Save a fast tokenizer with it."
         ) from None
     special_tokens = {name: _content(named[name]) for name in NAMED if named.get(name)}
     end = _json(folder / GENERATION).get("eos_token_id", config.get("eos_token_id"))
@@ -101,9 +90,25 @@ def read_text_side(folder: Path, template: str | None = None) -> TextSide:
         tokenizer_digest(tokenizer),
         template,
         stops,
-        chat_text(folder.name, tokenizer, template, stops, special_tokens),
+        _chat_text(folder.name, tokenizer, template, stops, special_tokens),
         config.get("text_config", config).get("max_position_embeddings"),
     )
+
+
+def _chat_text(
+    name: str, tokenizer: bytes, template: str, stops: Iterable[int], special_tokens: Mapping[str, str]
+) -> ChatText | None:
+    """The tokenizer with its chat template. None, with a line in the log, if the template cannot be rendered here.
+
+    Raises `MissingTokenizer` for a damaged tokenizer.
+    """
+    try:
+        return ChatText(tokenizer, template, stops, special_tokens)
+    except TemplateUnreadable as error:
+        log.warning("No chat completions, only rounds and streams: the chat template of %s fails. %s", name, error)
+        return None
+    except DrafterError as error:
+        raise MissingTokenizer(f"The tokenizer of {name} cannot be read: {error}") from error
 
 
 def licence_in(card: Path) -> str:

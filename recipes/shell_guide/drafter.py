@@ -30,8 +30,8 @@ from recipes.shell_guide.mixture import Mixture
 DRAFT_VOCABULARY = 8192
 """More than the target has, so all of its vocabulary. With the 3,072 most frequent tokens a step is hardly quicker,
 and an answer that repeats a rare token costs a round for each."""
-RECORDED = (1, 2, 4, 6, 7)
-"""Hidden states that drafters learn from here: EAGLE-3 from 1, 4 and 7, MoA from F and from 8 - N."""
+RECORDED = (1, 2, 3, 6, 7)
+"""Hidden states that drafters of other shapes learn from: from F, and from 8 - N."""
 SEED = 23
 """Other than that of the target's data."""
 STRANGE = 0.5

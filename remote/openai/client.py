@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from types import TracebackType
 
 import httpx
 import msgspec
 
 from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
-from remote.handshake import Handshake
-from remote.openai.dialect import refused_field, takes_prediction, without_field
+from remote.openai.dialect import ordered, refused_field, takes_prediction, without_field
 from remote.openai.error_bodies import read_error
 from remote.openai.lenient_json import UNREADABLE, parse
-from remote.openai.message_order import ordered
 from remote.openai.model_list import find_model, read_model_list, unlisted_model
 from remote.openai.schema import (
     EVENTS,
@@ -34,8 +31,9 @@ from remote.openai.schema import (
 from remote.openai.server_errors import BadRequest, Forbidden, refusal, refused
 from remote.openai.stream import ChatStream
 from remote.protocol import Sampling
+from remote.response import Response, Traffic
 from remote.transport import DEFAULT, TransportOptions
-from remote.wire import Response, Traffic, Wire
+from remote.wire import Client, Wire
 
 VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
 """A base address that names its version, as in most servers' documentation."""
@@ -48,12 +46,19 @@ CONNECT_SECONDS = 10.0
 """Time to connect if the remote does not set one. The first words may take far longer."""
 
 
-class CompletionsClient:
-    """One OpenAI-compatible server.
+class ChatWire(Wire):
+    """The connections to an OpenAI-compatible server. Headers that every request is to have belong here."""
 
-    `url`: its base address, with or without `/v1` at the end. The other arguments are those of `VerifierClient`. Raises
-    `Misconfigured`.
-    """
+    headers = {"accept": f"{JSON}, {EVENTS}"}
+    keep_alive = IDLE_SECONDS
+    probed = True
+    connect_seconds = CONNECT_SECONDS
+
+
+class CompletionsClient(Client):
+    """One OpenAI-compatible server, at its base address with or without `/v1`. For the arguments, see `Client`."""
+
+    wire = ChatWire
 
     def __init__(
         self,
@@ -68,49 +73,12 @@ class CompletionsClient:
         path = base.partition("://")[2].partition("/")
         if not VERSIONED.search("".join(path[1:])):
             base += "/v1"
-        accept = f"{JSON}, {EVENTS}"
-        self._wire = Wire(
-            base,
-            token,
-            transport=transport,
-            options=options,
-            accept=accept,
-            probed=True,
-            keep_alive=IDLE_SECONDS,
-            clock=clock,
-        )
+        super().__init__(base, token, transport=transport, options=options, clock=clock)
         self._url = base
         self._refused: dict[str, tuple[str, ...]] = {}
         """Fields that the server refused to know, by model."""
         self.options = options
         """How the server is reached."""
-        self.rtt_seconds: float | None = None
-        """Seconds that the last list of models took, which costs a server next to nothing. None before the first."""
-
-    @property
-    def host(self) -> str:
-        return self._wire.host
-
-    @property
-    def handshake(self) -> Handshake | None:
-        """How the last connection was made; None before the first."""
-        return self._wire.handshake
-
-    @property
-    def ahead_seconds(self) -> float | None:
-        """How far the server's clock was ahead of this device's at its last answer, in seconds.
-
-        None if it tells no time.
-        """
-        return self._wire.ahead_seconds
-
-    async def __aenter__(self) -> CompletionsClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
         """The models that can be asked, at least one.
@@ -120,7 +88,7 @@ class CompletionsClient:
         """
         try:
             async with self._wire.within(timeout):
-                answer = await self._asked("GET", "/models", timeout)
+                answer = await self._asked("GET", "/models", timeout, Traffic())
                 body = await answer.read(MAX_LIST_BYTES)
             listed = self._listed(answer, body)
         except (Refused, Stranger, Incompatible) as error:
@@ -158,52 +126,36 @@ class CompletionsClient:
         *,
         model: str,
         most: int | None,
-        unset: Collection[str] = (),
         deadline: float,
         silence: float,
-        patience: float,
+        unset: Collection[str] = (),
         continued: bool = False,
         prediction: str = "",
     ) -> ChatStream:
-        """Ask for an answer to `messages`, (role, content) in order. The server answers once, whatever happens.
+        """Ask for an answer to `messages`, (role, content) in order, and send them in the form that suits any server.
 
-        They are sent with one system message, first, and roles that alternate.
+        An optional field that the server refuses to know is left out at once, and of later questions to the model too;
+        `left_out` of the stream names such fields. The server answers once, whatever happens.
 
-        A server that refuses to know an optional field is asked again without it, at once and for later questions to
-        the model too; `left_out` of the stream names such fields.
-
-        `most`: tokens that the answer may have; None: as many as the server gives. `unset`: fields of `sampling` that
-        nobody has chosen, which are not sent. `continued`: the last message is the
-        assistant's, and the answer continues it; only for a model that `continues`. `prediction`: text that the answer
-        will probably have; only where `may_predict`. `deadline`: seconds until the first words. `silence`: seconds
-        without a byte after them. `patience`: seconds without words after them, while the line is kept open. Raises
-        `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` if nothing was begun.
+        `most`: tokens that the answer may have, or None for as many as the server gives. `deadline`: seconds until the
+        first words, and from then on without words while the line is kept open. `silence`: seconds without a byte after
+        the first words. `unset`: fields of `sampling` that nobody has chosen, which are not sent. `continued`: the
+        last message is the assistant's, and the answer continues it; only for a model that `continues`. `prediction`:
+        text that the answer will probably have; only where `may_predict`. Raises `LinkDown`, `Refused`,
+        `Incompatible`; `Unsent` and `Busy` if nothing was begun.
         """
-        request = ChatRequest(
-            messages=tuple(ChatMessage(role=role, content=content) for role, content in ordered(messages)),
-            model=model,
-            max_tokens=most,
-            temperature=sampling.temperature,
-            top_p=sampling.top_p if sampling.top_p < 1 else None,
-            top_k=sampling.top_k or None,  # Not every server knows it, and some refuse unknown fields.
-            seed=sampling.seed if sampling.temperature or "temperature" in unset else None,
-            stream=True,
-            stream_options=StreamOptions(include_usage=True),
-            add_generation_prompt=False if continued else None,
-            continue_final_message=True if continued else None,
-            prediction=Prediction(content=prediction) if prediction else None,
+        request = _request(
+            messages, sampling, unset, model=model, most=most, continued=continued, prediction=prediction
         )
-        request = msgspec.structs.replace(request, **dict.fromkeys(unset))
         left_out = tuple(field for field in self._refused.get(model, ()) if getattr(request, field) is not None)
         for field in left_out:
             request = without_field(request, field)
         traffic, begun = Traffic(), self._wire.clock.now()
-        longest = max(deadline, silence, patience)
         async with self._wire.within(deadline):
             while True:
-                body = msgspec.json.encode(request)
                 try:
-                    answer = await self._asked("POST", "/chat/completions", longest, traffic, body)
+                    body = msgspec.json.encode(request)
+                    answer = await self._asked("POST", "/chat/completions", max(deadline, silence), traffic, body)
                     break
                 except BadRequest as error:  # Nothing was begun, so nothing is charged twice.
                     refused = refused_field(error.status, error.field, error.said, request)
@@ -211,34 +163,22 @@ class CompletionsClient:
                         raise
                 self._refused[model] = (*self._refused.get(model, ()), refused)
                 left_out, request = (*left_out, refused), without_field(request, refused)
-        limits = {"deadline": deadline, "silence": silence, "patience": patience}
         predicted = request.prediction is not None
-        return ChatStream(self._wire, answer, traffic, begun=begun, predicted=predicted, left_out=left_out, **limits)
+        waits = begun, deadline, silence
+        return ChatStream(self._wire, answer, *waits, predicted=predicted, left_out=left_out)
 
     async def _asked(
-        self,
-        method: str,
-        path: str,
-        silence: float,
-        traffic: Traffic | None = None,
-        body: bytes | None = None,
+        self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None = None
     ) -> Response:
         """Send a request and return its answer. A refusal is raised.
 
         A request without a body costs nothing, so it is sent once more if the connection breaks: the server may have
         given that connection up long ago.
         """
+        headers = {} if body is None else {"content-type": JSON}
         for last in (False, True) if body is None else (True,):
             try:
-                answer = await self._wire.exchange(
-                    method,
-                    path,
-                    traffic or Traffic(),
-                    silence=silence,
-                    body=body,
-                    content_type=JSON,
-                    connect=CONNECT_SECONDS,
-                )
+                answer = await self._wire.exchange(method, path, traffic, silence=silence, body=body, headers=headers)
                 break
             except Broken:
                 if last:
@@ -252,9 +192,32 @@ class CompletionsClient:
             )
         return answer
 
-    async def close(self) -> None:
-        """Close all connections, also those on which answers are still arriving."""
-        await self._wire.aclose()
+
+def _request(
+    messages: Sequence[tuple[str, Content]],
+    sampling: Sampling,
+    unset: Collection[str],
+    model: str,
+    most: int | None,
+    continued: bool,
+    prediction: str,
+) -> ChatRequest:
+    """The request that `chat` sends: no field that has no effect, because some servers refuse fields."""
+    request = ChatRequest(
+        messages=tuple(ChatMessage(role=role, content=content) for role, content in ordered(messages)),
+        model=model,
+        max_tokens=most,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p if sampling.top_p < 1 else None,
+        top_k=sampling.top_k or None,
+        seed=sampling.seed if sampling.temperature or "temperature" in unset else None,
+        stream=True,
+        stream_options=StreamOptions(include_usage=True),
+        add_generation_prompt=False if continued else None,
+        continue_final_message=True if continued else None,
+        prediction=Prediction(content=prediction) if prediction else None,
+    )
+    return msgspec.structs.replace(request, **dict.fromkeys(unset))
 
 
 def _lists_nothing(error: Refused | Stranger | Incompatible) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from models.text.detokenizer import overlap
 from remote.openai.ends import goes_on
 from remote.openai.lenient_json import number, text
 from remote.openai.schema import PredictionTokens, Usage
@@ -20,6 +21,10 @@ REASONING = ("reasoning_content", "reasoning", "thinking")
 others."""
 NESTED = 3
 """Levels of lists and objects that are searched for text."""
+HELD = 64
+"""Characters, white space included, within which a tag must begin."""
+TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "<thought>": "</thought>", "[THINK]": "[/THINK]"}
+"""Most models have the first, a few the second. The third is Gemini's, the last one Mistral's."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ def _piece(choice: dict[str, Any], usage: Usage | None) -> AnswerDelta:
 
 
 def _is_reasoning(part: Any) -> bool:
-    """True for a part with reasoning. Mistral streams it beside the text, in parts of another type."""
+    """True for a part with reasoning. Mistral streams it with the text, in parts of another type."""
     return isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
 
 
@@ -82,6 +87,67 @@ def _usage(found: Any) -> Usage | None:
     kept, dropped = (
         number(details.get(name)) if isinstance(details, dict) else 0 for name in PredictionTokens.__struct_fields__
     )
-    # Two zeros stand in every answer of some services, with a prediction or without one.
+    # Every answer of some services has two zeros, with a prediction or without one.
     prediction = PredictionTokens(kept, dropped) if kept or dropped else msgspec.UNSET
     return Usage(prompt, completion, number(found.get("total_tokens")), prediction)
+
+
+# ---- reasoning in tags -----------------------------------------------------------------------------------------------
+
+
+class ThinkTags:
+    """Splits a stream of text into the reasoning in tags at its beginning and the answer after it.
+
+    Most servers send reasoning in a field of its own. Some leave the tags of the model's template in the text. Later
+    blocks belong to the answer, for example to one about these tags. Pieces may be cut anywhere.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        """Text that may be the beginning of a tag."""
+        self._closing: str | None = ""
+        """The tag that ends the reasoning. Empty before any reasoning, None once only the answer follows."""
+        self._gap = False
+        """The reasoning has just ended. White space before the answer is left out."""
+
+    def feed(self, piece: str) -> tuple[str, str]:
+        """The reasoning and the text that are certain by now."""
+        if self._closing is None:
+            return "", self._after(piece)
+        held, self._held = self._held + piece, ""
+        if not self._closing:
+            return self._begin(held)
+        return self._inside(held)
+
+    def end(self) -> tuple[str, str]:
+        """The text that was held back, at the end of the stream: it is no tag."""
+        held, self._held = self._held, ""
+        return (held, "") if self._closing else ("", held)
+
+    def _begin(self, held: str) -> tuple[str, str]:
+        start = held.lstrip()
+        for opening, closing in TAGS.items():
+            if start.startswith(opening):
+                self._closing = closing
+                return self._inside(start[len(opening) :])
+        if len(held) <= HELD and any(opening.startswith(start) for opening in TAGS):
+            self._held = held
+            return "", ""
+        self._closing = None
+        return "", held
+
+    def _inside(self, held: str) -> tuple[str, str]:
+        assert self._closing
+        reasoning, tag, text = held.partition(self._closing)
+        if tag:
+            self._closing, self._gap = None, True
+            return reasoning, self._after(text)
+        keep = overlap(held, self._closing)
+        self._held = held[len(held) - keep :]
+        return held[: len(held) - keep], ""
+
+    def _after(self, text: str) -> str:
+        if self._gap:
+            text = text.lstrip()
+            self._gap = not text
+        return text

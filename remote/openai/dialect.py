@@ -1,4 +1,4 @@
-"""What is known of the servers that speak this API beyond what they all take, by address and by the models' owner.
+"""What servers take: the order of messages that suits them all, and the fields that only some know.
 
 Facts from each service's own documentation. What a server says itself counts more: see `refused_field`.
 """
@@ -6,11 +6,12 @@ Facts from each service's own documentation. What a server says itself counts mo
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import msgspec
 
-from remote.openai.schema import GATEWAY_OWNER, OWNER, ChatRequest
+from remote.openai.schema import GATEWAY_OWNER, OWNER, ChatRequest, Content, ContentPart
 
 PREDICTING = ("api.openai.com", ".openai.azure.com", "api.mistral.ai", "api.fireworks.ai", "api.cerebras.ai")
 """Services that document `prediction`, for some of their models."""
@@ -37,11 +38,45 @@ UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 """How servers say that they do not take a field, or do not take it from this model. A value that is out of range is
-the person's own and is told to them instead."""
+the person's own, and the refusal is shown to them."""
+SYSTEM = ("system", "developer")
+OPENING = "Please begin."
+"""A question before a first answer that has none, as in an imported conversation."""
+
+
+def ordered(messages: Sequence[tuple[str, Content]]) -> list[tuple[str, Content]]:
+    """A conversation in the form that every server takes: one system message first, then roles that alternate.
+
+    All system messages are joined at the beginning, and neighbours of one role into one message. Chat templates of
+    Gemma, Llama 2, Mistral and others refuse any other form, and so do Anthropic and Perplexity. Takes and returns
+    (role, content) in order.
+    """
+    system = dict.fromkeys(content for role, content in messages if role in SYSTEM and content)
+    spoken = [(role, content) for role, content in messages if role not in SYSTEM and (content or role == "user")]
+    if not spoken or spoken[0][0] != "user":
+        spoken.insert(0, ("user", OPENING))
+    found: list[tuple[str, Content]] = []
+    for role, content in [*(("system", content) for content in system), *spoken]:
+        if found and found[-1][0] == role:
+            content = _joined(found.pop()[1], content)
+        found.append((role, content))
+    return found
+
+
+def _joined(first: Content, second: Content) -> Content:
+    if not first or not second:
+        return first or second
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return _parts(first) + _parts(second)
+
+
+def _parts(content: Content) -> tuple[ContentPart, ...]:
+    return (ContentPart(type="text", text=content),) if isinstance(content, str) else content
 
 
 def takes_prediction(url: str, owner: str) -> bool | None:
-    """Whether a server takes `prediction`; None: nobody knows, so it may be tried.
+    """Whether a server takes `prediction`, or None if that is unknown, so it may be tried.
 
     `url`: its base address. `owner`: who owns the model, in the server's words.
     """
@@ -56,7 +91,7 @@ def _among(host: str, names: tuple[str, ...]) -> bool:
 
 
 def refused_field(status: int, named: str, said: str, request: ChatRequest) -> str | None:
-    """The optional field of a request that a refusal is about; None: it is about something else.
+    """The optional field of a request that a refusal is about, or None if it is about something else.
 
     `named`: the field that the server names apart from its words; may be empty. `said`: its words and codes.
     """
@@ -66,7 +101,7 @@ def refused_field(status: int, named: str, said: str, request: ChatRequest) -> s
     for field in sent:
         if named.split(".")[0] == field:
             return field
-    # Without a name of its own, the field stands in the sentence; the longest first, as in `max_tokens`.
+    # Else the sentence mentions the field; the longest name comes first, as in `max_tokens`.
     return next((field for field in sent if re.search(rf"\b{field}\b", said)), None)
 
 

@@ -1,4 +1,4 @@
-"""Why an answer ended, in the words of OpenAI, Anthropic, Google, Mistral, Cohere, DeepSeek, Zhipu, vLLM and others."""
+"""How an answer ends: at a stop string, or for a reason in the words of OpenAI, Anthropic, Google, vLLM and others."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ ENDS: dict[End, tuple[str, ...]] = {
 }  # fmt: skip
 BY_REASON: dict[str, End] = {reason: end for end, reasons in ENDS.items() for reason in reasons}
 GOES_ON = ("", "null", "none", "finish_reason_unspecified", "unspecified")
-"""Reasons that stand in pieces of an answer that goes on."""
+"""Reasons in pieces of an answer that has not ended."""
 PREFIXES = ("finish_reason_", "finishreason_", "stop_reason_")
 
 
 def end_of(reason: str | None) -> End:
-    """What a server's reason means; None: it gave none, and says in another way that the answer is whole.
+    """What a server's reason means. Without one, the server says in another way that the answer is whole.
 
     Case and punctuation do not count: `MAX_TOKENS`, `max-tokens` and `FinishReason.MAX_TOKENS` are one reason.
     """

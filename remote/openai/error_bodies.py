@@ -3,7 +3,7 @@
 OpenAI, and most: `{"error": {"message", "type", "param", "code"}}`. Ollama: the same, or `error` as a text. vLLM's
 older shape and Mistral: the error at the top, with `object`. Mistral's `message` may be an object, a list, or either of
 them as text. Web frameworks: `detail`, a text or one complaint for each field. Google: all of it in a list.
-OpenRouter: what the provider said stands in `metadata`. Cloudflare and others: a list of `errors`. Chinese services:
+OpenRouter: `metadata` has what the provider said. Cloudflare and others: a list of `errors`. Chinese services:
 `code` and `msg`, `error_code` and `error_msg`; MiniMax: `base_resp`, also in an answer of status 200.
 """
 
@@ -24,7 +24,7 @@ SENTENCES = (
 )  # fmt: skip
 """Fields with what a server has to say, the likeliest first."""
 NUMBERS = ("code", "error_code", "errorCode", "errcode", "err_code", "status_code", "statusCode")
-"""Fields with a code of its own, which also stand in good answers of some services."""
+"""Fields with a code, which good answers of some services have too."""
 CODES = (*NUMBERS, "type", "status")
 GOOD = ("", "0", "200", "ok", "success", "none", "null")
 """Codes that are no error."""
@@ -60,7 +60,7 @@ def read_error(found: Any, *, bare: bool = False) -> ErrorBody | None:
         inner = packed
     complaint = _complaint(inner)
     if complaint is not None:
-        # What a complaint does not say itself may stand around it.
+        # The object around a complaint may have what it lacks.
         around = inner if isinstance(inner, dict) else {}
         said = [str(code) for name in CODES if (code := _code(complaint.get(name)) or _code(around.get(name)))]
         field = _field(complaint)

@@ -1,7 +1,7 @@
 """Reads the list of models of an OpenAI-compatible server, whatever its shape.
 
 Servers agree on the name of a model and on little else. `created` may be a float, fields may be missing or `null`, the
-list may stand bare or under another name. What is not understood is skipped.
+list may be bare or have another name. What is not understood is skipped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read_model_list(body: Any) -> ModelList | None:
 def find_model(models: Sequence[Model], name: str | None) -> Model | None:
     """The model of that name, or the first one if `name` is None.
 
-    A name may leave out `:latest`. None: no such model.
+    A name may leave out `:latest`. Returns None if there is no such model.
     """
     if name is None:
         return models[0] if models else None
@@ -93,7 +93,7 @@ def _model(name: str, entry: dict[str, Any]) -> Model:
 
 
 def _images(entry: dict[str, Any]) -> bool | None:
-    """Whether a model reads images, where its entry tells what it can do; None: it does not."""
+    """Whether a model reads images, or None if its entry does not list what it can do."""
     if entry.get("type") == "vlm":  # LM Studio.
         return True
     able, inner = entry.get("capabilities"), entry.get("architecture")

@@ -21,7 +21,7 @@ ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": 
 UNSUPPORTED = "unsupported_parameter"
 """OpenAI's code of an error for a parameter that a model does not take."""
 Neutral = Mapping[str, Sequence[object]]
-"""Fields that cannot be fulfilled -> the values at which they change nothing, beside null."""
+"""Fields that cannot be fulfilled -> the values, other than null, at which they change nothing."""
 FOREIGN: Neutral = {
     "min_p": (0,),
     "typical_p": (1,),
@@ -56,7 +56,7 @@ CHAT_ALONE: Neutral = {
     "continue_final_message": (False,),
     "add_generation_prompt": (False,),
 }
-"""Fields of chat that plain text does not have, beside its tools."""
+"""Fields of chat that plain text does not have, apart from tools."""
 TEXT_ALONE: Neutral = {"prompt": ("", []), "best_of": (1,), "echo": (False,)}
 """Fields of plain text that chat does not have."""
 SAID = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
@@ -91,7 +91,7 @@ class AskedChat(ChatRequest, frozen=True, kw_only=True):
 class FieldRefused(Exception):
     """A request that cannot be answered as asked. The message says why.
 
-    `param`: the field that it is about; None: the body as a whole. `reason`: the error's code in OpenAI's API.
+    `param`: the field that it is about, or None for the body as a whole. `reason`: the error's code in OpenAI's API.
     """
 
     def __init__(self, message: str, param: str | None = None, reason: str | None = None) -> None:

@@ -67,7 +67,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What requests for chat and for plain text have in common. None: the server's default."""
+    """What requests for chat and for plain text have in common. None stands for the server's default."""
 
     model: str | None = None
     max_tokens: Positive | None = None
@@ -117,9 +117,9 @@ class TextRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=Tr
 
     prompt: str | tuple[str | TokenId | tuple[TokenId, ...], ...]
     logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
-    """Number of the likeliest tokens at each place; None: no log-probabilities at all."""
+    """Number of the likeliest tokens at each place, or None for no log-probabilities at all."""
     echo: bool | None = None
-    """The prompt stands before the answer."""
+    """The answer begins with the prompt."""
 
 
 class PredictionTokens(msgspec.Struct, frozen=True):
@@ -234,7 +234,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     max_model_len: int | None = None
     """Tokens of a conversation, if the server says."""
     images: bool | None = None
-    """It reads images; None: the server does not say."""
+    """Whether it reads images, or None if the server does not say."""
 
     @property
     def continues(self) -> bool:

@@ -12,7 +12,8 @@ from remote.openai.error_bodies import NO_REASON, ErrorBody, read_error
 from remote.openai.lenient_json import UNREADABLE, parse
 from remote.pages import NOBODY_BEHIND, PLAIN_TO_TLS, said_on
 from remote.protocol import Error, ErrorCode
-from remote.wire import Response, Wire
+from remote.response import Response
+from remote.wire import Wire
 
 ADVICE, ADVISED = "check the token of this server (outrider remote token NAME)", "check the token"
 """What to do about a wrong token, and words of a server that says so itself."""
@@ -135,7 +136,7 @@ def refused(
 
 
 def _pause(said: str) -> float | None:
-    """Seconds until it is worth asking again, in a server's own words; None: it does not say."""
+    """Seconds until it is worth asking again, by a server's own words, or None if it does not say."""
     if (found := AGAIN.search(said)) is None:
         return None
     minutes, count, unit = found.groups()

@@ -18,7 +18,7 @@ from remote.openai.lenient_json import parse
 from remote.openai.schema import DONE
 
 MAX_EVENT_BYTES = 16 << 20
-"""Longest event. One may hold a picture, of which only the words beside it are read."""
+"""Longest event. One may hold a picture, which is skipped."""
 COMMENT = b": still here\n\n"
 """Clients pass over it. It keeps them, and the proxies on the way, from giving up a line that says nothing for long."""
 QUIET_SECONDS = 10.0
@@ -33,7 +33,7 @@ FIELDS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 
 
 def begins(head: bytes) -> Literal["events", "json", "other"] | None:
-    """What a body is by its first bytes; None: they do not tell yet.
+    """What a body is by its first bytes, or None if more are needed to say.
 
     Servers send streams under any content type, and a whole answer where a stream was asked for.
     """

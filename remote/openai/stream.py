@@ -11,16 +11,16 @@ from contextlib import aclosing
 from typing import Any
 
 from remote.errors import Broken, Incompatible, LinkDown, quoted
-from remote.openai.delta import AnswerDelta, read_delta
+from remote.openai.delta import AnswerDelta, ThinkTags, read_delta
 from remote.openai.ends import end_of
 from remote.openai.error_bodies import ErrorBody, read_error
 from remote.openai.lenient_json import UNREADABLE, parse
-from remote.openai.reasoning_tags import ThinkTags
 from remote.openai.schema import DONE, EVENTS, JSON, PredictionTokens, Usage
 from remote.openai.server_errors import refused
 from remote.openai.sse import EventReader, EventTooLong, begins
 from remote.proxies import to_check
-from remote.wire import Metered, Response, Traffic, Wire
+from remote.response import Metered, Response
+from remote.wire import Wire
 
 MAX_TEXT = 1 << 20
 """Most characters of an answer. What a server sends beyond is not read."""
@@ -44,24 +44,22 @@ class ChatStream(Metered):
     A piece is empty if only reasoning has come. The answer is whole if the server says so, by a reason or by `[DONE]`;
     a line that ends before is `Broken`.
 
-    `begun`: when the question was sent, by the wire's clock. `deadline`: seconds from then to the first words.
-    `silence`: seconds without a byte after them. `patience`: seconds without words after them.
+    `begun`: when the question was sent, by the wire's clock. `deadline`: seconds from then to the first words, and from
+    words to words. `silence`: seconds without a byte after the first words.
     """
 
     def __init__(
         self,
         wire: Wire,
         answer: Response,
-        traffic: Traffic,
-        *,
         begun: float,
         deadline: float,
         silence: float,
-        patience: float,
+        *,
         predicted: bool = False,
         left_out: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(traffic)
+        super().__init__(answer.traffic)
         self.predicted = predicted
         """A prediction went up with the question, and the server did not refuse it."""
         self.left_out = left_out
@@ -80,7 +78,7 @@ class ChatStream(Metered):
         self.first_byte_seconds = answer.arrived - answer.sent
         """The round trip, plus the time until the server began."""
         self._wire, self._response = wire, answer
-        self._begun, self._deadline, self._silence, self._patience = begun, deadline, silence, patience
+        self._begun, self._deadline, self._silence = begun, deadline, silence
         self._tags = ThinkTags()
         self._thoughts: list[str] = []
         self._told = 0
@@ -98,7 +96,7 @@ class ChatStream(Metered):
 
     @property
     def kept_of_prediction(self) -> tuple[int, int] | None:
-        """Tokens of the prediction that the server kept, and those that it did not. None: it does not say."""
+        """Tokens of the prediction that the server kept and dropped, or None if it does not say."""
         details = None if self.usage is None else self.usage.completion_tokens_details
         if not isinstance(details, PredictionTokens):
             return None
@@ -114,16 +112,13 @@ class ChatStream(Metered):
 
     async def __anext__(self) -> str:
         try:
-            if self.pieces:
-                limit, said = self._patience, "said nothing more for"
-            else:
-                limit, said = max(0.0, self._begun + self._deadline - self._wire.clock.now()), "said nothing for"
+            waited = 0.0 if self.pieces else self._wire.clock.now() - self._begun
             try:
-                async with self._wire.clock.within(limit):
+                async with self._wire.clock.within(max(0.0, self._deadline - waited)):
                     return await anext(self._source)
             except TimeoutError:
-                seconds = self._patience if self.pieces else self._deadline
-                raise LinkDown(f"{self._wire.host} {said} {seconds:.3g} s") from None
+                more = "nothing more" if self.pieces else "nothing"
+                raise LinkDown(f"{self._wire.host} said {more} for {self._deadline:.3g} s") from None
         except BaseException:
             await self.aclose()
             raise

@@ -7,10 +7,11 @@ other closely.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal
 
 import msgspec
 from starlette.responses import Response
@@ -20,8 +21,13 @@ from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.holders import EVERYONE
 from remote.verifier.holders import SCOPE as HOLDER
-from remote.verifier.rate_limits import Account, NotAdmitted, RateLimited, RateLimits
+from remote.verifier.metrics import Metrics
+from remote.verifier.options import ServeOptions
 from remote.verifier.record import Record, record_of
+from remote.verifier.refusals import Overloaded
+
+MINUTE = 60.0
+Kind = Literal["answers", "requests", "tokens"]
 
 RUNNING_SECONDS = 5.0
 """A device's answer counts as running for so long after its last round."""
@@ -37,6 +43,14 @@ ASKED_THEMSELVES = ("/v1/rounds", "/v1/streams")
 ALWAYS = ("/healthz", "/readyz", "/metrics")
 
 
+class NotAdmitted(Overloaded):
+    """An answer that may not begin now. `reason`: what there was too much of, in one word."""
+
+    def __init__(self, reason: str, message: str, seconds: int) -> None:
+        super().__init__(message, seconds)
+        self.reason = reason
+
+
 class Draining(NotAdmitted):
     """The server ends, and begins no more answers."""
 
@@ -45,6 +59,68 @@ class Draining(NotAdmitted):
     def __init__(self) -> None:
         said = "This server is about to stop, and begins no more answers. Try again in a moment."
         super().__init__("draining", said, 1)
+
+
+class RateLimited(NotAdmitted):
+    """A holder has all that one may have for now."""
+
+
+class Bucket:
+    """A minute's worth of something, which comes back evenly. It may be overdrawn."""
+
+    def __init__(self, a_minute: int, now: float) -> None:
+        self.a_minute, self._left, self._seen = a_minute, float(a_minute), now
+
+    def spend(self, count: float, now: float) -> None:
+        """Take so much out of it, even if it holds less."""
+        self._fill(now)
+        self._left -= count
+
+    def wait(self, wanted: float, now: float) -> float:
+        """Seconds until it holds `wanted`; 0 if it does."""
+        self._fill(now)
+        return max(0.0, (wanted - self._left) * MINUTE / self.a_minute)
+
+    def _fill(self, now: float) -> None:
+        self._left = min(float(self.a_minute), self._left + (now - self._seen) * self.a_minute / MINUTE)
+        self._seen = now
+
+
+class Account:
+    """What one holder has used of late."""
+
+    def __init__(self, options: ServeOptions, now: float) -> None:
+        requests, tokens = options.requests_per_minute, options.tokens_per_minute
+        self._answers = options.max_per_token
+        self._requests = None if requests is None else Bucket(requests, now)
+        self._tokens = None if tokens is None else Bucket(tokens, now)
+
+    def begin(self, running: int, now: float) -> None:
+        """Count one more answer beside those that are `running`. Raises `RateLimited`."""
+        if self._answers is not None and running >= self._answers:
+            raise RateLimited(
+                "answers",
+                f"This token has as many answers on their way as it may have at once ({self._answers}). "
+                "Wait until one of them has ended.",
+                1,
+            )
+        if self._tokens is not None and (seconds := self._tokens.wait(1, now)):
+            raise _spent("tokens", self._tokens.a_minute, seconds)
+        if self._requests is not None:
+            if seconds := self._requests.wait(1, now):
+                raise _spent("requests", self._requests.a_minute, seconds)
+            self._requests.spend(1, now)
+
+    def took(self, tokens: int, now: float) -> None:
+        """Count tokens of an answer."""
+        if self._tokens is not None:
+            self._tokens.spend(tokens, now)
+
+
+def _spent(kind: Kind, most: int, seconds: float) -> RateLimited:
+    whole = max(1, math.ceil(seconds))
+    said = f"This token has used up its {kind} of this minute ({most} a minute). Try again in {whole} s."
+    return RateLimited(kind, said, whole)
 
 
 class RunningAnswer:
@@ -71,8 +147,8 @@ class RunningAnswer:
 class Admission:
     """Belongs to the event loop. It knows the answers that run, and what each holder has used."""
 
-    def __init__(self, limits: RateLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits, self._clock = limits or RateLimits(), clock
+    def __init__(self, options: ServeOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._options, self._clock = options, clock
         self._accounts: dict[str, Account] = {}
         self._answers: OrderedDict[object, RunningAnswer] = OrderedDict()
         self.draining = False
@@ -116,7 +192,7 @@ class Admission:
         self.check()
         now = self._clock()
         self._forget(now)
-        account = self._accounts.setdefault(holder, Account(self._limits, now))
+        account = self._accounts.setdefault(holder, Account(self._options, now))
         mine = [(name, answer) for name, answer in self._answers.items() if answer.holder == holder]
         for _, answer in mine:
             self._charge(answer)
@@ -164,18 +240,10 @@ class Admission:
             del self._answers[key]
 
 
-class Refusals(Protocol):
-    """Whoever counts what is refused."""
-
-    def not_admitted(self, reason: str) -> None:
-        """A request was refused before it began."""
-        ...
-
-
 class Gate:
     """ASGI middleware that asks for admission where the path does not do so itself."""
 
-    def __init__(self, app: ASGIApp, admission: Admission, metrics: Refusals) -> None:
+    def __init__(self, app: ASGIApp, admission: Admission, metrics: Metrics) -> None:
         self.app, self._admission, self._metrics = app, admission, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -183,7 +251,7 @@ class Gate:
             if scope["type"] == "http":
                 self._enter(scope)
         except NotAdmitted as refused:
-            self._metrics.not_admitted(refused.reason)
+            self._metrics.refused.labels(refused.reason).inc()
             await refusal(scope["path"], refused)(scope, receive, send)
             return
         await self.app(scope, receive, send)

@@ -27,10 +27,11 @@ from models.config import DrafterConfig, Measured, write_config
 from models.engines.target import Target
 from models.engines.torch_engine import TorchEngine
 from remote.verifier.measure import Answered, measured
+from remote.verifier.options import ServeOptions
 
 __all__ = ["BUDGET", "Newborn", "UnsupportedTarget", "check_layers", "make_drafter"]
 
-BUDGET = 300_000_000
+BUDGET = ServeOptions.budget
 """Bytes that a drafter may take on a device, if nobody says otherwise."""
 SCORED = 4
 """Every n-th answer measures it. The others choose the tokens that it can draft."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from models.text.chat_text import ChatText
+from models.text.detokenizer import Detokenizer
 from models.text.template import TemplateFailed
 from remote.openai.request_fields import (
     CHAT_ALONE,
@@ -37,7 +38,6 @@ from remote.openai.schema import (
 )
 from remote.protocol import Card, ErrorCode, Sampling
 from remote.verifier.answer_options import AnswerOptions, LogitBias, LogitsProcessor, Penalties, PredictedText
-from remote.verifier.detokenizer import Detokenizer
 from remote.verifier.grammar import ANY_OBJECT, Grammar, Grammars, NoGrammar
 from remote.verifier.refusals import RoundRefused
 

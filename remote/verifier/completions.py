@@ -21,11 +21,10 @@ from starlette.responses import Response
 
 from models.engines.engine import EngineError
 from models.text.chat_text import ChatText
-from remote.kept_alive import kept_alive
 from remote.openai.schema import DONE, EVENTS, JSON, OWNER, Model, Models, error_body
 from remote.openai.sse import COMMENT, QUIET_SECONDS, event
 from remote.protocol import Card, Error, ErrorCode, Progress, Stream, digest_of, pack_tokens, unpack_tokens
-from remote.tasks import end
+from remote.tasks import end, kept_alive
 from remote.verifier.completion_requests import ChoiceState, CompletionCall, RequestReader
 from remote.verifier.completion_shapes import ChatShape, Piece, Shape, TextShape
 from remote.verifier.holders import EVERYONE
@@ -46,7 +45,7 @@ KEPT = 16
 class Completions:
     """The endpoints for completions. `text`: the target's tokenizer and chat template.
 
-    `max_wait`: as for `Line`. `quiet_seconds`: a stream that has no words for so long says that it is still there.
+    `max_wait`: as for `Line`. A stream that has no words for `QUIET_SECONDS` says that it is still there.
     """
 
     def __init__(
@@ -55,12 +54,10 @@ class Completions:
         card: Card,
         text: ChatText,
         turns: Turns,
-        quiet_seconds: float = QUIET_SECONDS,
         max_wait: float | None = None,
     ) -> None:
         self._sessions, self._card, self._text, self._turns = sessions, card, text, turns
         self._reader = RequestReader(card, text)
-        self._quiet_seconds = quiet_seconds
         self._kept: deque[str] = deque()
         """The sessions of the newest answers."""
         self.line = Line(max(1, sessions.table.max_sessions // 2), turns.max_waiting, max_wait)
@@ -115,13 +112,13 @@ class Completions:
             await pieces.aclose()
 
         try:
-            await asyncio.wait([first], timeout=self._quiet_seconds)
+            await asyncio.wait([first], timeout=QUIET_SECONDS)
             if first.done():
                 first.result()  # A refusal is a status, not an event, as long as nothing has been sent.
         except BaseException:
             await close()
             raise
-        events = kept_alive(self._events(call, shape, first, pieces), self._quiet_seconds, COMMENT)
+        events = kept_alive(self._events(call, shape, first, pieces), QUIET_SECONDS, COMMENT)
         return Streamed(events, close, headers=STREAM_HEADERS, media_type=EVENTS)
 
     async def _events(

@@ -30,6 +30,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from remote.openai.schema import JSON, error_body, speaks_openai
 from remote.protocol import CONTENT_TYPE, Error, encode
 from remote.verifier.admission import Admission
+from remote.verifier.options import ServeOptions
 from remote.verifier.start_errors import CannotBind
 from remote.verifier.stream_response import Cut
 
@@ -45,11 +46,8 @@ STALL_SECONDS = 60.0
 long."""
 BURST = 128
 """Connections that are accepted in one go, before any of them is checked."""
-MAX_CONNECTIONS = 512
-MAX_PER_ADDRESS = 128
 MAX_HEAD_BYTES = 16 << 10
 """Longest head of a request: its first line and all headers."""
-DRAIN_SECONDS = 30.0
 CUT_SECONDS = 1
 """Time for answers that are cut at the end to be closed."""
 
@@ -94,8 +92,8 @@ MALFORMED = Refusal(
 class ClientConnection(H11Protocol):
     """One client's connection. It knows what it waits for, and since when."""
 
-    most = MAX_CONNECTIONS
-    most_per_address = MAX_PER_ADDRESS
+    most = ServeOptions.max_connections
+    most_per_address = ServeOptions.max_per_address
     refused: Callable[[str], None] | None = None
     """Is told why a connection is refused or given up, in one word."""
     devices = False
@@ -255,7 +253,7 @@ class Server(uvicorn.Server):
         config: uvicorn.Config,
         ready: Callable[[], None],
         admission: Admission | None = None,
-        drain_seconds: float = DRAIN_SECONDS,
+        drain_seconds: float = ServeOptions.drain_seconds,
     ) -> None:
         """`admission`: what knows the running answers; None: it does not wait for them. `drain_seconds`: how long it
         waits."""
@@ -314,8 +312,8 @@ class Loop(asyncio.SelectorEventLoop):
 class Listener(socket.socket):
     """A listening socket that closes new connections while too many are open, handshakes included."""
 
-    most = MAX_CONNECTIONS + 2 * BURST
-    most_per_address = MAX_PER_ADDRESS + BURST
+    most = ServeOptions.max_connections + 2 * BURST
+    most_per_address = ServeOptions.max_per_address + BURST
 
     def accept(self) -> tuple[socket.socket, Any]:
         while True:
@@ -330,7 +328,7 @@ class Listener(socket.socket):
             accepted.close()
 
 
-def bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> Listener:
+def bind(host: str, port: int, connections: int = ServeOptions.max_connections) -> Listener:
     """A bound socket that does not listen yet, so that a taken port is reported before minutes of loading."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -351,8 +349,8 @@ def bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> Listener:
 
 def config(
     app: Any,
-    most: int = MAX_CONNECTIONS,
-    most_per_address: int = MAX_PER_ADDRESS,
+    most: int = ServeOptions.max_connections,
+    most_per_address: int = ServeOptions.max_per_address,
     refused: Callable[[str], None] | None = None,
     devices: bool = False,
     **options: Any,

@@ -13,10 +13,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-NEWEST = 0.1
-"""Weight of the newest work in a mean, at least."""
-PAUSE = 3.0
-"""Work counts as at most this many times the mean so far. Beyond that the machine was busy elsewhere."""
+from drafter.pacer import Recent
+
 MOST_WEIGHT = 16
 """Forwards after which a class counts no more than with fewer."""
 FIRST_ROW = 0.05
@@ -27,30 +25,11 @@ STALE = 16
 """Forwards after which the plane is laid anew. The first one of a class counts at once."""
 
 
-class Mean:
-    """The mean seconds of some work, of late, and of what else is said of it."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.sizes = np.zeros(0)
-        self.count = 0
-
-    def add(self, seconds: float, *sizes: float) -> None:
-        """Take one more. `sizes`: always as many."""
-        self.count += 1
-        if self.count == 1:
-            self.seconds, self.sizes = seconds, np.array(sizes, float)
-            return
-        weight = max(NEWEST, 1 / self.count)
-        self.seconds += weight * (min(seconds, PAUSE * self.seconds) - self.seconds)
-        self.sizes += weight * (np.array(sizes) - self.sizes)
-
-
 class ForwardTimes:
     """Learns from forwards."""
 
     def __init__(self) -> None:
-        self._classes: dict[tuple[int, int], Mean] = {}
+        self._classes: dict[tuple[int, int], Recent] = {}
         self._last = (0, 0, 0.0)
         self._plane = np.zeros(3)
         self._since = STALE
@@ -65,7 +44,7 @@ class ForwardTimes:
         told = sessions, rows, seconds
         if told != self._last:
             self._last = told
-            known = self._classes.setdefault((sessions.bit_length(), rows.bit_length()), Mean())
+            known = self._classes.setdefault((sessions.bit_length(), rows.bit_length()), Recent())
             self._since += 1 if known.count else STALE
             known.add(seconds, sessions, rows)
 
@@ -86,8 +65,9 @@ class ForwardTimes:
         known = list(self._classes.values())
         least = min(known, key=lambda one: one.seconds)
         # Until there were forwards of other sizes, the first guess decides.
-        first = [*least.sizes + (0, FIRST_ROWS), least.seconds * (1 + FIRST_ROW * FIRST_ROWS), FIRST_WEIGHT]
-        points = np.array([[*one.sizes, one.seconds, min(one.count, MOST_WEIGHT)] for one in known] + [first])
+        sessions, rows = least.amounts
+        first = [sessions, rows + FIRST_ROWS, least.seconds * (1 + FIRST_ROW * FIRST_ROWS), FIRST_WEIGHT]
+        points = np.array([[*one.amounts, one.seconds, min(one.count, MOST_WEIGHT)] for one in known] + [first])
         weights = np.sqrt(points[:, 3]) / points[:, 2]
         sides = np.column_stack([np.ones(len(points)), points[:, :2]]) * weights[:, None]
         self._plane = _least_squares(sides, points[:, 2] * weights)

@@ -2,7 +2,7 @@
 
 The C library of most Linux systems keeps what a program has freed, for each thread apart, and gives back only what lies
 at the end. Blocks that live for as long as a session then hold the memory around them: after 27 minutes of clients that
-came and went (benchmarks/churn.py), 130 of a server's 477 resident megabytes were such memory.
+came and went, 130 of a server's 477 resident megabytes were such memory.
 
 So large blocks get pages of their own, which go back at once, all threads take small ones from one place, and what is
 free there is given back once a minute. Elsewhere nothing is done. See mallopt(3) and malloc_trim(3).

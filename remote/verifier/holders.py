@@ -11,8 +11,10 @@ import hmac
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from starlette.requests import Request
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 EVERYONE = "everyone"
 """The holder where nobody can be told from another."""

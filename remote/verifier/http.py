@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 from starlette.applications import Starlette
@@ -22,9 +22,7 @@ from starlette.types import ASGIApp
 
 from models.engines.engine import BrokenTarget, Engine, EngineError
 from models.text.chat_text import ChatText
-from remote.kept_alive import kept_alive
 from remote.openai.schema import JSON, error_body, speaks_openai
-from remote.openai.sse import QUIET_SECONDS
 from remote.protocol import (
     CONTENT_TYPE,
     Alive,
@@ -42,23 +40,24 @@ from remote.protocol import (
     encode,
     encode_frame,
 )
-from remote.verifier.admission import Admission, Gate, refusal
+from remote.tasks import kept_alive
+from remote.verifier.admission import Admission, Gate, NotAdmitted, refusal
+from remote.verifier.collector import CONTENT_TYPE as METRICS
+from remote.verifier.collector import ServiceCollector, page
 from remote.verifier.completion_requests import CompletionRefused
 from remote.verifier.completions import Completions
 from remote.verifier.deliveries import Deliveries
-from remote.verifier.exposition import CONTENT_TYPE as METRICS
-from remote.verifier.exposition import page
-from remote.verifier.holders import EVERYONE, Tokens, holder_of
+from remote.verifier.holders import EVERYONE, holder_of
 from remote.verifier.learning.learning import Learning
-from remote.verifier.learning.quiet import Quiet
-from remote.verifier.metrics import Metrics, service_metrics
+from remote.verifier.maker import Maker
+from remote.verifier.metrics import Metrics
 from remote.verifier.observer import HUNG_UP, Observer
+from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter
-from remote.verifier.rate_limits import NotAdmitted
 from remote.verifier.readiness import Readiness
 from remote.verifier.record import record_of
 from remote.verifier.refusals import Overloaded, RoundRefused, UnknownPrefix
-from remote.verifier.security import BearerAuth, open_to_pages
+from remote.verifier.security import BearerAuth, open_to_pages, web_origins
 from remote.verifier.sessions import Sessions
 from remote.verifier.stream_response import STREAM_HEADERS, Cut, Streamed
 from remote.verifier.turns import Turns
@@ -78,16 +77,13 @@ STATUS: dict[ErrorCode, int] = {
 }
 OPENAI_STATUS: dict[ErrorCode, int] = {"too_long": 400, "busy": 429}
 """Statuses of OpenAI's API for errors that have another one in our protocol."""
-MAX_SESSIONS = 256
 MAX_CACHED_BYTES = 2 << 30
-MAX_WAITING = 256
-MAX_WAIT_SECONDS = 30.0
-"""Longest wait for a place that a completion may have to expect."""
 TOKEN_BYTES = 4
 """Bytes of a packed token id."""
 ELSEWHERE = "there is no such path. OpenAI's API is below /v1: /v1/chat/completions, /v1/completions and /v1/models."
 ALIVE_SECONDS = 0.25
-"""Silence on a device's stream after which it is told that the server is there: a fraction of what a line may take."""
+"""Silence on a device's stream before a sign of life: a fraction of what a line may take."""
+DEFAULT = ServeOptions()
 
 
 class TooLarge(Exception):
@@ -95,61 +91,56 @@ class TooLarge(Exception):
 
 
 class VerifierApp(Observer):
-    """The service as an ASGI app. `turns`: those of the engine, for whoever must know that it is well."""
+    """The service as an ASGI app, and what its process needs to know of it."""
 
-    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute], metrics: Metrics, turns: Turns) -> None:
-        super().__init__(app, routes, metrics)
-        self.turns = turns
+    def __init__(
+        self,
+        app: ASGIApp,
+        routes: Sequence[BaseRoute],
+        service: Service,
+        beside: Learning | Maker | None,
+    ) -> None:
+        """`beside`: what works while the server is idle. Enter it once the server answers."""
+        super().__init__(app, routes, service.requests)
+        self.turns, self.admission, self.metrics = service.turns, service.admission, service.requests
+        self.beside = beside
 
 
 def create_app(
     engine: Engine,
     card: Card,
+    options: ServeOptions = DEFAULT,
     *,
-    tokens: Tokens | None = None,
-    hosts: Collection[str] = (),
-    origins: Collection[str] = (),
-    max_sessions: int = MAX_SESSIONS,
-    max_cached_bytes: int = MAX_CACHED_BYTES,
-    max_waiting: int = MAX_WAITING,
-    max_wait: float = MAX_WAIT_SECONDS,
+    max_bytes: int = MAX_CACHED_BYTES,
     own: OwnDrafter | None = None,
     text: ChatText | None = None,
     deliveries: Deliveries | None = None,
-    learning: Learning | None = None,
-    quiet: Quiet | None = None,
-    admission: Admission | None = None,
-    metrics: Metrics | None = None,
-    quiet_seconds: float = QUIET_SECONDS,
-    alive_seconds: float = ALIVE_SECONDS,
+    beside: Learning | Maker | None = None,
 ) -> VerifierApp:
-    """The service as an ASGI app.
+    """Make the service as an ASGI app. Its optional parts are what a server may have or lack.
 
-    `hosts`: names that it answers to besides localhost, if there is no token. `origins`: of web pages that may ask.
-    `max_sessions`, `max_cached_bytes`: most sessions, and most bytes of keys and values in all of them. `max_waiting`:
-    most answers that wait for their first frame; others get `busy`. `max_wait`: seconds that a completion may have to
-    expect to wait for a place. `own` drafts in streams; without it each round of a stream yields one token. `text`
-    serves chat completions to other clients. `deliveries`: the drafters that devices may fetch. `learning`: from the
-    answers. `quiet`: told when the engine is wanted, where nobody learns. `admission`: which answers may begin; None:
-    all. `metrics`: the times and counts of requests. `quiet_seconds`: a stream of OpenAI's API that has no words for so
-    long says that it is still there. `alive_seconds`: the same for a stream of a device that asks for it.
+    `max_bytes`: for the keys and values of all sessions. `own`: drafts in streams, which otherwise give one token a
+    round. `text`: serves completions to other clients. `deliveries`: the drafters that devices may fetch. Raises
+    `BadOrigin`.
     """
-    admission, metrics = admission or Admission(), metrics or Metrics()
     card = msgspec.structs.replace(card, drafts=own is not None)
+    learning = beside if isinstance(beside, Learning) else None
     sessions = Sessions(
         engine,
         card.limits,
         frozenset(card.stop_tokens),
-        max_sessions=max_sessions,
-        max_bytes=max_cached_bytes,
+        max_sessions=options.max_sessions,
+        max_bytes=max_bytes,
         own=own,
         learning=learning,
     )
-    quiet = quiet if learning is None else learning.quiet
-    service = Service(sessions, card, max_waiting, admission, metrics, deliveries, alive_seconds, quiet)
-    completions = None if text is None else Completions(sessions, card, text, service.turns, quiet_seconds, max_wait)
+    turns = Turns(options.max_waiting, engine, None if beside is None else beside.quiet)
+    admission, metrics = Admission(options), Metrics(by_holder=options.metrics_by_holder)
+    service = Service(sessions, card, turns, admission, metrics, deliveries)
+    completions = None if text is None else Completions(sessions, card, text, turns, options.max_wait)
     spoken = [] if completions is None else _completion_routes(completions)
-    readiness = Readiness(service.turns, admission, None if completions is None else completions.line)
+    readiness = Readiness(turns, admission, None if completions is None else completions.line)
+    origins = web_origins(options.allow_origin, options.tokens)
     app = Starlette(
         routes=[
             *spoken,
@@ -163,7 +154,7 @@ def create_app(
             Route("/metrics", service.metrics),
         ],
         middleware=[
-            Middleware(BearerAuth, tokens=tokens, hosts=hosts, origins=origins),
+            Middleware(BearerAuth, tokens=options.tokens, hosts=options.allow_host, origins=origins),
             Middleware(Gate, admission=admission, metrics=metrics),
         ],
         exception_handlers={
@@ -176,7 +167,7 @@ def create_app(
             Exception: _unexpected,
         },
     )
-    return VerifierApp(open_to_pages(app, origins), app.routes, metrics, service.turns)
+    return VerifierApp(open_to_pages(app, origins), app.routes, service, beside)
 
 
 def _completion_routes(completions: Completions) -> list[Route]:
@@ -213,19 +204,14 @@ class Service:
         self,
         sessions: Sessions,
         card: Card,
-        max_waiting: int,
+        turns: Turns,
         admission: Admission,
         metrics: Metrics,
         deliveries: Deliveries | None,
-        alive_seconds: float,
-        quiet: Quiet | None,
     ) -> None:
         self.sessions, self._card, self._deliveries = sessions, card, deliveries
-        self._admission, self._metrics = admission, metrics
-        self.turns = Turns(max_waiting, sessions.engine, quiet)
-        self._alive_seconds, self._sign = alive_seconds, encode_frame(Alive(seconds=alive_seconds))
-        self.refused = 0
-        """Number of 503 answers."""
+        self.turns, self.admission, self.requests = turns, admission, metrics
+        self._counts = ServiceCollector(sessions, turns, admission, card.target)
 
     async def card(self, request: Request) -> Response:
         card = self._card
@@ -253,17 +239,18 @@ class Service:
 
     def _admit(self, request: Request, message: Round | Stream, holder: str) -> None:
         length, most = message.base + len(message.append) // TOKEN_BYTES, self._card.limits.max_tokens
-        self._admission.go_on(record_of(request.scope), holder, message.session, length, most)
+        self.admission.go_on(record_of(request.scope), holder, message.session, length, most)
 
     async def _answer(
         self, request: Request, name: str, frames: Answer, arrived: float, *, alive: bool = False
     ) -> Response:
         """`alive`: send signs of life."""
+        signs = encode_frame(Alive(seconds=ALIVE_SECONDS))
         first = await self.turns.first(name, frames, request.is_disconnected)
         first = _timed(first, time.monotonic() - arrived)
 
         async def body() -> AsyncGenerator[bytes, None]:
-            sign = self._sign if alive else b""
+            sign = signs if alive else b""
             try:
                 async for frame in self.turns.rest(name, first, frames):
                     yield encode_frame(frame) + sign
@@ -271,12 +258,12 @@ class Service:
             except (RoundRefused, EngineError) as error:
                 raise Cut(str(error)) from None
 
-        signed = kept_alive(body(), self._alive_seconds, self._sign) if alive else body()
+        signed = kept_alive(body(), ALIVE_SECONDS, signs) if alive else body()
         return Streamed(signed, lambda: self.turns.close(name, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
     async def drop(self, request: Request) -> Response:
         name = _name(holder_of(request), request.path_params["name"])
-        self._admission.ended(name)
+        self.admission.ended(name)
         if await self.turns.take(name, lambda: self.sessions.drop(name)):
             return Response(status_code=204)
         return _error(request, "not_found", "There is no such session; it may have been dropped before.")
@@ -286,17 +273,16 @@ class Service:
 
     async def metrics(self, request: Request) -> Response:
         """The counters as Prometheus text."""
-        counted = service_metrics(self.sessions, self.turns, self._admission, self.refused, self._card.target)
-        return PlainTextResponse(page([*counted, *self._metrics.all()]), media_type=METRICS)
+        return Response(page(self._counts, self.requests), media_type=METRICS)
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, RoundRefused)
         if isinstance(error, UnknownPrefix):
             return _message(error.conflict, 409)
         if isinstance(error, NotAdmitted):
-            self._metrics.not_admitted(error.reason)
+            self.requests.refused.labels(error.reason).inc()
             return refusal(request.scope["path"], error)
-        self.refused += STATUS[error.code] == 503
+        self._counts.refusals += STATUS[error.code] == 503
         seconds = error.seconds if isinstance(error, Overloaded) else 1
         return _error(request, error.code, str(error), retry=error.retry, seconds=seconds, refused=error)
 

@@ -7,74 +7,60 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from drafter.floors import why_no_drafts
 from models.config import read_config
-from models.cores import usable_cores
-from models.engines.choice import EngineKind, graph_of, llama_engine, onnx_engine
-from models.engines.engine import Engine, UnverifiableTarget
+from models.engines import choice
+from models.engines.choice import EngineOptions, open_model, timed
 from models.engines.graphs import is_gguf
 from models.engines.llama_text import LlamaText
-from models.engines.threads import Threads
-from models.errors import MissingPackage
-from models.extras import how_to_install
-from models.gguf.file import gguf_licence, gguf_path, why_not_unpacked
-from models.gguf.vocabulary_check import settled
-from models.text.text_side import TextSide, licence_in, stored_size
-from remote.verifier.maker import Making, look_up
+from models.gguf.file import gguf_path, why_not_unpacked
+from models.text.text_side import TextSide
+from remote.verifier.maker import look_up
+from remote.verifier.options import ServeOptions
 
 if TYPE_CHECKING:
-    from models.engines.target import Target
+    from drafter.model import MemoryEncoder
 
 
 @dataclass(frozen=True)
-class Opened:
+class Opened(choice.Opened):
     """What a server serves."""
 
-    side: TextSide
-    engine: Engine
-    drafter: Path | None
-    """The folder of the drafter that is of use; None: it is served without."""
     due: bool = False
     """A drafter is to be made."""
 
 
-def opened(
-    model: str,
-    drafter: Path | None,
-    making: Making | None,
-    kind: EngineKind,
-    quantize: Literal["int8", "int4"] | None,
-    threads: int | None,
-    *,
-    kept: Path | None = None,
-    template: str | None = None,
-) -> Opened:
-    """The text side, the engine, and the drafter: the one that was given, or one that was made before.
+def opened(options: ServeOptions) -> Opened:
+    """Load the text side, the engine, and the drafter: the one that was given, or one that was made before.
 
-    `threads`: for the products of the model; None: as many as are fastest. `kept`: see `text_source`. `template`: a
-    chat template in the place of the model's own. Raises what `START_ERRORS` names, and `DrafterError`.
+    Raises what `START_ERRORS` names.
     """
     due = False
-    if drafter is not None:
-        drafter = of_use(drafter)
-    elif making is not None:
-        drafter, said, due = look_up(model, making, template)
+    if options.drafter is not None:
+        drafter = of_use(options.drafter)
+    else:
+        drafter, said, due = look_up(options)
         if said is not None:
             say(said)
-    found = _opened(model, drafter, kind, quantize, threads, kept, template)
+    engine = EngineOptions(options.engine, options.quantize, options.threads, options.template, options.texts)
+    found = open_model(options.model, engine, drafter, torch_encoder=_torch_encoder, say=say)
     say(f"{found.side.name}: {found.engine.description}")
-    if due and found.engine.takes_drafts and (why := _why_none_is_made(model, found.side)) is not None:
+    if due and found.engine.takes_drafts and (why := _why_none_is_made(options.model, found.side)) is not None:
         say(f"no drafter: {why} Devices get plain text.")
         due = False
-    return replace(found, due=due and found.engine.takes_drafts)
+    return Opened(found.side, found.engine, found.drafter, due and found.engine.takes_drafts)
+
+
+def _torch_encoder(drafter: Path) -> MemoryEncoder:
+    from drafter.model import MemoryEncoder  # Needs PyTorch.
+
+    return MemoryEncoder.load(drafter)
 
 
 def _why_none_is_made(model: str, side: TextSide) -> str | None:
@@ -101,89 +87,11 @@ def of_use(drafter: Path) -> Path | None:
     return None
 
 
-def _opened(
-    model: str,
-    drafter: Path | None,
-    kind: EngineKind,
-    quantize: Literal["int8", "int4"] | None,
-    threads: int | None,
-    kept: Path | None,
-    template: str | None,
-) -> Opened:
-    if is_gguf(model) and kind in ("auto", "llama"):
-        with timed_step(f"loading {model}"):
-            text, llama = llama_engine(model, drafter, threads, quantize, kept=kept, template=template)
-            own = settled(text, gguf_path(model), llama.tokenize, say, kept=kept, template=template)
-            text = own or llama.text_side(text.name, template) or text
-        if drafter is not None and llama.why_no_drafter:
-            say(f"without the drafter {drafter}, because the model takes none: {llama.why_no_drafter}")
-            drafter = None
-        return Opened(text, llama, drafter)
-    if (graph := graph_of(model, kind, quantize)) is not None:
-        try:
-            with timed_step(f"loading {graph} ({graph.stat().st_size / 1e6:.0f} MB)"):
-                side, engine = onnx_engine(graph, drafter, threads or usable_cores(), template)
-            return Opened(side, engine, drafter)
-        except UnverifiableTarget as error:
-            if kind == "onnx":
-                raise
-            say(f"PyTorch instead: {error}")
-    say("loading PyTorch ...")  # Takes seconds without any other output.
-    try:
-        import torch
-
-        from models.engines.target import load_target
-    except ImportError as error:
-        raise MissingPackage(
-            f"This model needs PyTorch and more ({error.name} is missing): {how_to_install('server')}"
-        ) from error
-    with timed_step(f"loading {model}{stored_size(Path(model))}"):
-        target = load_target(model, quantize=quantize, kept=kept, template=template)
-    with timed_step("testing whether it can check drafts"):
-        engine, drafter = _torch_engine(target, drafter)
-        torch.set_num_threads(threads or usable_cores())
-        if threads is None and target.model.device.type == "cpu":
-            engine.threads = Threads(usable_cores())
-            engine.measure_threads()
-    return Opened(target, engine, drafter)
-
-
-def _torch_engine(target: Target, drafter: Path | None) -> tuple[Engine, Path | None]:
-    """An engine of PyTorch, and the drafter's folder; None where the model takes no drafts.
-
-    Raises what the engines raise.
-    """
-    from drafter.model import MemoryEncoder
-    from models.engines.sequential_engine import SequentialEngine
-    from models.engines.torch_engine import TorchEngine
-
-    try:
-        return TorchEngine(target.model, None if drafter is None else MemoryEncoder.load(drafter)), drafter
-    except UnverifiableTarget as error:
-        say(f"without drafts: {error}")
-        return SequentialEngine(target.model), None
-
-
-def licence(model: str) -> str:
-    """The licence that the card of a model names, or a GGUF file; empty: none."""
-    if is_gguf(model):
-        return gguf_licence(gguf_path(model))
-    if Path(model).is_dir():
-        return licence_in(Path(model) / "README.md")
-    from models.engines.target import licence_of  # A name on the hub: its files are where transformers keeps them.
-
-    return licence_of(model)
-
-
 def say(sentence: str) -> None:
     """Print on stderr, so that minutes of loading are not silent."""
     print(f"outrider: {sentence}", file=sys.stderr, flush=True)
 
 
-@contextlib.contextmanager
-def timed_step(what: str) -> Iterator[None]:
+def timed_step(what: str) -> contextlib.AbstractContextManager[None]:
     """Print what begins, and then how long it took."""
-    begun = time.monotonic()
-    say(f"{what} ...")
-    yield
-    say(f"{what}: done in {time.monotonic() - begun:.1f} s")
+    return timed(what, say)

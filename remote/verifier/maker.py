@@ -12,19 +12,17 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 import msgspec
 
 from drafter.floors import why_no_drafts
+from drafter.questions import usual_questions
 from models.config import CONFIG, ENCODER, GRAPH, TEMPLATE, TOKENIZER, DrafterError, read_config
 from models.extras import how_to_install
-from remote.verifier.learning.process import StandingBack
-from remote.verifier.learning.quiet import Quiet
-from remote.verifier.learning.task import send_task
+from remote.verifier.idle import Quiet, StandingBack, put
+from remote.verifier.options import ServeOptions
 
 MADE_AS = 2
 """Counts the ways in which drafters were made, so that one made in an older way is not used any more."""
@@ -37,18 +35,6 @@ TOLD_SECONDS = 30.0
 """Time between two lines about its progress."""
 
 
-@dataclass(frozen=True)
-class Making:
-    """How a drafter is made for a target that has none."""
-
-    folder: Path
-    """The folder that holds all drafters that were made here."""
-    budget: int
-    """Bytes that one may take on a device."""
-    questions: Sequence[str]
-    """What people ask. The target's answers choose what the drafter can say, and tell how well it guesses."""
-
-
 class MakingTask(msgspec.Struct, frozen=True):
     """What the process makes."""
 
@@ -59,6 +45,7 @@ class MakingTask(msgspec.Struct, frozen=True):
     """The folder that keeps the answers until it is made."""
     budget: int
     questions: tuple[str, ...]
+    """What people ask. The target's answers choose what the drafter can say, and show how well it guesses."""
     kept: str | None = None
     template: str | None = None
 
@@ -117,9 +104,11 @@ class Kept(NamedTuple):
     """It is to be made."""
 
 
-def look_up(model: str, making: Making, template: str | None = None) -> Kept:
-    """The drafter that was made for a model. `template`: see `kept_drafter`."""
-    folder = kept_drafter(model, making.budget, making.folder, template)
+def look_up(options: ServeOptions) -> Kept:
+    """The drafter that was made for the model of these options, if one is wanted."""
+    if options.no_drafter or options.made is None:
+        return Kept(None)
+    folder = kept_drafter(options.model, options.budget, options.made, options.template)
     if folder is None or not folder.is_dir():
         return Kept(None, due=True)
     try:
@@ -131,22 +120,23 @@ def look_up(model: str, making: Making, template: str | None = None) -> Kept:
     return Kept(folder)
 
 
-def task_for(model: str, making: Making, kept: Path | None, template: str | None) -> MakingTask | None:
-    """How a drafter is made for a model that is served; None, and a sentence: it cannot be made here."""
+def task_for(options: ServeOptions) -> MakingTask | None:
+    """How to make a drafter for the model that is served, or None, and a sentence, if none can be made here."""
     if lacking := [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]:
         advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
         _say(f"no drafter: {' and '.join(lacking)} are missing, so none can be made: {advice}")
         return None
-    folder = kept_drafter(model, making.budget, making.folder, template)
+    assert options.made is not None
+    folder = kept_drafter(options.model, options.budget, options.made, options.template)
     assert folder is not None  # The model is here: it was loaded.
     return MakingTask(
-        model=model,
+        model=options.model,
         out=str(folder),
         work=str(folder.with_name(f"{folder.name}.part")),
-        budget=making.budget,
-        questions=tuple(making.questions),
-        kept=None if kept is None else str(kept),
-        template=template,
+        budget=options.budget,
+        questions=tuple(usual_questions()),
+        kept=None if options.texts is None else str(options.texts),
+        template=options.template,
     )
 
 
@@ -196,7 +186,7 @@ class Maker:
     def _begin(self) -> None:
         _say("making a drafter, while nobody asks ...")
         module = "remote.verifier.maker_worker"
-        self._process = StandingBack(module, lambda stdin: send_task(stdin, self._task), self._hear)
+        self._process = StandingBack(module, lambda stdin: put(stdin, self._task), self._hear)
         self.quiet.hold(self._process)
 
     def _hear(self, line: bytes) -> None:

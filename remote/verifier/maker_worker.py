@@ -18,17 +18,17 @@ import torch
 from drafter.floors import why_no_drafts
 from models.config import CONFIG
 from models.cores import draft_threads
-from models.engines.choice import llama_engine
+from models.engines.choice import EngineOptions, llama_engine
 from models.engines.engine import Engine
 from models.engines.graphs import is_gguf
 from models.engines.target import Target, load_target
 from models.engines.torch_engine import TorchEngine
-from models.gguf.file import gguf_architecture, gguf_path, text_source, why_not_unpacked
+from models.gguf.file import gguf_architecture, gguf_path, why_not_unpacked
+from models.gguf.text import text_source
 from models.telemetry import switch_off
 from models.text.text_side import TextSide
 from remote.verifier.birth import BUDGET, Newborn, UnsupportedTarget, check_layers, make_drafter
-from remote.verifier.learning.process import end_with_stdin, stand_back, tell
-from remote.verifier.learning.task import receive_task
+from remote.verifier.idle import end_with_stdin, stand_back, take, tell
 from remote.verifier.maker import MakingOutcome, MakingProgress, MakingTask
 from remote.verifier.measure import Answered, NothingMeasured, answered
 
@@ -43,7 +43,7 @@ def main() -> int:
     stand_back()
     switch_off()
     try:
-        task = receive_task(sys.stdin.buffer, MakingTask)
+        task = take(sys.stdin.buffer, MakingTask)
     except EOFError:
         return 1
     end_with_stdin()
@@ -85,7 +85,7 @@ def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn
         check_layers(gguf_architecture(gguf_path(task.model)))  # Before minutes are spent on answers.
         if (why := why_not_unpacked(gguf_path(task.model))) is not None:
             raise UnsupportedTarget(why)
-        side, engine = llama_engine(task.model, None, None, None, kept=kept, template=task.template)
+        side, engine = llama_engine(task.model, None, EngineOptions(kept=kept, template=task.template))
         answers = answers_of(engine, side, task.questions, work / FILE, told)
         engine.close()
     else:

@@ -62,7 +62,10 @@ class Observer:
             seconds = time.monotonic() - record.arrived
             record.holder = scope.get(HOLDER)
             record.end()
-            self._metrics.answered(record, status, seconds)
+            self._metrics.requests.labels(record.route, str(status)).inc()
+            self._metrics.durations.labels(record.route).observe(seconds)
+            if record.holder is not None:
+                self._metrics.count_holder(record.holder, record.prompt_tokens, record.new_tokens)
             log_request(record, scope["method"], status, seconds, whole)
 
     def _route(self, scope: Scope) -> str:

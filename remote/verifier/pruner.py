@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from models.tree import ROOT, DraftTree
 from remote.verifier.forward_times import ForwardTimes
-from remote.verifier.own_drafter import LONGEST_READ, Judged
+from remote.verifier.stream_payoff import LONGEST_READ, Judged
 
 WINDOW = 2.0
 """Seconds that tell what the sessions gain."""

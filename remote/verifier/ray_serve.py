@@ -95,11 +95,11 @@ DEPLOYMENT: Any = serve.deployment(name="verifier")(serve.ingress()(Replica))
 
 
 @dataclass(frozen=True)
-class Options:
+class Deployed:
     """How many replicas Ray runs, and what it counts for one.
 
-    `least`, `most`: see `Replicas`. `requests`: most that one answers at once. `cpus`: its processor cores. `on_gpu`:
-    it uses graphics processors, if there are any.
+    `least`: replicas at any time; `most`: while many requests wait. `requests`: most that one answers at once. `cpus`:
+    its processor cores. `on_gpu`: it uses graphics processors, if there are any.
     """
 
     least: int
@@ -172,7 +172,7 @@ def connected(cluster: str | None, cores: int | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def running(
-    name: str, build: Callable[[], VerifierApp], options: Options, proxy: Proxy, *, stays: bool
+    name: str, build: Callable[[], VerifierApp], deployed: Deployed, proxy: Proxy, *, stays: bool
 ) -> Iterator[None]:
     """Replicas that answer, under the `name` of an application. `build` loads the model and makes the app of one.
 
@@ -190,7 +190,7 @@ def running(
         )
     serve.start(proxy_location="HeadOnly", http_options=wished, logging_config=QUIET)
     try:
-        bound = DEPLOYMENT.options(**options.of_deployment()).bind(build)
+        bound = DEPLOYMENT.options(**deployed.of_deployment()).bind(build)
         try:
             serve.run(bound, name=name, route_prefix="/", logging_config=QUIET)
         except RuntimeError as error:

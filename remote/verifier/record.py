@@ -9,40 +9,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Protocol
 
 from starlette.types import Scope
+
+from remote.verifier.metrics import Metrics
 
 SCOPE = "outrider.record"
 """The name under which a request has its record."""
 
 
-class Clocked(Protocol):
-    """Whoever wants to know the times within an answer, in seconds."""
-
-    def waited(self, route: str, seconds: float) -> None:
-        """The engine took the request after so long."""
-        ...
-
-    def first_piece(self, route: str, seconds: float) -> None:
-        """The first tokens were there after so long."""
-        ...
-
-    def next_piece(self, route: str, seconds: float) -> None:
-        """More tokens were there, so long after those before."""
-        ...
-
-    def round(self, route: str, seconds: float) -> None:
-        """A round of the target took so long, with the wait for its turn."""
-        ...
-
-
 class Record:
     """One request and what its answer has taken."""
 
-    def __init__(self, id: str = "", route: str = "", clocked: Clocked | None = None) -> None:
+    def __init__(self, id: str = "", route: str = "", metrics: Metrics | None = None) -> None:
         """`id`: the name under which it is logged. `route`: the pattern of its path."""
-        self.id, self.route, self._clocked = id, route, clocked
+        self.id, self.route, self._metrics = id, route, metrics
         self.arrived = self._queued = time.monotonic()
         self.holder: str | None = None
         """Whose token it showed; None: nobody knows."""
@@ -68,8 +49,8 @@ class Record:
 
     def began(self) -> None:
         """The engine takes it."""
-        if self._clocked is not None:
-            self._clocked.waited(self.route, time.monotonic() - self._queued)
+        if self._metrics is not None:
+            self._metrics.waits.labels(self.route).observe(time.monotonic() - self._queued)
 
     def read(self, tokens: int) -> None:
         """Count tokens that were appended to its session."""
@@ -80,12 +61,12 @@ class Record:
         now = time.monotonic()
         self.new_tokens += tokens
         self.length, self.finished = length, finished
-        if self._clocked is not None:
-            self._clocked.round(self.route, seconds)
+        if self._metrics is not None:
+            self._metrics.rounds.labels(self.route).observe(seconds)
             if self._last is None:
-                self._clocked.first_piece(self.route, now - self.arrived)
+                self._metrics.first_pieces.labels(self.route).observe(now - self.arrived)
             else:
-                self._clocked.next_piece(self.route, now - self._last)
+                self._metrics.next_pieces.labels(self.route).observe(now - self._last)
         self._last = now
 
     def end(self) -> None:

@@ -16,27 +16,23 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from models.cores import usable_cores
-from models.engines.choice import EngineKind
 from models.errors import MissingPackage
 from models.extras import how_to_install
 from models.free_memory import CACHE_SHARE
 from models.telemetry import switch_off
-from models.text.text_side import read_template
-from remote.verifier.connections import MAX_CONNECTIONS, bind
+from remote.verifier.connections import bind
 from remote.verifier.freed_memory import give_back_at_once, start_giving_back
-from remote.verifier.holders import Tokens
-from remote.verifier.http import MAX_SESSIONS, MAX_WAIT_SECONDS, MAX_WAITING, VerifierApp
+from remote.verifier.http import VerifierApp
 from remote.verifier.loader import say, timed_step
-from remote.verifier.maker import Making, look_up
-from remote.verifier.security import web_origins
-from remote.verifier.serve import KEEP_ALIVE_SECONDS, MAX_TOKENS, address, build_app, check_exposure
+from remote.verifier.maker import look_up
+from remote.verifier.options import ServeOptions
+from remote.verifier.serve import KEEP_ALIVE_SECONDS, address, build_app, check_exposure
 from remote.verifier.start_errors import CannotBind, NoReplicas
 
 APPLICATION = "outrider"
@@ -55,97 +51,38 @@ NAMED = re.compile(
 """The name of an exception's class, as tracebacks put it before what the exception says."""
 
 
-@dataclass(frozen=True)
-class Replicas:
-    """How many verifiers there are: `least` at any time, and up to `most` while many requests wait."""
-
-    least: int
-    most: int
-
-
-def serve_replicas(
-    model: str,
-    *,
-    replicas: Replicas,
-    drafter: Path | None = None,
-    making: Making | None = None,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    engine: EngineKind = "auto",
-    quantize: Literal["int8", "int4"] | None = None,
-    tokens: Tokens | None = None,
-    hosts: Collection[str] = (),
-    origins: Collection[str] = (),
-    tls_cert: Path | None = None,
-    tls_key: Path | None = None,
-    watch_stdin: bool = False,
-    max_sessions: int = MAX_SESSIONS,
-    max_tokens: int = MAX_TOKENS,
-    max_waiting: int = MAX_WAITING,
-    max_wait: float = MAX_WAIT_SECONDS,
-    max_connections: int = MAX_CONNECTIONS,
-    max_cached_bytes: int | None = None,
-    threads: int | None = None,
-    kept_texts: Path | None = None,
-    chat_template: Path | None = None,
-) -> None:
+def serve_replicas(options: ServeOptions) -> None:
     """Serve a target by several replicas until SIGINT or SIGTERM.
 
-    The arguments are those of `serve`; sessions, waiting answers and memory count for each replica.
-    `max_connections`: most requests that one replica answers at once. Raises what `START_ERRORS` names.
+    Sessions, waiting answers and memory count for each replica, and `max_connections` is the number of requests that
+    one answers at once. Raises what `START_ERRORS` names.
     """
     cluster = cluster_address()
-    if watch_stdin:
+    if options.watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
-    check_exposure(host, tokens, tls_cert, tls_key)
-    pages = web_origins(origins, tokens)
-    template = None if chat_template is None else read_template(chat_template)
+    options = options.read()
+    check_exposure(options)
+    port = options.port
     if cluster is None:
-        with contextlib.closing(bind(host, port)) as listener:  # A taken port is reported before minutes of loading.
+        with contextlib.closing(bind(options.host, port)) as listener:  # A taken port is reported before loading.
             port = listener.getsockname()[1]
     elif port == 0:
         raise CannotBind(
             f"On a Ray cluster nobody can tell which port is free: choose one by --port, or unset {RAY_ADDRESS}."
         )
-    if drafter is None and making is not None:
+    if options.drafter is None:
         # Every replica must have the same one, or a device's memory would fit only some of them.
-        drafter, said, due = look_up(model, making, template)
+        drafter, said, due = look_up(options)
         if said or due:
             say(said or "no drafts: replicas make no drafter. One process does, without --replicas")
+        options = replace(options, drafter=drafter, made=None)
     cores = None if cluster else usable_cores()
     out = sys.stdout
     # Ray tells there what becomes of its processes; what this server says there is its address alone.
     with contextlib.redirect_stdout(sys.stderr), _ray(cluster, cores) as ray_serve:
-        beside = 1 if cores is None else replicas.most
-        build = partial(
-            replica_app,
-            model,
-            drafter=drafter,
-            engine=engine,
-            quantize=quantize,
-            tokens=tokens,
-            hosts=tuple(hosts),
-            origins=pages,
-            max_sessions=max_sessions,
-            max_tokens=max_tokens,
-            max_waiting=max_waiting,
-            max_wait=max_wait,
-            max_cached_bytes=max_cached_bytes,
-            threads=threads if cores is None or threads else max(1, cores // beside),
-            cache_share=CACHE_SHARE / beside,
-            kept_texts=kept_texts,
-            template=template,
-        )
-        options = ray_serve.Options(
-            least=replicas.least,
-            most=replicas.most,
-            requests=max_connections,
-            cpus=cpus(cores, threads, beside),
-            on_gpu=engine in ("auto", "torch"),
-        )
-        proxy = ray_serve.Proxy(host, port, tls_cert, tls_key, KEEP_ALIVE_SECONDS)
-        with _running(ray_serve, build, options, proxy, stays=cluster is not None), _stopping() as stop:
-            print(f"outrider server ready at {address(host, port, tls=tls_cert is not None)}", file=out, flush=True)
+        running = _running(ray_serve, options, port, cores, stays=cluster is not None)
+        with running, _stopping() as stop:
+            print(f"outrider server ready at {address(options, port)}", file=out, flush=True)
             stop.wait()
 
 
@@ -155,10 +92,10 @@ def cluster_address() -> str | None:
     return None if told in ("", "local") else told
 
 
-def replica_app(model: str, **options: Any) -> VerifierApp:
+def replica_app(options: ServeOptions) -> VerifierApp:
     """The app of one replica, in its own process. Raises what `START_ERRORS` names."""
     give_back_at_once()
-    app, _ = build_app(model, **options)
+    app = build_app(options)
     start_giving_back()
     return app
 
@@ -215,14 +152,25 @@ def reach(cluster: str) -> None:
 
 
 @contextlib.contextmanager
-def _running(
-    ray_serve: Any, build: Callable[[], VerifierApp], options: Any, proxy: Any, *, stays: bool
-) -> Iterator[None]:
+def _running(ray_serve: Any, options: ServeOptions, port: int, cores: int | None, *, stays: bool) -> Iterator[None]:
     """Run the replicas, and take them away at the end. Raises `NoReplicas`."""
+    least = options.replicas or 1
+    most = options.max_replicas or least
+    beside = 1 if cores is None else most
+    threads = options.threads if cores is None or options.threads else max(1, cores // beside)
+    build = partial(replica_app, replace(options, threads=threads, cache_share=CACHE_SHARE / beside))
+    deployed = ray_serve.Deployed(
+        least=least,
+        most=most,
+        requests=options.max_connections,
+        cpus=cpus(cores, options.threads, beside),
+        on_gpu=options.engine in ("auto", "torch"),
+    )
+    proxy = ray_serve.Proxy(options.host, port, options.tls_cert, options.tls_key, KEEP_ALIVE_SECONDS)
     with contextlib.ExitStack() as undo:
         try:
-            with timed_step(f"starting {options.least} replicas"):
-                undo.enter_context(ray_serve.running(APPLICATION, build, options, proxy, stays=stays))
+            with timed_step(f"starting {least} replicas"):
+                undo.enter_context(ray_serve.running(APPLICATION, build, deployed, proxy, stays=stays))
         except ray_serve.RAY_ERRORS as error:
             raise NoReplicas(f"The replicas do not start: {last_line(str(error))}.") from error
         say(f"Ray's own figures for Prometheus: {', '.join(ray_serve.metrics())}")

@@ -10,11 +10,11 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
+from remote.verifier.options import LogFormat
 from remote.verifier.record import Record
 
-LogFormat = Literal["text", "json", "off"]
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 """Routes that are asked again and again. They are logged only if they fail."""
 REQUESTS = "outrider.requests"

@@ -14,6 +14,8 @@ round has touched the slab, a repeated round gives the same bytes again, and no 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from typing import NamedTuple
 
 from models.engines.engine import Engine, TargetContext, UnknownToken
 from models.tree import DraftTree
@@ -34,10 +36,11 @@ from remote.verifier.answer_options import AnswerOptions
 from remote.verifier.counters import Counters
 from remote.verifier.holders import EVERYONE
 from remote.verifier.learning.learning import Learning
-from remote.verifier.own_drafter import BOUNDS, Judged, OwnDrafter, OwnDrafts
+from remote.verifier.own_drafter import BOUNDS, OwnDrafter, OwnDrafts
 from remote.verifier.pruner import Pruner
 from remote.verifier.record import Record, current
 from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
+from remote.verifier.stream_payoff import Judged
 from remote.verifier.table import RoundResult, Session, Table
 from remote.verifier.verification import Answer, Computing, verify
 
@@ -93,8 +96,8 @@ class Sessions:
             tree = self._tree(message)
             session, append, room = self._opened(message, len(tree))
             with session.held():
-                epoch = self._append(session, message, append, holder, record)
-                yield from self._read(session, message.session, epoch)
+                claim = self._append(session, message, append, holder, record)
+                yield from self._read(claim)
                 session.last = yield from self._judged(session, message, tree, room, record)
                 session.number = message.round
         reply = session.last
@@ -124,83 +127,47 @@ class Sessions:
         nodes = BOUNDS.nodes if own is not None else options.nodes
         session, append, room = self._opened(message, nodes + min(message.most, STREAM_ROWS), own)
         with session.held():
-            epoch = self._append(session, message, append, holder, record)
+            claim = self._append(session, message, append, holder, record)
             session.number, session.last = message.round, None
             self.counters.streams += 1
-            yield from self._read(session, message.session, epoch)
+            yield from self._read(claim)
             drafts = session.drafts if own is not None else None
             if drafts is not None:
                 drafts.begin()
             end = len(session.context.tokens) + min(message.most, room)
-            yield from self._written(session, message, epoch, drafts, end, options, record)
+            with suppress(Superseded):
+                yield from self._written(claim, message, drafts, end, options, record)
 
     def _written(
-        self,
-        session: Session,
-        message: Stream,
-        epoch: int,
-        drafts: OwnDrafts | None,
-        end: int,
-        options: AnswerOptions,
-        record: Record,
+        self, claim: _Claim, message: Stream, drafts: OwnDrafts | None, end: int, options: AnswerOptions, record: Record
     ) -> Answer:
-        """The rounds of a stream, until there are `end` tokens."""
-        context, greedy, memory_from = session.context, message.sampling.temperature == 0, message.memory_from
+        """The rounds of a stream, until there are `end` tokens. Raises `Superseded`, `Dropped`."""
+        session, context, memory_from = claim.session, claim.session.context, message.memory_from
         # Memory of a long prompt, one frame after each round, so that no word waits for all of it.
-        owed: list[Memory] = []
-        using: OwnDrafts | None = None
-        """The drafter, if it drafts in this round. It does not where that would not pay, or what was said before is a
-        better draft; and the first token waits for no draft."""
-        tree = self._expected(options)
+        owed = list[Memory]()
+        tree, using = self._expected(options), None  # The first token waits for no draft of the drafter.
         while True:
             begun = time.monotonic()
-            pending = len(context.tokens) - context.computed
+            pending, room = len(context.tokens) - context.computed, end - len(context.tokens)
             if using is not None:
                 while using.read():
                     yield None
-                    if not self._stands(session, message.session, epoch):
-                        return
+                    claim.check()
                 tree = using.draft(message.sampling)
             remembered = None if drafts is None else drafts.remembered
-            room = end - len(context.tokens)
             judged, said = yield from self._verify(
                 session, tree, message, room, remembered, record, rejected=0, options=options
             )
             if drafts is not None:
-                drafts.judged(tree, judged, greedy, pending)
-            tree = self._expected(options)
-            if drafts is not None:
-                tree = tree if len(tree) else drafts.looked_up(context.tokens)
-                using = drafts if not len(tree) and drafts.pays(len(context.tokens)) else None
-            if using is not None:
-                using.follow(context.tokens)
-            length, finished = len(context.tokens), self._finished(context)
-            yield Progress(
-                tokens=pack_tokens(judged.new),
-                drafted=len(judged.accepted),
-                length=length,
-                digest=session.digest.at(length),
-                finished=finished,
-                server_seconds=time.monotonic() - begun,
-            )
-            over = finished or length >= end
-            waits = using is None and not over
-            spans: list[tuple[int, int, bool]] = []
-            if not (waits and memory_from is not None and context.computed - memory_from < HELD_TOKENS):
-                spans = self._stream_spans(context, memory_from, using)
+                drafts.judged(tree, judged, message.sampling.temperature == 0, pending)
+            tree, using = self._next_draft(context, drafts, options)
+            progress = self._progress(session, judged, begun)
+            yield progress
+            over = progress.finished or progress.length >= end
+            few = memory_from is not None and context.computed - memory_from < HELD_TOKENS
+            if over or using is not None or not few:
+                yield from self._remember(claim, memory_from, using, owed)
                 memory_from = None if memory_from is None else max(memory_from, context.computed)
-            for start, stop, sent in spans:
-                if not self._stands(session, message.session, epoch):
-                    return
-                reading = time.monotonic()
-                frame = self._frame(session, start, stop)
-                if using is not None:
-                    using.remember(start, frame.count, frame.data)
-                    using.spent(time.monotonic() - reading)
-                self.counters.memory_tokens += frame.count if sent else 0
-                newest = sent and stop == context.computed
-                yield frame if newest else None
-                owed += [frame] if sent and not newest else []
             if said is not None:
                 yield said
             if over:
@@ -209,10 +176,56 @@ class Sessions:
                 return
             if owed:
                 yield owed.pop(0)
-            if not self._stands(session, message.session, epoch):
-                return
+            claim.check()
             nodes = BOUNDS.nodes if drafts is not None else options.nodes
-            self._keep(session, message.session, length + 1 + nodes, end)
+            self._keep(session, message.session, progress.length + 1 + nodes, end)
+
+    def _next_draft(
+        self, context: TargetContext, drafts: OwnDrafts | None, options: AnswerOptions
+    ) -> tuple[DraftTree, OwnDrafts | None]:
+        """What costs no call as the next draft, or the drafter to make one, if that would pay."""
+        tree = self._expected(options)
+        if drafts is None:
+            return tree, None
+        tree = tree if len(tree) else drafts.looked_up(context.tokens)
+        if len(tree) or not drafts.pays(len(context.tokens)):
+            return tree, None
+        drafts.follow(context.tokens)
+        return tree, drafts
+
+    def _progress(self, session: Session, judged: Judged, begun: float) -> Progress:
+        length = len(session.context.tokens)
+        return Progress(
+            tokens=pack_tokens(judged.new),
+            drafted=len(judged.accepted),
+            length=length,
+            digest=session.digest.at(length),
+            finished=self._finished(session.context),
+            server_seconds=time.monotonic() - begun,
+        )
+
+    def _remember(self, claim: _Claim, memory_from: int | None, using: OwnDrafts | None, owed: list[Memory]) -> Answer:
+        """Compute memory after a stream's round, newest first, for the device and for the verifier's own drafter.
+
+        The newest frame is sent at once. Older ones that are to be sent are added to `owed`.
+        """
+        if self.engine.encoder is None:
+            return
+        computed = claim.session.context.computed
+        asked = computed if memory_from is None else min(memory_from, computed)
+        mine = () if using is None else _spans(using.remembered, asked)
+        for start, stop in (*_spans(asked, computed), *mine):
+            claim.check()
+            begun = time.monotonic()
+            frame = self._frame(claim.session, start, stop)
+            if using is not None:
+                using.remember(start, frame.count, frame.data)
+                using.spent(time.monotonic() - begun)
+            sent = start >= asked
+            self.counters.memory_tokens += frame.count if sent else 0
+            yield frame if sent and stop == computed else None
+            if sent and stop < computed:
+                owed.append(frame)
 
     def _expected(self, options: AnswerOptions) -> DraftTree:
         """What is expected to come, as a draft; often empty."""
@@ -232,33 +245,12 @@ class Sessions:
                 continue
         raise Dropped("the server's memory is full, so this stream ends here; go on from what it gave, in a moment")
 
-    def _stream_spans(
-        self, context: TargetContext, memory_from: int | None, drafts: OwnDrafts | None
-    ) -> list[tuple[int, int, bool]]:
-        """The tokens whose memory is computed after a stream's round, newest first: (start, end, whether it is
-        sent)."""
-        if self.engine.encoder is None:
-            return []
-        asked = context.computed if memory_from is None else min(memory_from, context.computed)
-        sent = [(*span, True) for span in _spans(asked, context.computed)]
-        return sent + ([] if drafts is None else [(*span, False) for span in _spans(drafts.remembered, asked)])
-
-    def _read(self, session: Session, name: str, epoch: int) -> Computing[None]:
+    def _read(self, claim: _Claim) -> Computing[None]:
         """Read the prompt except for its last chunk. Raises `Superseded`, `Dropped`."""
-        while (chunk := self.engine.next_chunk(session.context)) is not None:
+        while (chunk := self.engine.next_chunk(claim.session.context)) is not None:
             yield chunk
             yield None
-            self._check(session, name, epoch)
-
-    def _check(self, session: Session, name: str, epoch: int) -> None:
-        if not self._stands(session, name, epoch):
-            raise Superseded("a newer round of this session has taken the place of this one")
-
-    def _stands(self, session: Session, name: str, epoch: int) -> bool:
-        """True if nobody has changed the session meanwhile. Raises `Dropped`."""
-        if self.table.get(name) is not session:
-            raise Dropped("the session was dropped while it ran; ask again, and it begins anew")
-        return session.epoch == epoch
+            claim.check()
 
     def _opened(
         self, message: Round | Stream, more: int, own: OwnDrafter | None = None
@@ -308,8 +300,10 @@ class Sessions:
         self.counters.rounds += 1
         return RoundResult(verdict, spans, said, context.rewinds)
 
-    def _append(self, session: Session, message: Round | Stream, append: list[int], holder: str, record: Record) -> int:
-        """Append the tokens and return the session's new epoch."""
+    def _append(
+        self, session: Session, message: Round | Stream, append: list[int], holder: str, record: Record
+    ) -> _Claim:
+        """Append the tokens. What was running in the session ends at its next check."""
         if self.learning is not None:
             session.trail = session.trail or self.learning.recorder.began(holder)
             self.learning.recorder.went_on(session.trail, session.context.tokens, message.base, append)
@@ -325,7 +319,7 @@ class Sessions:
             if other is not None and agreed >= SHORTEST_SHARED:
                 session.context.adopt(other.context, agreed)
                 self.counters.shared_tokens += session.context.computed
-        return session.epoch
+        return _Claim(self.table, message.session, session, session.epoch)
 
     def _finished(self, context: TargetContext) -> bool:
         return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens
@@ -406,6 +400,22 @@ class Sessions:
         except (ProtocolError, UnknownToken) as error:
             raise BadRound(str(error)) from error
         return tree
+
+
+class _Claim(NamedTuple):
+    """A round or stream that runs in a session."""
+
+    table: Table
+    name: str
+    session: Session
+    epoch: int
+
+    def check(self) -> None:
+        """Raise `Superseded` if a newer one has changed the session, and `Dropped` if the session is gone."""
+        if self.table.get(self.name) is not self.session:
+            raise Dropped("the session was dropped while it ran; ask again, and it begins anew")
+        if self.session.epoch != self.epoch:
+            raise Superseded("a newer round of this session has taken the place of this one")
 
 
 def _in_line() -> Record:

@@ -174,8 +174,3 @@ class Table:
         target = capacity if rows <= capacity else slab_rows(rows)
         own = 0 if session.drafts is None else session.drafts.nbytes(rows)
         return target * self._row + own + HOST_BYTES * max(rows, len(session.context.tokens))
-
-
-def _agreed(one: RunningDigest, other: RunningDigest, most: int) -> int:
-    """How many of the first `most` tokens two sequences begin with alike."""
-    return bisect_right(range(1, most + 1), False, key=lambda length: one.at(length) != other.at(length))

@@ -25,7 +25,7 @@ from starlette.requests import ClientDisconnect
 
 from models.engines.engine import Engine, Forward
 from remote.protocol import Frame
-from remote.verifier.learning.quiet import Quiet
+from remote.verifier.idle import Quiet
 from remote.verifier.refusals import Overloaded
 from remote.verifier.verification import Answer, Computed
 

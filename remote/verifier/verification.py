@@ -19,7 +19,7 @@ from remote.protocol import Likeliest, Memory, Progress, Sampling, Verdict
 from remote.verifier.acceptance import Processing, at_most, chooser, walk
 from remote.verifier.answer_options import AnswerOptions
 from remote.verifier.likeliest import likeliest
-from remote.verifier.own_drafter import Judged
+from remote.verifier.stream_payoff import Judged
 from remote.verifier.table import Session
 
 T = TypeVar("T")

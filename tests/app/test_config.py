@@ -25,12 +25,6 @@ def write(folders: Folders, text: str) -> None:
     folders.settings.write_text(text)
 
 
-def test_home_holds_everything(tmp_path: Path) -> None:
-    folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
-    assert (folders.config, folders.data, folders.logs) == (tmp_path / "config", tmp_path / "data", tmp_path / "logs")
-    assert folders.database.parent == folders.data and folders.log.parent == folders.logs
-
-
 def test_xdg_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
     for name in ("CONFIG", "DATA", "STATE"):
@@ -84,14 +78,10 @@ def test_file_then_environment(folders: Folders) -> None:
     [
         ("temperature = ", "not valid TOML"),
         ("tempreature = 1.0", "no setting 'tempreature'"),
-        ("temperature = -1", "temperature"),
         ("temperature = 2.1", "temperature"),
         ("temperature = inf", "temperature"),
         ('temperature = "warm"', "temperature"),
         ('mode = "cloud"', "mode is auto or edge or hosted or offline, not 'cloud'"),
-        ('pace = "quick"', "pace is measured or fixed, not 'quick'"),
-        ('tree = "random"', "tree is deterministic or sampled, not 'random'"),
-        ('drafter_runtime = "tpu"', "drafter_runtime is onnx or torch, not 'tpu'"),
         ("max_tokens = 0", "max_tokens"),
         ('second_stage = "perhaps"', "second_stage: expected true or false"),
         ('remote = "ftp://example.org"', "http://"),

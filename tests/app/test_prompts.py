@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.prompts import PromptEntry, PromptsError, question_of, read_prompts
+from app.prompts import PromptEntry, PromptsError, read_prompts
 
 
 def read(tmp_path: Path, text: str) -> list[PromptEntry]:
@@ -19,7 +19,7 @@ def test_three_forms(tmp_path: Path) -> None:
     prompts = read(
         tmp_path,
         '{"id": "tar", "prompt": "unpack a tarball", "accept": ["tar"]}\n\n{"turns": ["list files", "hidden too"]}\n'
-        '{"platform": "common", "name": "ls", "examples": [{"task": "[L]ist files:", "command": "ls"},'
+        '{"platform": "common", "name": "ls", "examples": [{"task": "[L]ist [f]iles:", "command": "ls"},'
         ' {"task": "SSH into a host", "command": "ssh"}]}\n',
     )
     assert prompts == [
@@ -53,20 +53,6 @@ def test_a_broken_file_is_explained(tmp_path: Path, text: str, says: str) -> Non
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(PromptsError, match="cannot be read"):
         read_prompts(tmp_path / "nowhere.jsonl")
-
-
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    path = tmp_path / "prompts.jsonl"
-    path.write_bytes(b"\xff\xfe{}")
-    with pytest.raises(PromptsError, match="UTF-8"):
-        read_prompts(path)
-
-
-def test_mnemonics_are_words_again() -> None:
-    assert (
-        question_of("[c]reate an archive and write it to a [f]ile:")
-        == "How do I create an archive and write it to a file?"
-    )
 
 
 def test_a_byte_order_mark_and_the_line_ends_of_another_system(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def test_both_ways_say_the_same_version() -> None:
         [sys.executable, "-m", "app.cli", "--version"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     assert (short.returncode, short.stdout) == (0, long.stdout) and short.stdout.startswith("outrider")
+    assert start("-V").stdout == short.stdout
 
 
 def test_the_first_frame_needs_no_model_and_no_network() -> None:
@@ -89,6 +90,7 @@ def test_a_bad_setting_ends_the_short_way_in_a_sentence(tmp_path: Path) -> None:
 
 def test_other_arguments_reach_the_command_line() -> None:
     assert "doctor" in start("--help").stdout
+    assert start("remote", "rm", "-h").stdout == start("remote", "rm", "--help").stdout != ""
     assert start("--colour").returncode == 2
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
 import random
 import time
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.emulator import (
+from tests.support.emulator import (
     LEAST_TIMEOUT,
     SEGMENT,
     TICK,
@@ -29,28 +28,10 @@ from benchmarks.emulator import (
 from tests.support.patience import PATIENCE_SECONDS
 
 FREE = {"rtt_ms": 0.0, "up_mbps": 10_000, "down_mbps": 10_000}
-SLACK = 0.15
-"""Seconds by which a machine may be late in one of the tries."""
-TRIES = 20
 
 
 def line(**changed) -> LinkProfile:
     return LinkProfile(**{"name": "test", **FREE, **changed})
-
-
-def once(play):
-    """The claim holds in one of a few tries. A busy machine may be late in most; a wrong line is wrong in all."""
-
-    @functools.wraps(play)
-    async def tried():
-        for left in reversed(range(TRIES)):
-            try:
-                return await play()
-            except AssertionError:
-                if not left:
-                    raise
-
-    return tried
 
 
 @contextlib.asynccontextmanager
@@ -89,31 +70,27 @@ async def said(reader, writer, data: bytes) -> float:
     return time.perf_counter() - begun
 
 
-@once
-async def test_a_short_line_is_not_stretched_to_the_clocks_ticks():
-    async with connected(line(rtt_ms=0.5)) as (_, *ends):
-        assert min([await said(*ends, b"hello") for _ in range(50)]) < 0.002
+async def test_nothing_comes_sooner_than_the_line_carries_it():
+    """Lower bounds alone: a busy machine may be late, a line may not be early."""
+    async with connected(line(rtt_ms=120, outages=((0.6, 0.5),))) as (emulator, *ends):
+        begun = time.perf_counter()
+        assert await said(*ends, b"hello") >= 0.24 - TICK, "the first round trip carries TCP's handshake too"
+        assert await said(*ends, b"again") >= 0.12 - TICK
+        await asyncio.sleep(0.7 - (time.perf_counter() - begun))
+        await said(*ends, b"after")
+        assert time.perf_counter() - begun >= 1.1 - TICK, "in an outage nothing comes"
+    assert (emulator.bytes_up, emulator.bytes_down, emulator.connections) == (15, 15, 1)
 
 
-@once
-async def test_a_round_trip_takes_its_time_and_the_first_one_twice():
-    async with connected(line(rtt_ms=120)) as (emulator, *ends):
-        first, second = await said(*ends, b"hello"), await said(*ends, b"again")
-    assert 0.24 - TICK <= first < 0.24 + SLACK and 0.12 - TICK <= second < 0.12 + SLACK
-    assert (emulator.bytes_up, emulator.bytes_down, emulator.connections) == (10, 10, 1)
-
-
-@once
 async def test_bandwidth_is_shared_by_all_connections():
-    profile, data = line(up_mbps=4, down_mbps=8), bytes(100_000)
+    profile, data = line(up_mbps=4, down_mbps=8), bytes(50_000)
     async with echo() as port, Emulator(profile, "127.0.0.1", port) as emulator:
         ends = [await asyncio.open_connection("127.0.0.1", emulator.port) for _ in range(2)]
         begun = time.perf_counter()
         await asyncio.gather(*(said(*end, data) for end in ends))
-        seconds = time.perf_counter() - begun
+        assert time.perf_counter() - begun >= 0.2 - TICK, "two times 0.4 Mbit at 4 Mbit/s"
         for _, writer in ends:
             writer.close()
-    assert 0.4 - TICK <= seconds < 0.4 + 0.1 + 2 * SLACK, "two times 0.8 Mbit at 4 Mbit/s, the way back beside it"
 
 
 async def test_bytes_come_whole_and_in_order_however_rough_the_line():
@@ -122,15 +99,6 @@ async def test_bytes_come_whole_and_in_order_however_rough_the_line():
         await said(reader, writer, data)
         writer.write_eof()
         assert await asyncio.wait_for(reader.read(), PATIENCE_SECONDS) == b"", "the end of the stream comes too"
-
-
-@once
-async def test_in_an_outage_nothing_comes_and_afterwards_everything():
-    async with connected(line(outages=((0.2, 0.5),))) as (_, *ends):
-        assert await said(*ends, b"before") < 0.2
-        await asyncio.sleep(0.25)
-        assert await said(*ends, b"within") >= 0.4
-        assert await said(*ends, b"after") < SLACK
 
 
 async def test_who_is_not_there_ends_the_connection():
@@ -220,11 +188,3 @@ def test_a_profile_that_makes_no_sense_is_refused(tmp_path: Path, changed, says)
     path.write_text(json.dumps([{"name": "odd", **FREE, **changed}]))
     with pytest.raises(BadProfile, match=says):
         read_profiles(path)
-
-
-def test_a_profile_file_must_be_there_and_name_each_once(tmp_path: Path):
-    with pytest.raises(BadProfile, match="cannot be read"):
-        read_profiles(tmp_path / "none.json")
-    (tmp_path / "twice.json").write_text(json.dumps([{"name": "a", **FREE}] * 2))
-    with pytest.raises(BadProfile, match="two profiles"):
-        read_profiles(tmp_path / "twice.json")

@@ -1,15 +1,18 @@
-"""The proxy that fails on demand: what each side of it sees."""
+"""What the tests of faults stand on: the proxy that fails on demand, and what counts as lost, doubled or wrong."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 
 import pytest
 
+from app.events import Done, Drafted, Event, Failed, Stats, Verified
 from models.tree import DraftTree
 from remote import Broken, Incompatible, LinkDown, RemoteSession, RoundReply, VerifierClient
 from remote.protocol import Sampling
+from storage import Message
 from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.faults import (
     after,
@@ -18,16 +21,18 @@ from tests.support.faults import (
     doubled,
     elsewhere,
     forgotten,
-    lasting,
     page,
     reordered,
     reset,
     silence,
-    slower,
     truncated,
     unheard,
 )
+from tests.support.nothing_lost import target_alone, violations
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
+
+# ---- the proxy -------------------------------------------------------------------------------------------------------
 
 
 async def counted(verifier: VerifierProcess) -> dict[str, int]:
@@ -41,7 +46,7 @@ async def counted(verifier: VerifierProcess) -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"^outrider_(\w+)_total (\d+)$", text, re.MULTILINE)}
 
 
-async def ask(session: RemoteSession, tokens: list[int], deadline: float = 5.0) -> RoundReply:
+async def ask(session: RemoteSession, tokens: list[int], deadline: float = PATIENCE_SECONDS) -> RoundReply:
     reply = await session.round(tokens, DraftTree.empty(), Sampling(), memory_from=0, deadline=deadline)
     async for _ in reply.memory:
         pass
@@ -57,6 +62,7 @@ async def ask(session: RemoteSession, tokens: list[int], deadline: float = 5.0) 
         (reset, {"rounds": 1, "replays": 1}),
         (doubled, {"rounds": 1, "replays": 1}),
         (forgotten, {"rounds": 1, "conflicts": 1}),
+        (reordered, {"rounds": 1, "replays": 1}),
     ],
 )
 async def test_what_reaches_the_verifier(verifier: VerifierProcess, prompts, fault: Fault, happens: dict[str, int]):
@@ -67,28 +73,18 @@ async def test_what_reaches_the_verifier(verifier: VerifierProcess, prompts, fau
         proxy.at(0, fault)
         second = await ask(session, [*tokens, first.verdict.bonus])
         now = await counted(verifier)
-        assert {name: now[name] - before[name] for name in ("rounds", "replays", "conflicts")} == {
-            "rounds": 0, "replays": 0, "conflicts": 0, **happens
-        }  # fmt: skip
+        changed = {name: now[name] - before[name] for name in ("rounds", "replays", "conflicts")}
+        assert changed == {"rounds": 0, "replays": 0, "conflicts": 0, **happens}
         assert proxy.struck == [1] and second.verdict.length == len(tokens) + 2
 
 
-async def test_older_requests_come_again_and_change_nothing(verifier: VerifierProcess, prompts):
-    async with FaultProxy([verifier.port]) as proxy, VerifierClient(proxy.url) as client:
-        session, tokens = client.session(), list(prompts[0])
-        for _ in range(3):
-            tokens.append((await ask(session, tokens)).verdict.bonus)
-        before = await counted(verifier)
-        proxy.at(0, reordered)
-        assert (await ask(session, tokens)).exchanges == 1
-        now = await counted(verifier)
-        # Before the new one, the older request is a repetition. After it, it is refused.
-        assert (now["rounds"] - before["rounds"], now["replays"] - before["replays"]) == (1, 1)
-
-
 async def test_what_the_device_sees(verifier: VerifierProcess, prompts):
-    async with FaultProxy([verifier.port]) as proxy, VerifierClient(proxy.url) as client:
+    async with FaultProxy([1, verifier.port]) as proxy, VerifierClient(proxy.url) as client:
         tokens = list(prompts[0])
+        with pytest.raises(LinkDown):  # Nothing listens at port 1.
+            await ask(client.session(), tokens)
+        proxy.at(0, elsewhere)
+        assert (await ask(client.session(), tokens)).exchanges == 1 and proxy.verifiers == [verifier.port, 1]
         proxy.at(0, corrupted)
         with pytest.raises(Incompatible, match="committed other tokens"):
             await ask(client.session(), tokens)
@@ -101,35 +97,65 @@ async def test_what_the_device_sees(verifier: VerifierProcess, prompts):
         proxy.plan = dict.fromkeys((proxy.asked, proxy.asked + 1), after(40, page("200 OK", "text/html", b"")))
         with pytest.raises(Broken):
             await ask(client.session(), tokens)
-        proxy.at(0, lasting(slower(0.01)))
-        for _ in range(3):
-            await ask(client.session(), tokens)
-        with pytest.raises(LinkDown):
-            await ask(client.session(), tokens, deadline=0.08)
-        await proxy.heal()
-        await ask(client.session(), tokens, deadline=5.0)
-
-
-async def test_a_line_that_is_down_and_up_again(verifier: VerifierProcess, prompts):
-    async with FaultProxy([verifier.port]) as proxy, VerifierClient(proxy.url) as client:
-        session, tokens, port = client.session(), list(prompts[0]), proxy.port
-        tokens.append((await ask(session, tokens)).verdict.bonus)
-        proxy.hush()
+        await ask(client.session(), tokens)
+        proxy.hush()  # The connections that are open now.
         with pytest.raises(LinkDown, match="did not answer"):
-            await ask(session, tokens, deadline=0.3)
-        await ask(session, tokens)  # Over a new connection.
+            await ask(client.session(), tokens, deadline=0.3)
+        port = proxy.port
         await proxy.refuse()
         with pytest.raises(LinkDown, match="nothing listens"):
-            await ask(session, tokens)
+            await ask(client.session(), tokens)
         await proxy.heal()
         assert proxy.port == port
-        assert (await ask(session, tokens)).verdict.length == len(tokens) + 1
+        await ask(client.session(), tokens)
 
 
-async def test_another_verifier_takes_over(verifier: VerifierProcess, prompts):
-    async with FaultProxy([1, verifier.port]) as proxy, VerifierClient(proxy.url) as client:
-        with pytest.raises(LinkDown):  # Nothing listens at port 1.
-            await ask(client.session(), list(prompts[0]))
-        proxy.at(0, elsewhere)
-        assert (await ask(client.session(), list(prompts[0]))).exchanges == 1
-        assert proxy.verifiers == [verifier.port, 1]
+# ---- nothing is lost -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokens(drafter) -> list[int]:
+    return drafter.text.encode("list all files")
+
+
+@pytest.fixture
+def stored(drafter, tokens) -> Message:
+    """Two tokens are verified, and the others drafted."""
+    provenance = (True,) * 2 + (False,) * (len(tokens) - 2)
+    return Message("m", "c", None, "assistant", drafter.text.decode(tokens), "done", tuple(tokens), provenance, {}, "")
+
+
+@pytest.fixture
+def events(drafter, stored) -> list[Event]:
+    solid = drafter.text.decode(stored.tokens[:2])
+    done = Done(False, "length", stored.tokens, stored.provenance, Stats())
+    return [Verified(solid, 2, 0), Drafted(stored.text.removeprefix(solid), len(stored.tokens) - 2), done]
+
+
+def test_each_thing_that_may_be_wrong_is_found(events, stored, drafter, tokens):
+    def found(events: list[Event] = events, stored: Message = stored, reference: list[int] | None = tokens) -> str:
+        return "; ".join(violations(events, stored, reference, drafter.text))
+
+    assert found() == found(reference=None) == found(reference=[*tokens[:2], 3, 4, 5]) == ""
+    assert found([*events[:-1], Failed("No verifier.", "unavailable")], replace(stored, status="failed")) == ""
+    assert "it ended 0 times" in found(events[:-1])
+    assert "it ended 2 times" in found([*events, events[-1]])
+    assert "are stored, or other ones" in found(stored=replace(stored, tokens=(*stored.tokens[:-1], 3)))
+    assert "stored as stopped" in found(stored=replace(stored, status="stopped"))
+    assert "follows one that is not" in found(stored=replace(stored, provenance=stored.provenance[::-1]))
+    assert "4 tokens were shown as verified, and 2 are" in found([events[0], *events])
+    assert "shown" in found([events[0], events[-1]])
+    assert "not that of the stored tokens" in found(stored=replace(stored, text=stored.text + "!"))
+    assert "verified token 1 of 2 is not the target's own" in found(reference=[tokens[0], tokens[1] + 1, *tokens[2:]])
+    whole = replace(stored, provenance=(True,) * len(tokens))
+    said = [Verified(stored.text, len(tokens), 0), replace(events[-1], provenance=whole.provenance)]
+    assert found(said, whole) == ""
+    short = f"it ended after {len(tokens)} of the target's {len(tokens) + 1} tokens"
+    assert found(said, whole, [*tokens, 9]) == short
+
+
+async def test_the_target_answers_by_itself(verifier: VerifierProcess, prompts):
+    async with VerifierClient(verifier.url) as client:
+        answer = await target_alone(client, prompts[0], Sampling(), 12, ())
+        stopped = await target_alone(client, prompts[0], Sampling(), 12, answer[5:6])
+        assert len(answer) == 12 and stopped == answer[: answer.index(answer[5]) + 1]

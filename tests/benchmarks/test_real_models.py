@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchmarks.gguf_file import write_gguf
 from benchmarks.real_answers import LOOP, answers, speed
 from benchmarks.real_models import kill, measured, models, start, tokens, written
 from benchmarks.real_run import Count, Run, usable
 from models.config import Measured, read_config, write_config
+from tests.support.gguf_writer import write_gguf
 
 ALL = Count(2, 2)
 

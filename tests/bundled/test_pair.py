@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.prompts import read_prompts
-from benchmarks.acceptance import measure
 from benchmarks.everyday import read_questions
 from drafter.model import MemoryEncoder, memory_digest
 from drafter.runtime import Drafter
@@ -22,6 +20,7 @@ from models.guide.pages import FILE
 from models.tree import DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
+from remote.verifier.measure import evenly, measure
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
 MEGABYTE = 1 << 20
@@ -67,9 +66,8 @@ def test_the_pair_is_small() -> None:
 
 def test_tau_on_held_out_pages(engine: Engine, drafter: Drafter) -> None:
     asked = [prompt.turns[0] for prompt in read_prompts(HELD_OUT)]
-    chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, 16)]
-    prompts = [drafter.asked_as(question) for question in chosen]
-    tally = measure(engine, drafter, prompts, "moa")
+    prompts = [drafter.asked_as(question) for question in evenly(asked, 16)]
+    tally = measure(engine, drafter, prompts)
     tau = sum(map(sum, tally.gained)) / sum(map(len, tally.gained))
     assert tau > 6.0  # 7.12 on 200 prompts.
 

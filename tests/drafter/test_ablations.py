@@ -11,8 +11,7 @@ from drafter.model import DraftModel, MemoryEncoder
 from drafter.model.torch_step import TorchStep
 from drafter.search import Pace
 from drafter.step import StepGraph
-from drafter.training.export import export_graph
-from drafter.training.parity import compare, prompt
+from drafter.training.export import compare, export_graph, prompt
 from models.config import GRAPH, read_config, write_config
 from models.memory import quantise_row
 from tests.drafter.conftest import Tiny, draft_model

@@ -12,7 +12,7 @@ from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
 from models.tree import ROOT, Candidates, DraftTree
 from tests.drafter.test_multicandidate import sampled
-from tests.drafter.test_search import Table, paces, seeds
+from tests.drafter.test_search import Table, seeds
 from tests.models.test_tree import trees
 
 TEN = np.arange(10)
@@ -156,27 +156,6 @@ def test_a_tree_that_was_not_drafted_teaches_nothing():
 
 
 # ---- in the search ---------------------------------------------------------------------------------------------------
-
-
-@given(seeds, paces)
-def test_untrained_it_leaves_every_tree_as_it_is(seed, pace):
-    plain, calibrated = Table(seed).grow(pace), Table(seed).grow(pace, Calibration())
-    np.testing.assert_allclose(plain.acceptance, calibrated.acceptance, rtol=1e-5)
-    assert plain.tokens.tolist() == calibrated.tokens.tolist()
-    assert plain.parents.tolist() == calibrated.parents.tolist()
-
-
-def test_an_expected_tau_comes_true():
-    truth, pace = trained(800, overconfident), Pace(4, 4, 12)
-    random, gained, expected = np.random.default_rng(5), [], []
-    for seed in range(600):
-        tree = Table(seed).grow(pace, truth)
-        chances = np.exp(truth(tree.log_probs, tree.depths()))
-        accepted, _ = verdicts(tree, chances, random)
-        gained.append(len(accepted) + 1)
-        expected.append(tree.expected_tau)
-    assert np.mean(expected) == pytest.approx(np.mean(gained), rel=0.1)
-    assert all(1 <= tau <= pace.depth + 1 for tau in expected)
 
 
 def test_experience_changes_the_shape():

@@ -179,15 +179,6 @@ def test_memory_length_counts_to_the_first_gap(tiny):
     assert context.memory_length == 10
 
 
-def test_memory_that_arrives_is_used_and_its_gap_is_not_seen(tiny):
-    tokens, memory = tiny.tokens(5, 12), tiny.memory(5, 11)
-    without, partly, fully = (tiny.context(tokens) for _ in range(3))
-    partly.remember(6, piece(memory, 6, 11))
-    fully.remember(0, memory)
-    scores = [context.draft(CHAIN).log_probs[0] for context in (without, partly, fully)]
-    assert len(set(np.round(scores, 4))) == 3
-
-
 @few
 @given(seeds, st.integers(1, 8), st.integers(2, 4))
 def test_rewinding_equals_never_having_gone_on(tiny, seed, length, more):
@@ -226,17 +217,6 @@ def test_sampling_follows_the_seed_and_nothing_else(tiny):
     begun = write_alone(broken_off, 5, 1.0, 1)
     broken_off.draft(BUSH)
     assert begun + write_alone(broken_off, 7, 1.0, 1) == written(1, 1.0)
-
-
-def test_sampling_draws_from_the_truncated_distribution(tiny):
-    tokens = tiny.tokens(0, 6)
-    log_probs, ids = tiny.context(tokens)._run_tokens()
-    expected = np.exp(log_probs[0] / 1.5)
-    expected /= expected.sum()
-    draws = [write_alone(tiny.context(tokens), 1, 1.5, seed)[0] for seed in range(400)]
-    counts = np.array([draws.count(token) for token in ids[0]])
-    assert counts.sum() == 400
-    assert ((counts - 400 * expected) ** 2 / (400 * expected)).sum() < 37.7  # chi-square, 15 degrees, p = 0.001
 
 
 def test_a_long_prompt_runs_in_chunks(tiny):

@@ -48,3 +48,23 @@ def test_it_goes_where_the_one_of_torch_goes(shape: tuple[int, int]) -> None:
     torchs.load_state_dict(ourselves.state_dict())  # What one has written, the other goes on from.
     kept = torchs.state[theirs]["momentum_buffer"]
     torch.testing.assert_close(kept, ourselves.state[ours]["momentum_buffer"])
+
+
+# ---- the precision of training ---------------------------------------------------------------------------------------
+
+
+QUICK, DISTURBED, SLOW = 0.001, 0.0018, 0.1
+
+
+@pytest.mark.parametrize(
+    ("half", "wanted"), [(QUICK, torch.bfloat16), (DISTURBED, torch.bfloat16), (SLOW, torch.float32)]
+)
+def test_a_processor_computes_in_what_it_multiplies_quickly(
+    monkeypatch: pytest.MonkeyPatch, half: float, wanted: torch.dtype
+) -> None:
+    monkeypatch.setattr(precision, "_seconds", lambda: {torch.bfloat16: half, torch.float32: QUICK})
+    precision.bfloat16_is_quick.cache_clear()
+    matrix = torch.ones(4, 4)
+    with precision.autocast("cpu"):
+        assert (matrix @ matrix).dtype is wanted
+    assert (matrix @ matrix).dtype is torch.float32

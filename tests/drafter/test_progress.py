@@ -76,9 +76,6 @@ def test_a_terminal_gets_a_bar_that_starts_where_an_earlier_run_stopped(terminal
         training.advance(2)
         training.tell("loss 1.25", "{}")
         assert "42/100" in shown(training) and "loss 1.25" in shown(training)
-        task = training._bars.tasks[0]
-        first, last = task._progress[0], task._progress[-1]
-        assert task.speed == pytest.approx(2 / (last.timestamp - first.timestamp))
         training.advance(58)
     assert "100/100" in terminal.getvalue() and "{}" not in terminal.getvalue()
 

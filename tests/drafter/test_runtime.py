@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from drafter import Drafter, DrafterCorrupt, DrafterMissing, Pace
-from drafter.step import Slab, StepGraph
-from models.config import GRAPH, read_config, write_config
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from drafter.step import StepGraph
+from models.config import GRAPH, DrafterCorrupt, DrafterMissing, read_config, write_config
 
 
 def test_a_loaded_drafter_drafts_from_text(tiny_pair):
@@ -62,22 +63,10 @@ def test_a_graph_of_other_layers_is_refused(folder):
         StepGraph.load(folder, config)
 
 
-def test_a_slab_keeps_its_rows_when_it_grows():
-    slab, random = Slab(2, 3, capacity=2), np.random.default_rng(0)
-    keys, values = random.normal(size=(2, 2, 9, 3)).astype(np.float32)
-    for at, count in ((0, 1), (1, 4), (5, 0), (5, 4)):
-        slab.write(at, (keys[:, at : at + count], values[:, at : at + count]))
-    for whole, part in zip((keys, values), slab.rows(9), strict=True):
-        np.testing.assert_array_equal(whole, part)
-        assert part.flags.c_contiguous
-    np.testing.assert_array_equal(slab.rows(np.array([7, 2]))[0], keys[:, [7, 2]])
-    slab.write(0, slab.rows(np.array([1, 0])))
-    np.testing.assert_array_equal(slab.rows(2)[1], values[:, [1, 0]])
-
-
 def test_drafting_never_imports_torch(tiny_pair):
     program = (
-        "import sys; from pathlib import Path; import drafter; drafter.Drafter.load(Path(sys.argv[1])).context();"
+        "import sys; from pathlib import Path; from drafter.runtime import Drafter;"
+        "Drafter.load(Path(sys.argv[1])).context();"
         "heavy = {'torch', 'transformers', 'onnx'} & set(sys.modules); assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", program, tiny_pair / "drafter"], capture_output=True, text=True)

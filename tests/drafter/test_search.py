@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.cost import Cost
@@ -79,14 +79,6 @@ def test_it_finds_the_best_candidates(seed, pace, coarse):
         assert set(paths_of(tree)) == set(best)
 
 
-@given(seeds, paces)
-def test_acceptance_is_the_probability_of_the_path(seed, pace):
-    tree = Table(seed).grow(pace)
-    for node in range(len(tree)):
-        assert np.isclose(tree.acceptance[node], np.exp(tree.log_probs[tree.path(node)].sum()), rtol=1e-4)
-    assert 1 <= tree.expected_tau <= tree.depths().max() + 1 + 1e-4
-
-
 @given(seeds, paces, st.floats(0.1, 3))
 def test_calibrated_chances_rank_the_nodes(seed, pace, slope):
     def acceptance(log_probs, depth, attempt):
@@ -125,15 +117,6 @@ def test_every_call_runs_a_level_within_the_pace(seed, pace, coarse):
     np.testing.assert_array_equal(tree.parents, again.parents)
 
 
-@given(seeds, st.integers(1, 8))
-def test_a_breadth_of_one_makes_the_greedy_chain(seed, depth):
-    table = Table(seed)
-    tree, path = table.grow(Pace(depth, 1, depth)), ()
-    for _ in range(depth):
-        path += (int(table.proposals(path)[1][0]),)
-    assert tree.tokens.tolist() == list(path) and tree.parents.tolist() == list(range(-1, depth - 1))
-
-
 # ---- with a cost -----------------------------------------------------------------------------------------------------
 
 seconds = st.floats(1e-3, 1.0)
@@ -168,25 +151,6 @@ def test_no_other_depth_of_a_chain_would_gain_more_a_second(seed, pace, cost, de
     assert rate >= cost.rates(other.acceptance, int(other.depths().max())).max() * (1 - 1e-9)
 
 
-@given(seeds, paces, costs, st.floats(1, 100))
-def test_the_dearer_the_round_the_more_is_drafted(seed, pace, cost, times):
-    near, far = Table(seed), Table(seed)
-    here = near.grow(replace(pace, cost=cost))
-    there = far.grow(replace(pace, cost=replace(cost, round=cost.round * times)))
-    assert len(near.calls) <= len(far.calls) and len(here) <= len(there)
-
-
-@given(seeds, paces)
-def test_what_costs_nothing_is_drafted_and_what_costs_all_is_not(seed, pace):
-    table = Table(seed)
-    free = table.grow(replace(pace, cost=Cost(1.0, 0.0, 0.0)))
-    without = Table(seed).grow(pace)
-    assume(np.isfinite(without.log_probs).all() and (without.acceptance > 1e-12).all())
-    assert set(paths_of(free)) == set(paths_of(without))
-    dear = Table(seed)
-    assert len(dear.grow(replace(pace, cost=Cost(0.01, 0.01, 100.0)))) == 0 and not dear.calls
-
-
 # ---- with a guess ----------------------------------------------------------------------------------------------------
 
 guesses = st.tuples(st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), max_size=8), st.lists(st.integers(0, 60), max_size=2))
@@ -216,15 +180,6 @@ def test_a_guess_runs_beside_the_first_level_and_nothing_runs_twice(seed, pace, 
     assert max(table.calls[1:], default=0) <= pace.breadth
 
 
-@given(seeds, st.integers(1, 6))
-def test_a_guess_that_the_drafter_agrees_with_makes_a_long_chain_in_one_call(seed, length):
-    table = Table(seed)
-    guess = table.path([0] * length)
-    tree = table.grow(Pace(depth=7, breadth=1, nodes=7, deepest=length), guess=guess)
-    assert tree.tokens.tolist() == table.path([0] * 7)
-    assert table.calls == [length] + [1] * (6 - length)
-
-
 def test_a_copy_goes_deeper_than_the_search():
     copy = Table(3).path([0] * 8)
 
@@ -239,12 +194,6 @@ def test_a_copy_goes_deeper_than_the_search():
     for deepest in (6, 8):
         tree = Sure(3).grow(Pace(3, 2, 12, deepest), guess=copy[:deepest])
         assert tree.depths().max() == deepest and tuple(copy[:deepest]) in paths_of(tree)
-
-
-def test_a_guess_that_the_drafter_does_not_propose_is_not_run():
-    table = Table(0)
-    tree = table.grow(Pace(3, 2, 9, deepest=4), guess=[60, 61, 62])
-    assert paths_of(tree) == paths_of(Table(0).grow(Pace(3, 2, 9))) and table.calls == [2, 2]
 
 
 def test_a_hopeless_level_is_not_run():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,20 +116,6 @@ def test_stored_texts_help_where_they_match_longer():
         assert second.guess()[0] == first
 
 
-def test_all_indices_are_looked_at():
-    for first, second in ((([1, 2, 3, 50]), [2, 3, 60]), ([2, 3, 60], [1, 2, 3, 50])):
-        both = stage([1, 2, 3], stored=(stored(first), stored(second)))
-        both.experience.row_cost = 0.0
-        assert both.guess()[0] == 50
-
-
-def test_a_guess_ends_with_its_text():
-    texts = stored([1, 2, 3, 4], [5, 6])
-    second = stage([1, 2], stored=(texts,))
-    second.experience.row_cost = 0.0
-    assert second.guess() == [3, 4]
-
-
 def test_only_what_was_put_to_the_test_is_counted():
     second = stage(PERIOD, PERIOD[:3])
     assert second.guess()[:2] == PERIOD[3:]
@@ -155,17 +140,6 @@ def test_a_split_vote_counts_for_less_and_a_longer_match_for_more():
     assert all(0 < chance(length, votes, 8) < 1 for length in range(2, 40) for votes in range(1, 9))
     assert chance(3, 1, 1) > chance(2, 1, 1) > chance(2, 1, 2) and chance(2, 4, 4) > chance(2, 1, 1)
     assert chance(9, 1, 4) > chance(3, 1, 4)
-
-
-def test_a_chance_follows_what_happens():
-    experience = Experience()
-    before = experience.chance(2, 3, 4)
-    for _ in range(200):
-        experience.learn(2, 3, 4, False)
-    assert experience.chance(2, 3, 4) < 0.1 < before
-    for _ in range(600):
-        experience.learn(2, 3, 4, True)
-    assert experience.chance(2, 3, 4) == pytest.approx(1.0, abs=0.1)
 
 
 def test_a_longer_match_leads_and_shorter_ones_have_a_say():

@@ -172,19 +172,3 @@ def test_after_a_verdict_the_rows_of_a_copy_are_kept(drafter, seed, kept):
     context.commit([*copy[:kept], 7])
     context.second_stage = None
     same_tree(context.draft(BUSH), drafter.context([*tokens, *copy[:kept], 7], memory).draft(BUSH))
-
-
-def test_what_of_a_copy_the_target_takes_is_counted(drafter):
-    copy, _ = write(drafter.context(drafter.tokens(0, 12)), 16)
-    stored = NGramIndex()
-    stored.extend([*drafter.tokens(0, 12), *copy, BREAK])
-    for nodes in (2, 30):
-        context = drafter.context(drafter.tokens(0, 12), second_stage=SecondStage((stored,), Free()))
-        tree = context.draft(Pace(depth=2, breadth=1, nodes=nodes, deepest=8))
-        assert tree.tokens.tolist()[:2] == copy[:2]
-        in_tree = next(
-            (depth for depth in range(8) if copy[depth] not in tree.tokens[tree.depths() == depth + 1].tolist()), 8
-        )
-        context.commit(copy[:10])
-        assert context.second_stage.accepted == in_tree
-    assert in_tree == 8

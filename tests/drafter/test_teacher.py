@@ -64,18 +64,6 @@ def test_recorded_hidden_states_are_those_of_the_packed_batch(target, data, reco
         close(one, other, batch)
 
 
-def test_the_end_of_the_data_is_found_by_what_lies_before_it(target, data, recording):
-    before = sum(len(sample.ids) for sample in data[:30])
-    batch, config = next(batches(data[30:], RECIPE, 7, before=before)), drafter_config(target, "tiny")
-    close(recording.features(batch, config).last, Teacher(target).features(batch, config).last, batch)
-
-
-def test_it_is_made_once(target, data, recording, tmp_path):
-    written = (tmp_path / "features").stat()
-    Recording(tmp_path / "features", target, data, LAYERS)
-    assert (tmp_path / "features").stat().st_mtime_ns == written.st_mtime_ns
-
-
 @pytest.mark.parametrize("layers", [{"inference_layers": 2}, {"first_layers": 2}])
 def test_what_was_not_recorded_is_said(target, data, recording, layers):
     with pytest.raises(ForeignRecord, match="layer 2 were not recorded, only of \\[1, 3, 4\\]"):

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drafter.training.answers import generate_answers
-from drafter.training.heldout import ANSWERS
+from drafter.training.answers import ANSWERS, generate_answers
 from drafter.training.target import UnsupportedTarget
 from drafter.training.text_side import read_text_side
 from models.config import SPECIAL_TOKENS, TEMPLATE, write_config

@@ -12,16 +12,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from drafter import Drafter, DrafterCorrupt, DrafterError, DrafterMissing, Pace
 from drafter.cache import CHUNK
 from drafter.model.torch_step import TensorSlab, TorchStep
+from drafter.runtime import Drafter
+from drafter.search import Pace
 from drafter.second_stage import SecondStage
 from drafter.step import Slab
-from drafter.training.parity import compare, prompt
-from models.config import FLOAT, GRAPH, read_config, write_config
+from drafter.training.export import compare, prompt
+from models.config import FLOAT, GRAPH, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
 from models.tree import NEVER
 from tests.drafter.conftest import draft_model
 from tests.drafter.trees import same_tree, write_alone
@@ -102,38 +101,6 @@ def test_every_linear_layer_is_quantised_and_the_head_never_below_int8(tiny):
         assert len(kinds) == 12 + 7 * (tiny.config.first_layers + tiny.config.inference_layers)
 
 
-class Uploads(TorchDispatchMode):
-    """Counts what is copied from this machine's memory, and refuses operations on tensors of two devices."""
-
-    def __init__(self):
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, operation, types, arguments=(), named=None):
-        tensors = [leaf for leaf in tree_leaves((arguments, named)) if isinstance(leaf, torch.Tensor) and leaf.ndim]
-        devices = {tensor.device.type for tensor in tensors}
-        assert len(devices) < 2, f"{operation} on {devices}"
-        self.count += devices == {"cpu"} and operation is torch.ops.aten._to_copy.default
-        return operation(*arguments, **(named or {}))
-
-
-@pytest.mark.parametrize("bits", [None, 8, 4])
-def test_only_tokens_positions_and_the_mask_go_up(tiny, bits):
-    step = TorchStep(draft_model(tiny.config), torch.device("meta"), bits)  # A device without memory, on any machine.
-    slabs = [step.slab(*shape) for shape in step.cache_shapes]
-    memory = step.slab(*tiny.config.memory_layers[0])
-    with Uploads() as uploads:
-        for slab in (*slabs, memory):
-            slab.write(0, (np.zeros((*slab.keys.shape[:1], 5, slab.keys.shape[2]), np.float32),) * 2)
-        assert uploads.count == 2 * len(slabs) + 2
-        past, seen = [slab.rows(5) for slab in slabs], memory.rows(5)
-        with pytest.raises(NotImplementedError, match="meta tensor"):  # The proposals cannot be copied from there.
-            step(np.arange(3), 5 + np.arange(3), np.zeros((3, 8), np.float32), past, seen)
-        assert uploads.count == 2 * len(slabs) + 5
-        slabs[0].write(7, slabs[0].rows(np.array([3, 1])))
-        assert uploads.count == 2 * len(slabs) + 6  # Which rows.
-
-
 # ---- a context -------------------------------------------------------------------------------------------------------
 
 
@@ -160,15 +127,6 @@ def test_a_context_writes_the_text_of_the_graph(tiny, floats, temperature):
     tokens, memory = tiny.tokens(2, 12), tiny.memory(2, 12)
     texts = [write_alone(drafter.context(tokens, memory), 30, temperature, 5) for drafter in (tiny, floats)]
     assert texts[0] == texts[1]
-
-
-def test_memory_and_what_came_before_count(kind):
-    tokens, memory = kind.tokens(5, 12), kind.memory(5, 12)
-    chances = [
-        tuple(kind.context(*arguments).draft(BUSH).log_probs.round(3))
-        for arguments in ((tokens,), (tokens, memory), (tokens[3:],), (tokens[3:], kind.memory(6, 9)))
-    ]
-    assert len(set(chances)) == 4
 
 
 @few

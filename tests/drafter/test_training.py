@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace as replace_config
 
 from drafter.context import DraftContext
 from drafter.model import StepModule, save_weights
@@ -21,7 +20,7 @@ from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import OVERLAP, Batch, anchors, batches
 from drafter.training.distil import Distiller, train
 from drafter.training.recipe import Recipe
-from drafter.training.target import drafter_config, features
+from drafter.training.target import drafter_config
 from models.config import ENCODER, FLOAT, write_config
 from models.engines.torch_engine import TorchEngine
 from models.memory import MemoryRow, dequantise, quantise_row, unpack_memory
@@ -254,24 +253,6 @@ def test_features_are_what_the_verifier_feeds_to_the_encoder(target, inference_l
         at += count
 
 
-@pytest.mark.parametrize(("inference_layers", "first_layers"), [(0, 0), (0, 2), (1, 0), (2, 1), (1, 2)])
-def test_features_are_of_where_the_targets_layers_end_and_begin(target, inference_layers, first_layers):
-    config = drafter_config(target, "tiny", inference_layers=inference_layers, first_layers=first_layers)
-    ids = torch.randint(VOCABULARY, (1, 12), generator=torch.Generator().manual_seed(3))
-    mask = torch.ones(1, 1, 12, 12, dtype=torch.bool).tril()
-    seen = features(target, ids, torch.arange(12)[None], mask, config)
-    plain = target.model(ids, output_hidden_states=True)
-    torch.testing.assert_close(seen.last, plain.last_hidden_state)
-    if inference_layers:
-        torch.testing.assert_close(seen.entry, plain.hidden_states[4 - inference_layers])
-    else:
-        assert seen.entry is seen.last
-    if first_layers:
-        torch.testing.assert_close(seen.start, plain.hidden_states[first_layers])
-    else:
-        assert seen.start is None
-
-
 @pytest.fixture(scope="module")
 def spoken(target) -> list[AnsweredConversation]:
     """What the target itself says, greedily, so that there is something to learn."""
@@ -338,13 +319,6 @@ def test_self_attention_sees_little_at_first_and_everything_later(spoken):
     assert not everything.near.any()
 
 
-def test_only_random_weights_need_to_see_little_at_first(target):
-    config = tiny_distiller(target, inference_layers=1).config
-    assert config.from_target and Recipe().for_start(config).local == 0.0
-    random = replace_config(config, from_target=False)
-    assert Recipe().for_start(random).local == 0.5 and Recipe(local=0.2).for_start(random).local == 0.2
-
-
 def test_what_self_attention_does_not_see_changes_nothing(target):
     blind = tiny_distiller(target, 0, cross_attention=False, first_layers=0)
     sample = AnsweredConversation(np.random.default_rng(2).integers(VOCABULARY, size=20).tolist(), [(5, 20)])
@@ -361,21 +335,6 @@ def test_what_self_attention_does_not_see_changes_nothing(target):
 
     assert loss(3, near=9) == loss(4, near=9) != loss(10, near=9)
     assert loss(3, near=0) != loss(4, near=0)
-
-
-@pytest.mark.parametrize("ablated", ["layer_self_attention", "cross_attention"])
-@pytest.mark.parametrize("loss", ["kl", "lk"])
-def test_ablated_drafters_learn_what_is_left(target, spoken, tmp_path, ablated, loss):
-    config = replace_config(tiny_distiller(target, inference_layers=1, first_layers=0).config, **{ablated: False})
-    recipe = Recipe(steps=0, rows=1, rate=1e-2, warmup=1, decay=0.0, loss=loss)
-    untrained = train(config, target, spoken, tmp_path / "untrained", recipe)
-    trained = train(config, target, spoken, tmp_path / "trained", replace(recipe, steps=8))
-    before, after = (loss_of(model, target, spoken, recipe) for model in (untrained, trained))
-    assert after < 0.9 * before
-    encoders = [model.encoder.state_dict() for model in (untrained, trained)]
-    moved = [not torch.equal(weight, encoders[1][name]) for name, weight in encoders[0].items()]
-    assert any(moved) == all(moved) == (ablated != "cross_attention")
-    assert any("layer_self_attention" in name for name in encoders[0]) == (ablated != "layer_self_attention")
 
 
 def test_training_begins_with_an_older_drafter(target, spoken, tmp_path):

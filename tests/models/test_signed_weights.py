@@ -67,10 +67,6 @@ def test_products_are_the_same(model: bytes) -> None:
         assert (outputs(model) == found).all()
 
 
-def test_a_row_of_zeros_gives_zeros(model: bytes) -> None:
-    assert (outputs(unsigned(model))[3] == 0).all()
-
-
 def test_a_graph_whose_weights_lie_beside_it_is_loaded_from_its_file(
     model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,13 +35,6 @@ def test_ancestors_are_the_nodes_of_the_path(tree):
         assert np.flatnonzero(mask[node]).tolist() == tree.path(node)
 
 
-@given(trees())
-def test_children_hold_each_node_once(tree):
-    table = tree.children()
-    found = sorted((node, parent, token) for parent, row in table.items() for token, node in row.items())
-    assert found == list(zip(range(len(tree)), tree.parents.tolist(), tree.tokens.tolist(), strict=True))
-
-
 @given(trees(), st.booleans())
 def test_the_likeliest_path_takes_the_best_child_at_each_level(tree, scored):
     if not scored:
@@ -63,12 +56,6 @@ def test_a_chain_is_one_path(tokens):
     assert chain.depths().tolist() == list(range(1, len(tokens) + 1))
     assert chain.likeliest_path() == chain.path(len(tokens) - 1) == list(range(len(tokens)))
     assert (chain.tokens.dtype, chain.parents.dtype) == (np.int32, np.int32)
-
-
-def test_the_empty_tree_has_nothing():
-    empty = DraftTree.empty()
-    assert len(empty) == 0 and not empty.children() and empty.likeliest_path() == []
-    assert empty.depths().shape == (0,) and empty.ancestors().shape == (0, 0)
 
 
 @pytest.mark.parametrize(

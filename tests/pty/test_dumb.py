@@ -15,8 +15,7 @@ from tests.support.terminal import Terminal
 COMMAND = [sys.executable, "-m", "app.start"]
 
 
-@pytest.mark.parametrize("kind", ["dumb", "unknown"])
-@pytest.mark.parametrize("arguments", [[], ["chat"], ["chat", "--mode", "offline"]])
+@pytest.mark.parametrize(("kind", "arguments"), [("dumb", []), ("unknown", ["chat", "--mode", "offline"])])
 def test_a_terminal_that_only_prints(tmp_path: Path, kind: str, arguments: list[str]) -> None:
     environment = {**os.environ, "OUTRIDER_HOME": str(tmp_path)}
     with Terminal([*COMMAND, *arguments], environment=environment, folder=REPOSITORY, kind={"TERM": kind}) as terminal:

@@ -32,20 +32,19 @@ def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
     return {**os.environ, **own, "VISUAL": "false"}
 
 
-@pytest.mark.parametrize("name", PASTES)
-def test_a_paste_is_text(environment: dict[str, str], tmp_path: Path, name: str) -> None:
-    pasted = PASTES[name]
-    sent = f"first \x1b[200~{pasted}\x1b[201~ last"
+def test_a_paste_is_text(environment: dict[str, str], tmp_path: Path) -> None:
     with Terminal([sys.executable, "-m", "app.start"], environment=environment, folder=REPOSITORY) as terminal:
         terminal.wait_for("How do I")
-        for at in range(0, len(sent), READ):
-            terminal.type(sent[at : at + READ])
-            terminal.read(0.01)
-        terminal.type("\x13")  # Ctrl+S: the whole prompt is queued.
-        terminal.wait_for(lambda: bool(queued(tmp_path)))
+        for number, pasted in enumerate(PASTES.values(), 1):
+            sent = f"first \x1b[200~{pasted}\x1b[201~ last"
+            for at in range(0, len(sent), READ):
+                terminal.type(sent[at : at + READ])
+                terminal.read(0.01)
+            terminal.type("\x13")  # Ctrl+S: the whole prompt is queued.
+            terminal.wait_for(lambda: len(queued(tmp_path)) == number)  # noqa: B023
         terminal.type("\x11")
         assert terminal.end() == 0
-    assert queued(tmp_path) == [f"first {sanitise_paste(pasted)} last"]
+    assert queued(tmp_path) == [f"first {sanitise_paste(pasted)} last" for pasted in PASTES.values()]
     assert questions(tmp_path) == []
 
 

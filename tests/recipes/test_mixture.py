@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from benchmarks.exactness import TARGET
+from app.config import BUNDLED_TARGET as TARGET
 from models.guide.names import MARKS, Marks
 from recipes.shell_guide.conversations import evaluation_questions
 from recipes.shell_guide.everyday import normalise

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from pathlib import Path
 
 import httpx
 import msgspec
@@ -32,14 +30,17 @@ from remote.protocol import (
     VERSION,
     Conflict,
     Memory,
+    Progress,
+    Round,
     Sampling,
     Verdict,
+    decode,
     digest_of,
     encode,
     encode_frame,
+    pack_tokens,
     unpack_tokens,
 )
-from remote.transport import TransportOptions
 from tests.remote.toy_verifier import (
     CARD,
     MEMORY_TOKENS,
@@ -48,6 +49,7 @@ from tests.remote.toy_verifier import (
     continuation,
     cutting_relay,
     http,
+    listening,
     raw_peer,
     refusal,
     serving,
@@ -104,6 +106,7 @@ async def finish(reply: RoundReply) -> list[Memory]:
 
 
 async def test_rounds_grow_one_conversation_and_send_only_what_is_new(toy: ToyVerifier, client: VerifierClient) -> None:
+    """Over one connection, which is kept alive."""
     session, tokens = client.session(), list(PROMPT)
     for _ in range(3):
         right = continuation(tokens, 2)
@@ -115,24 +118,7 @@ async def test_rounds_grow_one_conversation_and_send_only_what_is_new(toy: ToyVe
     assert tokens == PROMPT + continuation(PROMPT, 9)
     assert [len(unpack_tokens(message.append)) for message in toy.rounds] == [3, 0, 0]
     assert [message.base for message in toy.rounds] == [0, 6, 9]
-    assert [message.round for message in toy.rounds] == [1, 2, 3]
-
-
-async def test_connections_are_kept_alive(toy: ToyVerifier, client: VerifierClient) -> None:
-    session, tokens = client.session(), list(PROMPT)
-    for _ in range(4):
-        reply = await ask(session, tokens, memory_from=0)
-        await finish(reply)
-        tokens += gained(reply, DraftTree.empty())
-    assert len(toy.peers) == 1
-
-
-async def test_a_branching_tree_is_verified_along_its_right_path(client: VerifierClient) -> None:
-    first, second = continuation(PROMPT, 2)
-    tree = DraftTree(np.array([40, first, 41, second]), np.array([-1, -1, 0, 1]))
-    reply = await ask(client.session(), PROMPT, tree)
-    await reply.aclose()
-    assert reply.verdict.accepted == (1, 3)
+    assert [message.round for message in toy.rounds] == [1, 2, 3] and len(toy.peers) == 1
 
 
 async def test_memory_follows_newest_first_and_is_counted(client: VerifierClient) -> None:
@@ -218,15 +204,6 @@ async def test_the_longest_prefix_that_matches_is_kept(toy: ToyVerifier, client:
     toy.sessions[session.id].tokens[40:] = [0] * 10  # 50 tokens, of which 40 are ours. It reports 50, 25 and 0.
     await (await ask(session, tokens + continuation(tokens, 1))).aclose()
     assert [message.base for message in toy.rounds] == [0, 61, 25]
-
-
-async def test_tokens_may_be_rewound_and_replaced(toy: ToyVerifier, client: VerifierClient) -> None:
-    session = client.session()
-    await (await ask(session, [1, 2, 3, 4])).aclose()
-    reply = await ask(session, [1, 2, 9])
-    await reply.aclose()
-    assert reply.verdict.bonus == continuation([9], 1)[0]
-    assert [message.base for message in toy.rounds] == [0, 2]
 
 
 async def test_a_verifier_that_refuses_every_base_is_incompatible() -> None:
@@ -409,37 +386,6 @@ async def test_nobody_listens() -> None:
         assert not await client.healthy(PATIENCE)
 
 
-async def test_a_name_that_is_not_found() -> None:
-    async with VerifierClient("http://verifier.invalid") as client:  # RFC 6761: never resolves.
-        with pytest.raises(LinkDown, match="verifier.invalid"):
-            await client.card(2.0)
-
-
-async def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    names = [
-        "-subj",
-        "/CN=localhost",
-        "-addext",
-        "subjectAltName=DNS:localhost",
-        "-days",
-        "2",
-        "-keyout",
-        str(key),
-        "-out",
-        str(certificate),
-    ]
-    subprocess.run([*command, *names], check=True, capture_output=True)
-    with serving(ToyVerifier().app(), ssl_keyfile=str(key), ssl_certfile=str(certificate)) as port:
-        async with VerifierClient(f"https://localhost:{port}") as client:
-            with pytest.raises(LinkDown, match="certificate of localhost.* is not trusted"):
-                await client.card(PATIENCE)
-        only = TransportOptions(ca=certificate)
-        async with VerifierClient(f"https://localhost:{port}", options=only) as client:
-            assert (await client.card(PATIENCE)).target == "toy"
-
-
 # ---- somebody else answers -------------------------------------------------------------------------------------------
 
 PAGE = b"<html>Welcome to Airport Wi-Fi</html>"
@@ -492,14 +438,11 @@ def test_whatever_answers_the_failure_is_a_remote_error(reply: bytes) -> None:
     asyncio.run(play())
 
 
-async def test_a_login_page_is_not_health() -> None:
+async def test_a_verifier_is_well_and_a_login_page_is_not(client: VerifierClient) -> None:
+    assert await client.healthy(PATIENCE)
     page = http(PAGE, content_type="text/html")
     async with raw_peer(lambda _: page) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
         assert not await client.healthy(PATIENCE)
-
-
-async def test_a_verifier_that_is_well(client: VerifierClient) -> None:
-    assert await client.healthy(PATIENCE)
 
 
 async def test_an_endless_body_is_not_read_to_its_end() -> None:
@@ -514,22 +457,19 @@ async def test_an_endless_body_is_not_read_to_its_end() -> None:
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_typed_error_is_a_refusal() -> None:
-    busy = refusal("busy", status="503 Service Unavailable", retry=True, message="Full.\x1b[31m Try again.")
-    async with raw_peer(lambda _: busy) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+BUSY = refusal("busy", status="503 Service Unavailable", retry=True, message="Full.\x1b[31m Try again.")
+TOO_LONG = http(
+    msgspec.json.encode({"code": "too_long", "message": "Try again with less.", "retry": False}),
+    status="422 Unprocessable", content_type="application/json; charset=utf-8",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("reply", "code", "retry"), [(BUSY, "busy", True), (TOO_LONG, "too_long", False)])
+async def test_a_typed_error_is_a_refusal_in_msgpack_and_json(reply: bytes, code: str, retry: bool) -> None:
+    async with raw_peer(lambda _: reply) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
         with pytest.raises(Refused, match="Try again") as caught:
             await ask(client.session(), PROMPT)
-        assert (caught.value.code, caught.value.retry) == ("busy", True)
-        assert str(caught.value).isprintable()
-
-
-async def test_a_typed_error_in_json_is_a_refusal() -> None:
-    body = msgspec.json.encode({"code": "too_long", "message": "Start anew.", "retry": False})
-    reply = http(body, status="422 Unprocessable", content_type="application/json; charset=utf-8")
-    async with raw_peer(lambda _: reply) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
-        with pytest.raises(Refused, match="Start anew") as caught:
-            await ask(client.session(), PROMPT)
-        assert (caught.value.code, caught.value.retry) == ("too_long", False)
+    assert (caught.value.code, caught.value.retry) == (code, retry) and str(caught.value).isprintable()
 
 
 async def test_a_wrong_token_is_refused(toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]) -> None:
@@ -618,6 +558,49 @@ async def test_a_reply_that_does_not_begin_with_a_verdict_is_incompatible(body: 
             await ask(client.session(), PROMPT)
 
 
+async def test_a_stream_says_no_more_than_was_asked_for() -> None:
+    new = continuation(PROMPT, 3)
+    digest = digest_of(PROMPT + new)
+    progress = Progress(pack_tokens(new), 0, len(PROMPT) + 3, digest, finished=True, server_seconds=0.0)
+    async with (
+        raw_peer(lambda _: http(encode_frame(progress))) as port,
+        VerifierClient(f"http://127.0.0.1:{port}") as client,
+    ):
+        for most, fits in ((3, True), (2, False)):
+            stream = await client.session().stream(
+                PROMPT, Sampling(), most=most, memory_from=None, deadline=PATIENCE, silence=PATIENCE
+            )
+            with contextlib.nullcontext() if fits else pytest.raises(Incompatible, match="cannot have"):
+                assert [frame async for frame in stream] == [progress]
+
+
+async def test_who_does_not_hold_what_it_says_is_sent_everything() -> None:
+    bases = []
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        message = decode(await reader.readexactly(size), Round)
+        bases.append(message.base)
+        if message.base:
+            conflict = Conflict(have=((len(PROMPT), digest_of(PROMPT)), (0, digest_of([]))))
+            writer.write(http(encode(conflict), status="409 Conflict"))
+        else:
+            tokens = unpack_tokens(message.append)
+            tokens += continuation(tokens, 1)
+            verdict = Verdict(message.round, (), tokens[-1], len(tokens), digest_of(tokens), False, 0.0)
+            writer.write(http(encode_frame(verdict)))
+        await writer.drain()
+
+    async with listening(serve) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        session, tokens = client.session(), list(PROMPT)
+        for _ in range(2):
+            reply = await session.round(tokens, DraftTree.empty(), Sampling(), memory_from=None, deadline=PATIENCE)
+            await reply.aclose()
+            tokens += continuation(tokens, 1)
+    assert reply.verdict.length == len(tokens) and bases == [0, len(PROMPT) + 1, len(PROMPT), 0]
+
+
 # ---- addresses -------------------------------------------------------------------------------------------------------
 
 
@@ -649,27 +632,3 @@ async def test_a_path_in_front_is_kept(toy: ToyVerifier) -> None:
     async with VerifierClient("http://host/team/", transport=httpx.ASGITransport(app)) as client:
         await client.card(PATIENCE)
     assert paths == ["/team/v1/card"]
-
-
-async def test_loopback_is_reached_past_a_proxy(
-    toy: ToyVerifier, toy_port: tuple[ToyVerifier, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}") as client:
-        assert await client.card(PATIENCE) == CARD
-
-
-async def test_other_hosts_are_reached_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_peer(lambda _: http(encode(CARD))) as port:
-        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
-        async with VerifierClient("http://verifier.invalid") as client:
-            assert await client.card(PATIENCE) == CARD
-
-
-# ---- rooms -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_clients_half_imports_neither_torch_nor_the_verifier() -> None:
-    script = "import remote, sys; print({'torch', 'transformers', 'remote.verifier'} & set(sys.modules))"
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "set()"

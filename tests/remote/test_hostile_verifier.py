@@ -113,10 +113,10 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
                 heard = await ask(opened, "list files")
                 took = time.monotonic() - begun
                 connection = opened.backend.routing.shown
-                assert connection is not None and connection.server_seconds is not None
-                deadlines.append(connection.link.deadline(connection.server_seconds))
+                assert connection is not None and connection.speed.server_seconds is not None
+                deadlines.append(connection.speed.link.deadline(connection.speed.server_seconds))
     assert heard.done is not None and heard.done.reason == "length", heard.failed
-    assert connection.server_seconds <= took
+    assert connection.speed.server_seconds <= took
     assert deadlines[0] < 60 + 2 * took
 
 

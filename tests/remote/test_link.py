@@ -33,14 +33,6 @@ def observed(*rtts: float) -> Link:
     return link
 
 
-def test_an_untried_line_is_online_with_a_patient_deadline() -> None:
-    link = Link()
-    assert link.state == "online"
-    assert link.rtt_seconds is None
-    assert link.deadline(0.0) == FIRST_DEADLINE_SECONDS
-    assert link.deadline(2.0) == FIRST_DEADLINE_SECONDS + SERVER_SLACK * 2.0
-
-
 def test_smoothing_follows_rfc_6298() -> None:
     link = observed(0.1)
     assert link.rtt_seconds == pytest.approx(0.1)
@@ -50,11 +42,8 @@ def test_smoothing_follows_rfc_6298() -> None:
     settled = observed(*[0.1] * 8)
     settled.observe(0.2, 0.0, 0, 0)
     assert settled.rtt_seconds == pytest.approx(7 / 8 * 0.1 + 1 / 8 * 0.2)
-
-
-def test_a_first_round_trip_that_was_none_is_soon_forgotten() -> None:
-    link = observed(2.0, 0.1, 0.1, 0.1)
-    assert link.rtt_seconds == pytest.approx(2.3 / 4)
+    assert observed(2.0, 0.1, 0.1, 0.1).rtt_seconds == pytest.approx(2.3 / 4), "the first one may have been none"
+    assert observed(-0.1).rtt_seconds == 0.0, "clocks may disagree"
 
 
 @settings(deadline=None, max_examples=40)
@@ -64,12 +53,6 @@ def test_the_mean_stays_within_what_was_observed(rtts: list[float]) -> None:
     assert link.rtt_seconds is not None
     assert min(rtts) - 1e-9 <= link.rtt_seconds <= max(rtts) + 1e-9
     assert link.deadline(0.0) >= min(link.rtt_seconds + MARGIN_SECONDS, MAX_DEADLINE_SECONDS)
-
-
-def test_a_clock_that_disagrees_never_makes_a_round_trip_negative() -> None:
-    link = Link()
-    link.observe(0.1, 0.2, 0, 0)
-    assert link.rtt_seconds == 0.0
 
 
 def test_a_steady_line_has_a_tight_deadline_and_a_jittery_one_a_wide_one() -> None:
@@ -86,10 +69,6 @@ def test_signs_of_life_are_borne_for_the_line_alone_and_a_busy_verifier_for_long
     assert jittery.signs(0.3).line == jittery.deadline(0.0) > STALL_SECONDS
     steady.failed()
     assert steady.signs(0.0).line == steady.deadline(0.0) > STALL_SECONDS
-
-
-def test_signs_of_life_are_borne_for_as_long_as_a_person_says() -> None:
-    assert Link(read_seconds=0.4).signs(5.0) == Signs(0.4, 0.4)
 
 
 def test_failures_double_the_deadline_up_to_a_limit_and_success_resets_it() -> None:
@@ -117,11 +96,6 @@ def test_states() -> None:
     assert observed(2 * SLOW_SECONDS).state == "degraded"
 
 
-def test_traffic_adds_up() -> None:
-    link = observed(0.1, 0.2)
-    assert (link.bytes_up, link.bytes_down) == (200, 2000)
-
-
 @settings(deadline=None, max_examples=10)
 @given(st.integers())
 def test_probe_delays_double_with_jitter_within_their_bounds(seed: int) -> None:
@@ -134,11 +108,6 @@ def test_probe_delays_double_with_jitter_within_their_bounds(seed: int) -> None:
     assert len(set(delays)) > 1000
     link.observe(0.1, 0.0, 0, 0)
     assert link.next_probe_delay() <= 2 * least
-
-
-def test_two_devices_do_not_probe_in_step() -> None:
-    one, other = Link(), Link()
-    assert [one.next_probe_delay() for _ in range(5)] != [other.next_probe_delay() for _ in range(5)]
 
 
 def test_bandwidths_come_from_what_is_large_and_leave_the_round_trip_alone() -> None:
@@ -161,6 +130,8 @@ def test_a_large_request_gets_the_time_that_it_takes_to_go_up() -> None:
 
 def test_a_greeting_tells_the_round_trip_until_a_round_does() -> None:
     link = Link()
+    assert link.state == "online" and link.rtt_seconds is None
+    assert link.deadline(2.0) == FIRST_DEADLINE_SECONDS + SERVER_SLACK * 2.0
     link.greeted(0.3)
     assert link.rtt_seconds == 0.3
     assert link.deadline(0.0) == FIRST_DEADLINE_SECONDS
@@ -178,7 +149,7 @@ def test_who_waits_for_the_line_has_it_probed_every_second() -> None:
 
 def test_what_a_person_said_goes_before_what_was_measured() -> None:
     link = Link(read_seconds=20.0, connect_seconds=4.0)
-    assert link.deadline(0.5) == 20.0
+    assert link.deadline(0.5) == 20.0 and Link(read_seconds=0.4).signs(5.0) == Signs(0.4, 0.4)
     for _ in range(4):
         link.observe(0.1, 0.0, 100, 100)
     link.failed()

@@ -139,25 +139,18 @@ async def test_a_private_authority(port: int, authority: Authority) -> None:
     assert first.certificate.subject == "localhost" and "trustme" in first.certificate.issuer
 
 
-async def test_an_authority_that_this_device_does_not_know(port: int) -> None:
-    said = await trouble(f"https://localhost:{port}", TransportOptions())
+async def test_whom_a_device_trusts(
+    port: int, authority: Authority, stranger: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"https://localhost:{port}"
+    said = await trouble(url, TransportOptions())
     assert "does not know who signed it" in said and "--ca" in said
-
-
-async def test_the_devices_own_store(port: int, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    async with VerifierClient(f"https://localhost:{port}", options=TransportOptions()) as client:
-        assert (await client.card(PATIENCE)).target == "toy"
-
-
-async def test_another_authority(port: int, stranger: Authority) -> None:
-    said = await trouble(f"https://localhost:{port}", TransportOptions(ca=stranger.file))
+    said = await trouble(url, TransportOptions(ca=stranger.file))
     assert f"nobody in {stranger.file} signed it" in said and "--ca" in said
-
-
-async def test_a_certificate_for_another_name(port: int, authority: Authority) -> None:
-    said = await trouble(f"https://127.0.0.1:{port}", TransportOptions(ca=authority.file))
-    assert "for another name" in said
+    assert "for another name" in await trouble(f"https://127.0.0.1:{port}", TransportOptions(ca=authority.file))
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    async with VerifierClient(url, options=TransportOptions()) as client:
+        assert (await client.card(PATIENCE)).target == "toy"
 
 
 async def test_an_expired_certificate(authority: Authority) -> None:
@@ -165,12 +158,6 @@ async def test_an_expired_certificate(authority: Authority) -> None:
     for port in _serving(*authority.issue("localhost", yesterday)):
         said = await trouble(f"https://localhost:{port}", TransportOptions(ca=authority.file))
         assert "has expired" in said and "clock" in said
-
-
-async def test_a_server_without_tls(authority: Authority) -> None:
-    with serving(ToyVerifier().app()) as port:
-        said = await trouble(f"https://localhost:{port}", TransportOptions(ca=authority.file))
-    assert "does not speak TLS" in said and "http://" in said
 
 
 @pytest.mark.parametrize("has_store", [True, False])
@@ -320,17 +307,15 @@ async def test_a_proxy_with_tls_through_it(port: int, authority: Authority) -> N
     assert proxy.asked == [f"CONNECT localhost:{port}"]
     assert handshake is not None and handshake.certificate is not None and handshake.tls_seconds is not None
     assert handshake.address == address.removeprefix("http://")
-
-
-async def test_a_proxy_that_forwards() -> None:
-    proxy = HttpProxy()
-    with serving(ToyVerifier().app()) as port:
+    with serving(ToyVerifier().app()) as plain:  # Without TLS it forwards.
         async with (
             proxy.listening() as address,
-            VerifierClient(f"http://127.0.0.1:{port}", options=TransportOptions(proxy=address)) as client,
+            VerifierClient(f"http://127.0.0.1:{plain}", options=TransportOptions(proxy=address)) as client,
         ):
+            said = await trouble(f"https://localhost:{plain}", TransportOptions(ca=authority.file))
+            assert "does not speak TLS" in said and "http://" in said
             assert (await client.card(PATIENCE)).target == "toy"
-    assert proxy.asked == [f"GET http://127.0.0.1:{port}/v1/card"]
+    assert proxy.asked[1:] == [f"GET http://127.0.0.1:{plain}/v1/card"]
 
 
 async def test_a_socks_proxy(port: int, authority: Authority) -> None:

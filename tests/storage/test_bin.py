@@ -171,15 +171,6 @@ def test_without_another_version_what_stood_before_it_is_shown(store: Store, con
     assert store.branches.siblings(again) == store.branches.siblings(first) and len(store.branches.siblings(first)) == 2
 
 
-def test_the_first_version_makes_way_for_the_second(store: Store, conversation: Conversation) -> None:
-    first = add(store, conversation.id, "first", None)
-    second = add(store, conversation.id, "second", None)
-    add(store, conversation.id, "below", second, role="assistant")
-    store.branches.show(first)
-    store.bin.delete_message(first)
-    assert said(store, conversation.id) == ["second", "below"]
-
-
 def test_the_first_of_three_versions_makes_way_for_the_second(store: Store, conversation: Conversation) -> None:
     first, second, third = (add(store, conversation.id, text, None) for text in ("one", "two", "three"))
     store.branches.set_tip(conversation.id, first)

@@ -47,12 +47,6 @@ def test_versions_are_counted_on_the_shown_branch_only(
     assert store.branches.versions(store.conversations.create().id) == {}
 
 
-def test_only_messages_of_the_same_role_are_versions(store: Store, add: Callable[..., str]) -> None:
-    question = add("question")
-    answer, note = add("answer", question), add("a second question", question, "user")
-    assert ids(store.branches.siblings(answer)) == [answer] and ids(store.branches.siblings(note)) == [note]
-
-
 def test_show_goes_to_the_newest_end(store: Store, conversation: Conversation, add: Callable[..., str]) -> None:
     question = add("question")
     first = add("first", question)
@@ -162,25 +156,6 @@ def test_a_copy_holds_the_branch_and_shares_nothing(
     with pytest.raises(NotFound, match=other.id):
         store.branches.duplicate(copy.id, other.id)
     assert len(store.branches.duplicate(copy.id, copies[0].id).id) == 16
-
-
-def test_what_is_not_there_is_named(store: Store, conversation: Conversation) -> None:
-    calls: list[Callable[[], object]] = [
-        lambda: store.conversations.pin("c0ffee", True),
-        lambda: store.bin.erase("c0ffee"),
-        lambda: store.bin.restore("c0ffee"),
-        lambda: store.bin.delete_message("c0ffee"),
-        lambda: store.bin.restore_message("c0ffee"),
-        lambda: store.branches.siblings("c0ffee"),
-        lambda: store.branches.versions("c0ffee"),
-        lambda: store.branches.show("c0ffee"),
-        lambda: store.messages.resume("c0ffee"),
-        lambda: store.branches.duplicate("c0ffee", "c0ffee"),
-        lambda: store.branches.duplicate(conversation.id, "c0ffee"),
-    ]
-    for call in calls:
-        with pytest.raises(NotFound, match="c0ffee"):
-            call()
 
 
 def test_pinned_conversations_come_first(store: Store) -> None:

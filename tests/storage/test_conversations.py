@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import storage
-from storage import Choices, Message, NotFound, Store
+from storage import Choices, NotFound, Store
 
 
 def test_conversations_come_newest_first(store: Store) -> None:
@@ -15,14 +15,6 @@ def test_conversations_come_newest_first(store: Store) -> None:
     store.conversations.rename(second.id, "renamed")
     assert store.conversations.get(second.id).title == "renamed"
     assert [conversation.id for conversation in store.conversations.all()] == [second.id, first.id]
-
-
-def test_writing_to_a_conversation_makes_it_the_newest(store: Store, answer: Message) -> None:
-    later = store.conversations.create()
-    with store.database.write() as database:
-        database.execute("UPDATE conversations SET updated = '2026-01-01T00:00:00.000+00:00'")
-    store.messages.finish(answer.id, [], [], "tar", "done", {})
-    assert [conversation.id for conversation in store.conversations.all()] == [answer.conversation_id, later.id]
 
 
 def test_the_last_conversation_is_the_one_that_was_written_to_last(

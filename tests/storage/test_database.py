@@ -1,50 +1,19 @@
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
 import stat
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from storage import (
-    Conversation,
-    Message,
-    NotADatabase,
-    StorageBusy,
-    StorageError,
-    StorageFailed,
-    StorageFull,
-    StorageReadOnly,
-    Store,
-)
+from storage import Conversation, Message, NotADatabase, StorageBusy, StorageFull, Store
 from storage.database import LOG_BYTES, MEMORY
 
-NOBODY = 65534
-
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
-
-
-@pytest.fixture
-def ordinary_folder() -> Iterator[Path]:
-    """A folder of an ordinary account. The test runs as that account, because root may write anywhere."""
-    folder = Path(tempfile.mkdtemp())
-    root = os.geteuid() == 0
-    if root:
-        os.chown(folder, NOBODY, NOBODY)
-        os.seteuid(NOBODY)
-    yield folder
-    if root:
-        os.seteuid(0)
-    folder.chmod(0o700)
-    shutil.rmtree(folder)
 
 
 def test_the_connection_is_set_up_for_safety_and_speed(store: Store) -> None:
@@ -61,38 +30,6 @@ def test_only_the_owner_may_read_what_was_said(store: Store, path: Path, answer:
     files = sorted(path.parent.glob("outrider.db*"))
     assert len(files) == 4  # The database, its log, the log's index, and the lock of the answer being written.
     assert {stat.S_IMODE(file.stat().st_mode) for file in files if "-owner-" not in file.name} == {0o600}
-
-
-@on_posix
-def test_a_folder_that_may_not_be_written(ordinary_folder: Path) -> None:
-    ordinary_folder.chmod(0o500)
-    with pytest.raises(StorageReadOnly, match="OUTRIDER_HOME"):
-        Store.open(ordinary_folder / "outrider.db")
-    with pytest.raises(StorageReadOnly, match="permissions"):
-        Store.open(ordinary_folder / "below" / "outrider.db")
-
-
-@on_posix
-def test_a_database_that_may_not_be_written_can_still_be_read(ordinary_folder: Path) -> None:
-    path = ordinary_folder / "outrider.db"
-    with Store.open(path) as store:
-        conversation = store.conversations.create("kept")
-    path.chmod(0o400)
-    with Store.open(path) as store:
-        assert store.conversations.all() == [conversation]
-        with pytest.raises(StorageReadOnly, match="permissions"):
-            store.conversations.rename(conversation.id, "changed")
-
-
-def test_a_folder_in_place_of_the_database(tmp_path: Path) -> None:
-    with pytest.raises(StorageReadOnly):
-        Store.open(tmp_path)
-
-
-def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("a file")
-    with pytest.raises(StorageFailed, match="data"):
-        Store.open(tmp_path / "data" / "outrider.db")
 
 
 @pytest.mark.parametrize("garbage", [b"hello", b"hello " * 2000, b"SQLite format 3\0" + b"\xff" * 8000])
@@ -219,11 +156,6 @@ def test_threads_take_turns(store: Store, conversation: Conversation) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(add, range(40))) == [f"in the end {number}" for number in range(40)]
     assert len(store.messages.of(conversation.id)) == 40
-
-
-def test_every_error_is_a_storage_error_with_a_sentence(store: Store) -> None:
-    with pytest.raises(StorageError, match=r"There is no conversation 42; .*\.$"):
-        store.conversations.get("42")
 
 
 def test_a_store_is_closed_at_the_end_of_its_block_whatever_happens_there(path: Path) -> None:

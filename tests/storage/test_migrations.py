@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import NewerDatabase, StorageFailed, Store
+from storage import NewerDatabase, Store
 from storage.migrations import MIGRATIONS
 from storage.sqlite import Sqlite
 from tests.storage.test_bin import assert_sound
@@ -39,42 +39,6 @@ def test_a_new_database_gets_all_migrations_and_needs_no_backup(path: Path) -> N
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_an_old_database_is_copied_before_it_is_changed(old_database: Path) -> None:
-    with Store.open(old_database) as store:
-        assert [conversation.title for conversation in store.conversations.all()] == ["old"]
-        store.memory.save("c", b"format", 0, 1, b"data")
-    backup = old_database.with_name("outrider.db.before-m003_memory")
-    assert "memories" in names(old_database)
-    assert "memories" not in names(backup)
-    with closing(sqlite3.connect(backup)) as connection:
-        assert connection.execute("SELECT title FROM conversations").fetchall() == [("old",)]
-    assert not list(old_database.parent.glob("*.part"))
-
-    written = backup.stat().st_mtime_ns
-    Store.open(old_database).close()
-    assert backup.stat().st_mtime_ns == written
-
-
-def test_conversations_from_before_the_queue_can_be_queued(path: Path) -> None:
-    path.parent.mkdir()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        database = Sqlite(connection)
-        MIGRATIONS.apply(database, stop_before="m004_queue")
-        database.execute("INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', '', '')")
-        database.execute(
-            """
-            INSERT INTO messages (id, conversation_id, role, text, status, tokens, provenance, created)
-            VALUES ('m', 'c', 'assistant', 'tar', 'done', x'01000000', x'00', '')
-            """
-        )
-    with Store.open(path) as store:
-        assert store.queue.all() == []
-        store.queue.add("c", "and a zip?")
-        store.queue.add_verification("m")
-        assert [queued.kind for queued in store.queue.all()] == ["ask", "verify"]
-    assert "queue" not in names(path.with_name("outrider.db.before-m004_queue"))
-
-
 def test_words_without_spaces_are_found_from_then_on(path: Path) -> None:
     path.parent.mkdir()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -100,16 +64,6 @@ def test_words_without_spaces_are_found_from_then_on(path: Path) -> None:
             hit.message.id for hit in store.search.messages("天气")
         ] == ["n"]
         assert_sound(store)
-
-
-def test_a_migration_that_fails_changes_nothing(old_database: Path) -> None:
-    with closing(sqlite3.connect(old_database)) as connection:
-        connection.execute("CREATE TABLE memory_chunks (in_the_way)")
-    before = names(old_database)
-    with pytest.raises(StorageFailed, match="memory_chunks already exists"):
-        Store.open(old_database)
-    assert names(old_database) == before
-    assert names(old_database.with_name("outrider.db.before-m003_memory")) == before
 
 
 def test_the_backup_of_a_migration_that_was_cut_off_is_made_again(old_database: Path) -> None:

@@ -39,14 +39,6 @@ def test_what_waits_outlives_the_program(path: Path, store: Store, conversation:
         assert other.queue.all() == [queued]
 
 
-def test_a_conversation_with_something_queued_is_the_newest(store: Store, conversation: Conversation) -> None:
-    later = store.conversations.create()
-    with store.database.write() as database:
-        database.execute("UPDATE conversations SET updated = '2026-01-01T00:00:00.000+00:00'")
-    store.queue.add(conversation.id, "one")
-    assert [found.id for found in store.conversations.all()] == [conversation.id, later.id]
-
-
 def test_taking_a_prompt_stores_question_and_answer_and_queues_the_answer(
     store: Store, conversation: Conversation, finished: Message
 ) -> None:
@@ -136,14 +128,6 @@ def test_nothing_is_sent_in_a_conversation_that_is_being_answered(
     assert store.queue.ready()[0] == waiting
 
 
-def test_what_waits_goes_with_its_conversation(store: Store, conversation: Conversation, finished: Message) -> None:
-    store.queue.add(conversation.id, "one")
-    store.queue.add_verification(finished.id)
-    kept = store.queue.add(store.conversations.create().id, "two")
-    store.bin.delete(conversation.id)
-    assert store.queue.all() == [kept]
-
-
 def test_a_conversation_begun_for_a_prompt_goes_with_it(
     store: Store, conversation: Conversation, finished: Message
 ) -> None:
@@ -154,12 +138,6 @@ def test_a_conversation_begun_for_a_prompt_goes_with_it(
     store.queue.remove(second.id)
     store.queue.remove(store.queue.add(conversation.id, "three").id)
     assert [found.id for found in store.conversations.all()] == [conversation.id]
-
-
-def test_what_is_not_there_is_named(store: Store) -> None:
-    for call in (lambda: store.queue.add("c0ffee", ""), lambda: store.queue.add_verification("c0ffee")):
-        with pytest.raises(NotFound, match="c0ffee"):
-            call()
 
 
 @pytest.mark.parametrize("change", ["text = NULL", "message_id = :answer", "answer_id = :answer"])

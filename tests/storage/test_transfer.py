@@ -178,19 +178,6 @@ def test_what_was_deleted_here_comes_back(other: Store, thread: WholeConversatio
     assert rows(other) == everything and len(other.search.messages("tar")) == 3
 
 
-def test_all_or_nothing(other: Store, thread: WholeConversation) -> None:
-    broken = replace(thread.messages[-1], tokens=(1,), provenance=())
-    with pytest.raises(Exception, match="CHECK"):
-        other.transfer.put(replace(thread, messages=(*thread.messages[:-1], broken)))
-    assert rows(other) == {"conversations": [], "messages": [], "queue": []}
-
-
-def test_an_unknown_conversation_is_named(store: Store) -> None:
-    with pytest.raises(NotFound, match="c0ffee"):
-        store.transfer.whole("c0ffee")
-    store.conversations.create("the connection is free again")
-
-
 def test_any_store_arrives_whole(tmp_path: Path) -> None:
     with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
 

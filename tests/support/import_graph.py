@@ -54,38 +54,3 @@ def imports(root: Path, *packages: str) -> list[Import]:
             if name and name != module:
                 found.append(Import(module, name, line))
     return found
-
-
-def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of nodes that reach one another, each sorted (strongly connected components of two nodes or more)."""
-    reach = {node: _reachable(node, edges) for node in edges}
-    groups = {frozenset({node, *(other for other in reach[node] if node in reach.get(other, ()))}) for node in edges}
-    return sorted(sorted(group) for group in groups if len(group) > 1)
-
-
-def depth(edges: dict[str, set[str]]) -> int:
-    """Nodes on the longest way down; nodes of one circle count once."""
-    circle_of = {node: circle[0] for circle in circles(edges) for node in circle}
-    contracted: dict[str, set[str]] = {}
-    for node, needs in edges.items():
-        here = circle_of.get(node, node)
-        contracted.setdefault(here, set()).update(circle_of.get(other, other) for other in needs)
-    floors: dict[str, int] = {}
-
-    def floor(node: str) -> int:
-        if node not in floors:
-            floors[node] = 1 + max((floor(other) for other in contracted.get(node, ()) if other != node), default=0)
-        return floors[node]
-
-    return max(map(floor, contracted), default=0)
-
-
-def _reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
-    seen: set[str] = set()
-    waiting = [start]
-    while waiting:
-        for needs in edges.get(waiting.pop(), ()):
-            if needs not in seen:
-                seen.add(needs)
-                waiting.append(needs)
-    return seen

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
-from app.commands.rules.table import Finding, Row, Rule, fed, named, rules
+from app.commands.rules.table import Finding, Rule, fed, named
 from app.commands.script import SimpleCommand, Word
 from app.commands.targets import disk, empty_variable, system_folder, whole_system
 
@@ -31,7 +31,7 @@ _SQL = re.compile(
 
 
 def _extent(words: Sequence[Word]) -> str:
-    """What the widest of the words stands for, where its name does not say it."""
+    """What the widest of the words means, where its name does not say it."""
     for word in words:
         if word.value in ("*", "./*"):
             return "all that is in this folder"
@@ -202,48 +202,4 @@ DELETIONS: tuple[Rule, ...] = (
     Rule(_D, tuple(_DISK_TOOLS.split()), disks),
     Rule(_D, ("truncate",), emptied),
     Rule(_D, ("mv", "tar", "bsdtar", "rsync"), into_nothing),
-    *rules(
-        # Files.
-        Row(_D, NOTICE, "rmdir", "deletes {what}, if it is empty", operands=True),
-        Row(
-            _D, WARNING, "shred|wipe", "overwrites {what} so that nobody can restore it", operands=True, valued="-n -s"
-        ),
-        Row(_D, WARNING, "unlink", "deletes {what}", operands=True),
-        Row(_D, NOTICE, "trash-put|rmtrash", "moves {what} to the trash", operands=True),
-        Row(_D, WARNING, "trash-empty", "deletes what is in the trash"),
-        Row(_D, NOTICE, "gio trash", "moves {what} to the trash", without="--list --restore --empty", operands=True),
-        Row(_D, WARNING, "gio trash", "deletes what is in the trash", options="--empty"),
-        Row(_D, WARNING, "gio remove", "deletes {what}", operands=True),
-        Row(_D, WARNING, "zip", "deletes the files when they are in the archive", options="-m --move"),
-        Row(_D, WARNING, "7z|7za d", "deletes from an archive: {what}"),
-        Row(_D, WARNING, "crontab", "deletes all your timed jobs", options="-r"),
-        Row(_D, WARNING, "journalctl", "deletes old logs", options="--vacuum-time --vacuum-size --vacuum-files"),
-        Row(
-            _D,
-            WARNING,
-            "fdupes|jdupes|rdfind",
-            "deletes files that have the same content",
-            options="-d --delete -deleteduplicates",
-        ),
-        # Git's files. Its history has rules of its own.
-        Row(
-            _D,
-            WARNING,
-            "git clean",
-            "deletes the files that git does not track",
-            options="-f --force",
-            without="-n --dry-run",
-        ),
-        Row(
-            _D,
-            WARNING,
-            "git rm",
-            "deletes {what} here and from the next commit",
-            without="--cached -n --dry-run",
-            operands=True,
-        ),
-        Row(_D, NOTICE, "git worktree remove", "deletes the worktree {what}"),
-        Row(_D, WARNING, "gh repo delete", "deletes the repository {what} on GitHub"),
-        Row(_D, WARNING, "gh release|gist|issue|secret|run delete", "deletes {what} on GitHub"),
-    ),
 )

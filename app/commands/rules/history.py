@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
-from app.commands.rules.table import Finding, Row, Rule, named, rules
+from app.commands.rules.table import Finding, Rule, named
 from app.commands.script import SimpleCommand
 
 NOTICE, WARNING = Severity.NOTICE, Severity.WARNING
 _R = Kind.REWRITES
-_GOES_ON = "--abort --continue --skip --quit --edit-todo --show-current-patch"
 
 
 def push(command: SimpleCommand) -> Iterator[Finding]:
@@ -66,46 +65,4 @@ def branch(command: SimpleCommand) -> Iterator[Finding]:
         yield Finding(WARNING, f"moves the branch {named(names[:1])} to another commit", names)
 
 
-HISTORY: tuple[Rule, ...] = (
-    Rule(_R, ("git",), push),
-    Rule(_R, ("git",), reset),
-    Rule(_R, ("git",), branch),
-    *rules(
-        Row(_R, NOTICE, "git commit", "replaces the last commit", options="--amend"),
-        Row(
-            _R,
-            WARNING,
-            "git rebase",
-            "writes the commits of this branch anew",
-            without=_GOES_ON,
-            valued="--onto -x --exec -s -X",
-        ),
-        Row(_R, WARNING, "git filter-branch|filter-repo", "writes every commit anew"),
-        Row(_R, WARNING, "bfg", "writes every commit anew"),
-        Row(_R, WARNING, "git stash drop", "deletes stashed changes: {what}", unnamed="the newest"),
-        Row(_R, WARNING, "git stash clear", "deletes all stashed changes"),
-        Row(
-            _R,
-            WARNING,
-            "git reflog expire|delete",
-            "deletes the log with which lost commits can be found again",
-            without="-n --dry-run",
-        ),
-        Row(_R, WARNING, "git gc", "deletes commits that no branch has", options="--prune"),
-        Row(_R, NOTICE, "git prune", "deletes commits that no branch has", without="-n --dry-run"),
-        Row(_R, NOTICE, "git tag", "deletes the tag {what}", options="-d --delete", operands=True),
-        Row(_R, WARNING, "git tag", "moves the tag {what} to another commit", options="-f --force", operands=True),
-        Row(_R, WARNING, "git update-ref", "deletes or moves {what}", operands=True),
-        Row(
-            _R,
-            WARNING,
-            "git checkout|switch",
-            "moves a branch that exists to another commit",
-            options="-B -C",
-            valued="-B -C",
-        ),
-        Row(_R, WARNING, "hg strip|histedit|rollback", "deletes or rewrites commits"),
-        Row(_R, NOTICE, "history", "deletes the shell's history", options="-c -d"),
-        Row(_R, NOTICE, "history clear|delete|clear-session", "deletes the shell's history"),
-    ),
-)
+HISTORY: tuple[Rule, ...] = (Rule(_R, ("git",), push), Rule(_R, ("git",), reset), Rule(_R, ("git",), branch))

@@ -7,30 +7,13 @@ from collections.abc import Iterator
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
-from app.commands.rules.table import Finding, Row, Rule, named, rules
-from app.commands.script import SimpleCommand, Word
+from app.commands.rules.table import Finding, Rule, named
+from app.commands.script import SimpleCommand, Word, name_set
 from app.commands.targets import disk, sink, system_folder
 
 NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
 _KERNEL = re.compile(r"^/(?:proc|sys)/")
-_INPUTS = (
-    "sort",
-    "cat",
-    "grep",
-    "sed",
-    "awk",
-    "uniq",
-    "cut",
-    "tr",
-    "head",
-    "tail",
-    "jq",
-    "tac",
-    "rev",
-    "paste",
-    "iconv",
-    "nl",
-)
+_INPUTS = name_set("sort cat grep sed awk uniq cut tr head tail jq tac rev paste iconv nl")
 _SAVING = ("-b", "--backup", "-n", "--no-clobber", "-i", "--interactive", "--update")
 _STARTUP = re.compile(r"(?:^|/)\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv|gitconfig|vimrc|ssh/config)$")
 
@@ -45,21 +28,29 @@ def redirected(command: SimpleCommand) -> Iterator[Finding]:
         target = one.target
         if target is None or sink(target) or target.value.startswith((">(", "/dev/tcp/", "/dev/udp/")):
             continue
-        if disk(target) and (one.replaces or one.appends):
-            yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
+        if disk(target) and one.appends or one.replaces and (disk(target) or _KERNEL.match(target.value)):
+            yield _written_over(target)
+        elif one.replaces and target.value in read:
+            yield Finding(WARNING, f"empties {named([target])} before it is read", (target,))
+        elif one.replaces and (
+            not (command.words or command.feeders) or command.program in (":", "true") or _nothing(command)
+        ):
+            yield Finding(WARNING, f"empties {named([target])}", (target,))
         elif one.replaces:
-            if _KERNEL.match(target.value):
-                yield Finding(WARNING, f"changes a setting of the running system: {named([target])}", (target,))
-            elif target.value in read:
-                yield Finding(WARNING, f"empties {named([target])} before it is read", (target,))
-            elif not (command.words or command.feeders) or command.program in (":", "true") or _nothing(command):
-                yield Finding(WARNING, f"empties {named([target])}", (target,))
-            elif system_folder(target) or _STARTUP.search(target.value):
-                yield Finding(WARNING, f"replaces the whole of {named([target])}", (target,))
-            else:
-                yield Finding(NOTICE, f"writes {named([target])}; what was in it before is lost", (target,))
+            yield _written_over(target)
         elif one.appends and system_folder(target) and not _KERNEL.match(target.value):
             yield Finding(NOTICE, f"adds to {named([target])}, a file of the system", (target,))
+
+
+def _written_over(target: Word) -> Finding:
+    """What is lost where a program writes a file from its beginning."""
+    if disk(target):
+        return Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
+    if _KERNEL.match(target.value):
+        return Finding(WARNING, f"changes a setting of the running system: {named([target])}", (target,))
+    if system_folder(target) or _STARTUP.search(target.value):
+        return Finding(WARNING, f"replaces the whole of {named([target])}", (target,))
+    return Finding(NOTICE, f"writes {named([target])}; what was in it before is lost", (target,))
 
 
 def _nothing(command: SimpleCommand) -> bool:
@@ -76,7 +67,7 @@ def copied(command: SimpleCommand) -> Iterator[Finding]:
         return
     target = operands[-1]
     if disk(target):
-        yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
+        yield _written_over(target)
     elif operands[0].value == "/dev/null" and program == "cp":
         yield Finding(WARNING, f"empties {named([target])}", (target,))
     elif target.value == "/dev/null":
@@ -101,16 +92,9 @@ def written(command: SimpleCommand) -> Iterator[Finding]:
         if system:
             yield Finding(NOTICE, f"adds to {named(system)}, a file of the system", system)
         return
-    files = tuple(word for word in arguments.operands if not sink(word))
-    for word in files:
-        if disk(word):
-            yield Finding(DANGER, f"writes over what is on the disk {named([word])}", (word,))
-        elif _KERNEL.match(word.value):
-            yield Finding(WARNING, f"changes a setting of the running system: {named([word])}", (word,))
-        elif system_folder(word):
-            yield Finding(WARNING, f"replaces the whole of {named([word])}", (word,))
-        else:
-            yield Finding(NOTICE, f"writes {named([word])}; what was in it before is lost", (word,))
+    for word in arguments.operands:
+        if not sink(word):
+            yield _written_over(word)
 
 
 def edited(command: SimpleCommand) -> Iterator[Finding]:
@@ -158,44 +142,28 @@ def raw(command: SimpleCommand) -> Iterator[Finding]:
         if not word.value.startswith("of="):
             continue
         target = Word(word.value[3:], word.span, word.plain, word.pattern)
-        if disk(target) or (target.value.startswith("/dev/") and not sink(target)):
+        if target.value.startswith("/dev/") and not sink(target):
             yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
         elif not sink(target):
-            severity = WARNING if system_folder(target) else NOTICE
-            yield Finding(severity, f"writes {named([target])}; what was in it before is lost", (target,))
+            yield _written_over(target)
 
 
 _OUTPUTS = {
-    "sort": ("-o", "--output"),
-    "shuf": ("-o", "--output"),
-    "curl": ("-o", "--output"),
-    "wget": ("-O", "--output-document"),
-    "pandoc": ("-o", "--output"),
-    "gcc": ("-o",),
-    "jq": (),
+    "sort": ("-o --output", "-k -t -S -T --key --field-separator --parallel"),
+    "shuf": ("-o --output", "-n -i"),
+    "curl": ("-o --output", "-X -H -d -u -F -A -e -b -c -T -m -x --data --header --request --user --form -w -K -r -E"),
+    "wget": ("-O --output-document", "-P -o -a -U -t -T -e -i -Q --header --user --password -A -R -D -l --limit-rate"),
+    "pandoc": ("-o --output", "-f -t -s"),
 }
-_OTHER_VALUED = {
-    "sort": "-k -t -S -T --key --field-separator --parallel",
-    "shuf": "-n -i",
-    "curl": "-X -H -d -u -F -A -e -b -c -T -m -x --data --header --request --user --form -w -K -r -E",
-    "wget": "-P -o -a -U -t -T -e -i -Q --header --user --password -A -R -D -l --limit-rate",
-    "pandoc": "-f -t -s",
-    "gcc": "-I -L -l -D",
-}
+"""The option of each program that names the file to write, and other options that take a value."""
 
 
 def output(command: SimpleCommand) -> Iterator[Finding]:
     """Programs that write the file after `-o`."""
-    names = _OUTPUTS[command.program]
-    arguments = Arguments(command.words[1:], (*names, *_OTHER_VALUED[command.program].split()))
-    target = arguments.value(*names)
-    if target is None or sink(target) or command.program == "gcc":
-        return
-    if disk(target):
-        yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
-    else:
-        severity = WARNING if system_folder(target) else NOTICE
-        yield Finding(severity, f"writes {named([target])}; what was in it before is lost", (target,))
+    names, others = (options.split() for options in _OUTPUTS[command.program])
+    target = Arguments(command.words[1:], (*names, *others)).value(*names)
+    if target is not None and not sink(target):
+        yield _written_over(target)
 
 
 def checkout(command: SimpleCommand) -> Iterator[Finding]:
@@ -225,52 +193,6 @@ OVERWRITES: tuple[Rule, ...] = (
     Rule(_O, ("tee", "sponge"), written),
     Rule(_O, ("sed", "gsed", "perl", "ruby", "awk", "gawk"), edited),
     Rule(_O, ("dd", "dcfldd"), raw),
-    Rule(_O, ("sort", "shuf", "curl", "wget", "pandoc"), output),
+    Rule(_O, tuple(_OUTPUTS), output),
     Rule(_O, ("git",), checkout),
-    *rules(
-        Row(
-            _O,
-            WARNING,
-            "tar|bsdtar",
-            "replaces files that exist, also newer ones",
-            options="--overwrite --recursive-unlink",
-        ),
-        Row(_O, NOTICE, "unzip", "replaces files that exist, without asking", options="-o"),
-        Row(_O, NOTICE, "7z|7za x|e", "replaces files that exist, without asking", options="-y -aoa"),
-        Row(_O, NOTICE, "ffmpeg", "replaces the output file if it exists", options="-y"),
-        Row(_O, WARNING, "mogrify", "changes the images in place, and keeps no copy", without="-path", operands=True),
-        Row(
-            _O,
-            NOTICE,
-            "dos2unix|unix2dos",
-            "changes {what} in place",
-            without="-n --newfile -O --to-stdout",
-            operands=True,
-        ),
-        Row(
-            _O,
-            NOTICE,
-            "crontab",
-            "replaces all your timed jobs with those in {what}",
-            without="-l -e -r -u",
-            operands=True,
-        ),
-        Row(_O, WARNING, "pg_restore", "deletes the tables first, then restores them", options="-c --clean"),
-        Row(
-            _O,
-            WARNING,
-            "iptables-restore|ip6tables-restore",
-            "replaces all firewall rules",
-            without="-n --noflush -t --test",
-        ),
-        Row(_O, WARNING, "defaults delete", "deletes settings of {what}"),
-        Row(
-            _O,
-            DANGER,
-            "grub-install|efibootmgr",
-            "changes how this device starts",
-            without="-v --verbose",
-            operands=True,
-        ),
-    ),
 )

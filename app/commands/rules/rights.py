@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
-from app.commands.rules.table import Finding, Row, Rule, named, rules
+from app.commands.rules.table import Finding, Rule, named
 from app.commands.script import SimpleCommand
 from app.commands.targets import secret, system_folder, whole_system
 
@@ -137,69 +137,4 @@ RIGHTS: tuple[Rule, ...] = (
     Rule(_RIGHTS, ("usermod", "useradd", "adduser", "gpasswd"), accounts),
     Rule(_RIGHTS, ("docker", "podman"), containers),
     Rule(_RIGHTS, ("xattr",), quarantine),
-    *rules(
-        Row(
-            _RIGHTS,
-            WARNING,
-            "setfacl",
-            "changes who may use {what} and everything in it",
-            options="-R --recursive",
-            valued="-m -x -M -X --modify --remove",
-        ),
-        Row(
-            _RIGHTS,
-            NOTICE,
-            "setfacl",
-            "changes who may use {what}",
-            without="-R --recursive --test",
-            valued="-m -x -M -X --modify --remove",
-            operands=True,
-        ),
-        Row(
-            _RIGHTS,
-            NOTICE,
-            "passwd",
-            "changes the password of {what}",
-            without="-S --status -d --delete -l --lock -u --unlock",
-            unnamed="your account",
-        ),
-        Row(
-            _RIGHTS,
-            WARNING,
-            "passwd",
-            "takes away the password of {what}",
-            options="-d --delete",
-            unnamed="your account",
-        ),
-        Row(_RIGHTS, WARNING, "passwd", "locks or unlocks the account {what}", options="-l --lock -u --unlock"),
-        Row(_RIGHTS, WARNING, "chpasswd", "changes passwords"),
-        Row(_RIGHTS, WARNING, "visudo", "changes who may become root", without="-c --check"),
-        Row(
-            _RIGHTS,
-            NOTICE,
-            "chsh",
-            "changes the login shell of {what}",
-            without="-l --list-shells",
-            unnamed="your account",
-            valued="-s --shell",
-        ),
-        Row(_RIGHTS, NOTICE, "chattr", "changes attributes of files: {what}", operands=True),
-        Row(_RIGHTS, WARNING, "setcap", "gives a program some rights of root: {what}", without="-r -v", operands=True),
-        Row(_RIGHTS, WARNING, "setenforce 0|permissive|Permissive", "switches SELinux off"),
-        Row(_RIGHTS, WARNING, "ufw disable|reset", "switches the firewall off"),
-        Row(_RIGHTS, NOTICE, "ufw allow", "opens the firewall for {what}"),
-        Row(_RIGHTS, NOTICE, "ufw deny|reject|delete", "changes the firewall: {what}"),
-        Row(_RIGHTS, WARNING, "aa-disable|aa-teardown", "switches AppArmor off"),
-        Row(
-            _RIGHTS,
-            WARNING,
-            "spctl",
-            "lets programs run that nobody has checked",
-            options="--master-disable --global-disable",
-        ),
-        Row(_RIGHTS, WARNING, "csrutil disable", "switches the protection of the system off"),
-        Row(_RIGHTS, WARNING, "xhost +", "lets everybody read what you type and see your screen"),
-        Row(_RIGHTS, NOTICE, "umask 000|0000|0", "lets everybody change the files that you make from now on"),
-        Row(_RIGHTS, NOTICE, "ssh-copy-id", "lets your key log in at {what}", valued="-i -p -o -F"),
-    ),
 )

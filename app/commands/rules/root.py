@@ -29,10 +29,8 @@ def elevated(command: SimpleCommand) -> Iterator[Finding]:
         yield Finding(Severity.NOTICE, f"runs `{run.rpartition('/')[2]}` {whom}")
     elif any(word in ("-e", "--edit") for word in words):
         yield Finding(Severity.NOTICE, f"edits a file {whom}")
-    elif whom == "as root":
-        yield Finding(Severity.WARNING, "opens a shell in which everything runs as root")
     else:
-        yield Finding(Severity.NOTICE, f"opens a shell {whom}")
+        yield _shell(whom)
 
 
 def switched(command: SimpleCommand) -> Iterator[Finding]:
@@ -47,10 +45,14 @@ def switched(command: SimpleCommand) -> Iterator[Finding]:
     whom = f"as the user `{user}`" if user not in ("", "root") else "as root"
     if inner is not None:
         yield Finding(Severity.NOTICE, f"runs a command {whom}")
-    elif whom == "as root":
-        yield Finding(Severity.WARNING, "opens a shell in which everything runs as root")
     else:
-        yield Finding(Severity.NOTICE, f"opens a shell {whom}")
+        yield _shell(whom)
+
+
+def _shell(whom: str) -> Finding:
+    if whom == "as root":
+        return Finding(Severity.WARNING, "opens a shell in which everything runs as root")
+    return Finding(Severity.NOTICE, f"opens a shell {whom}")
 
 
 def _user(words: list[str]) -> str:

@@ -8,46 +8,16 @@ from dataclasses import replace
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
-from app.commands.rules.table import Finding, Row, Rule, named, rules
-from app.commands.script import SimpleCommand, Word
+from app.commands.rules.table import Finding, Rule, named
+from app.commands.script import SimpleCommand, Word, name_set
 from app.commands.targets import secret
 
 NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
 _L = Kind.LEAKS
-SENDERS = {
-    "curl",
-    "wget",
-    "nc",
-    "ncat",
-    "netcat",
-    "socat",
-    "http",
-    "https",
-    "xh",
-    "ftp",
-    "telnet",
-    "mail",
-    "sendmail",
-    "mutt",
-}
+SENDERS = name_set("curl wget nc ncat netcat socat http https xh ftp telnet mail sendmail mutt")
 COPIERS = {"scp", "rsync", "sftp", "rclone"}
 _UPLOADS = ("-T", "--upload-file", "--post-file", "--body-file")
-_READERS = {
-    "cat",
-    "tac",
-    "less",
-    "more",
-    "head",
-    "tail",
-    "bat",
-    "base64",
-    "xxd",
-    "tar",
-    "zip",
-    "gzip",
-    "grep",
-    "strings",
-}
+_READERS = name_set("cat tac less more head tail bat base64 xxd tar zip gzip grep strings")
 _SECRET_NAME = re.compile(
     r"\$\{?\w*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIAL)\w*", re.IGNORECASE
 )
@@ -57,7 +27,7 @@ _PASSWORD_VARIABLE = re.compile(
     r"^(?:PGPASSWORD|MYSQL_PWD|\w*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_KEY|ACCESS_KEY))=(?P<value>.+)$"
 )
 _BLANK = re.compile(r"^(?:\$.*|<.*>|\{\{.*\}\}|\*+|)$", re.DOTALL)
-"""A variable or a placeholder: no password stands there."""
+"""A variable or a placeholder, not a password."""
 
 
 def sent(command: SimpleCommand) -> Iterator[Finding]:
@@ -117,7 +87,7 @@ def passwords(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def _passwords(command: SimpleCommand) -> Iterator[bool]:
-    """True for each password that stands in the command. A variable or a placeholder is none."""
+    """True for each password in the command. A variable or a placeholder is none."""
     program, words = command.program, [word.value for word in command.words[1:]]
     if program:
         for assignment in command.assignments:
@@ -181,21 +151,4 @@ SECRETS: tuple[Rule, ...] = (
     Rule(_L, (), passwords),
     Rule(_L, (), reverse_shell),
     Rule(_L, ("curl", "wget", "http", "https", "xh", "ssh", "scp", "sftp", "git", "npm", "pip", "pip3"), unchecked),
-    *rules(
-        Row(
-            _L,
-            WARNING,
-            "gpg",
-            "writes a secret key that anybody can use who gets it",
-            options="--export-secret-keys --export-secret-key --export-secret-subkeys",
-        ),
-        Row(_L, NOTICE, "ngrok http|tcp|tls", "lets everybody on the internet reach {what} on this device"),
-        Row(
-            _L,
-            NOTICE,
-            "security find-generic-password|find-internet-password|dump-keychain",
-            "shows passwords of the keychain",
-        ),
-        Row(_L, NOTICE, "kubectl get secret|secrets", "shows secrets of the cluster", options="-o --output"),
-    ),
 )

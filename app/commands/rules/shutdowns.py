@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
-from app.commands.rules.table import Finding, Row, Rule, fed, named, rules
+from app.commands.rules.table import Finding, Rule, fed, named
 from app.commands.script import SimpleCommand
 
 NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
@@ -107,54 +107,4 @@ SHUTDOWNS: tuple[Rule, ...] = (
     Rule(_S, ("kill", "pkill", "killall", "killall5", "skill"), killing),
     Rule(_S, ("systemctl",), services),
     Rule(_S, ("service", "rc-service"), service),
-    *rules(
-        Row(_S, NOTICE, "tmux kill-session|kill-server|kill-window|kill-pane", "ends {what}", unnamed="every session"),
-        Row(_S, WARNING, "xkill", "ends the program whose window is clicked"),
-        Row(_S, WARNING, "fuser", "ends every process that uses {what}", options="-k --kill"),
-        Row(_S, NOTICE, "docker|podman|nerdctl stop|restart|pause", "stops the container {what}", operands=True),
-        Row(_S, WARNING, "docker|podman|nerdctl kill", "ends the container {what} at once", operands=True),
-        Row(
-            _S,
-            NOTICE,
-            "docker|podman|nerdctl compose down|stop|restart|kill",
-            "stops {what}",
-            unnamed="every service of this folder",
-            valued="-f --file -t --timeout",
-        ),
-        Row(
-            _S,
-            NOTICE,
-            "docker-compose down|stop|restart",
-            "stops {what}",
-            unnamed="every service of this folder",
-            valued="-f --file -t --timeout",
-        ),
-        Row(_S, WARNING, "kubectl|oc drain", "stops everything that runs on {what}"),
-        Row(_S, WARNING, "launchctl unload|bootout|remove|kill|stop", "stops {what}"),
-        Row(_S, NOTICE, "brew services stop|restart|kill", "stops the service {what}"),
-        Row(
-            _S,
-            WARNING,
-            "loginctl terminate-user|kill-user|terminate-session|kill-session",
-            "ends the session of {what}",
-        ),
-        Row(_S, WARNING, "virsh shutdown|destroy|reboot", "stops the virtual machine {what}"),
-        Row(_S, NOTICE, "vagrant halt|suspend|reload", "stops the virtual machine"),
-        Row(_S, NOTICE, "pm2 stop|delete|kill|restart", "stops {what}", unnamed="every program of pm2"),
-        Row(_S, NOTICE, "supervisorctl stop|shutdown|restart", "stops {what}", unnamed="every program of supervisor"),
-        Row(
-            _S,
-            NOTICE,
-            "nginx",
-            "tells the web server to stop, or to read its settings again",
-            options="-s",
-            valued="-s",
-        ),
-        Row(_S, NOTICE, "nmcli radio wifi|wwan|all off", "switches the radio off"),
-        Row(_S, WARNING, "ifdown", "cuts the network {what}", operands=True),
-        Row(_S, WARNING, "nmcli networking off", "cuts the network"),
-        Row(_S, NOTICE, "nmcli connection|con|device|dev down|disconnect", "cuts the network {what}"),
-        Row(_S, WARNING, "swapoff", "empties the swap space, for which memory may not suffice", options="-a"),
-        Row(_S, NOTICE, "pmset sleepnow", "puts this device to sleep"),
-    ),
 )

@@ -1,17 +1,20 @@
-"""The form of a rule: for which programs, a test on a parsed command, and a sentence about what the command would do.
+"""The form of a rule: the programs that it covers, a test of a parsed command, and a sentence about its effect.
 
-Most rules are rows: a program with its subcommands and options. Others are functions that read the words themselves.
+Most rules are lines of `table.txt`: a program with its subcommands and options. The others are functions.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
 from app.commands.script import SimpleCommand, Word
 
+FILE = Path(__file__).with_name("table.txt")
 MOST_NAMES = 3
 """Names in one sentence; the others are counted."""
 
@@ -37,48 +40,6 @@ class Rule:
     test: Test
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of a table: it fits a command by program, subcommands and options.
-
-    `command`: the program and its subcommands, `git stash drop|clear`. `options`: one of them must be there. `without`:
-    none of them may. `operands`: something must be named, or come through a pipe. In `sentence`, `{what}` is what the
-    command names. `unnamed` stands for it where the command names nothing.
-    """
-
-    kind: Kind
-    severity: Severity
-    command: str
-    sentence: str
-    options: str = ""
-    without: str = ""
-    operands: bool = False
-    unnamed: str = ""
-    valued: str = ""
-
-    def rule(self) -> Rule:
-        programs, *subcommands = (part.split("|") for part in self.command.split())
-        options, without = tuple(self.options.split()), tuple(self.without.split())
-        valued = frozenset((*VALUED.get(programs[0], "").split(), *self.valued.split()))
-
-        def test(command: SimpleCommand) -> Iterator[Finding]:
-            arguments = Arguments(command.words[1:], valued, single_dash=programs[0] in SINGLE_DASH)
-            operands = arguments.operands
-            if len(operands) < len(subcommands):
-                return
-            if any(word.value not in names for word, names in zip(operands, subcommands)):
-                return
-            if (options and not arguments.has(*options)) or (without and arguments.has(*without)):
-                return
-            rest = operands[len(subcommands) :]
-            if self.operands and not rest and not fed(command):
-                return
-            what = named(rest, command) if rest or fed(command) else self.unnamed
-            yield Finding(self.severity, self.sentence.format(what=what).rstrip(" :"), rest)
-
-        return Rule(self.kind, tuple(programs), test)
-
-
 VALUED = {
     "git": "-C -c --git-dir --work-tree --namespace --exec-path -m --message",
     "docker": "-H --host -c --context --config -l --log-level -p --project-name --filter -t --time",
@@ -94,8 +55,44 @@ SINGLE_DASH = {"terraform", "tofu", "find", "gcloud"}
 """Programs whose long options begin with one dash."""
 
 
-def rules(*rows: Row) -> tuple[Rule, ...]:
-    return tuple(row.rule() for row in rows)
+def table() -> Iterator[Rule]:
+    """The rules of `table.txt`, whose head explains the format."""
+    kind = Kind.UNKNOWN
+    for line in FILE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            kind = Kind(line[1:-1])
+        elif line and not line.startswith("#"):
+            severity, command, sentence = re.split(r"\s{2,}", line, maxsplit=2)
+            yield _rule(kind, Severity(severity), command.split(), sentence)
+
+
+def _rule(kind: Kind, severity: Severity, pattern: Sequence[str], sentence: str) -> Rule:
+    programs, *rest = (part.split("|") for part in pattern)
+    needs_name = ["NAME"] in rest
+    subcommands = [names for names in rest if names[0][0] not in "-!" and names != ["NAME"]]
+    excluded = [name.lstrip("!") for names in rest if names[0].startswith("!") for name in names]
+    given = [name for names in rest if names[0].startswith("-") for name in names]
+    options = [name for name in given if not name.endswith("=")]
+    valued = {*VALUED.get(programs[0], "").split(), *(name[:-1] for name in given if name.endswith("="))}
+    unnamed = found[1] if (found := re.search(r"\{what\|([^}]+)\}", sentence)) else ""
+    template = sentence.replace(f"|{unnamed}}}", "}") if unnamed else sentence
+
+    def test(command: SimpleCommand) -> Iterator[Finding]:
+        arguments = Arguments(command.words[1:], valued, single_dash=programs[0] in SINGLE_DASH)
+        operands = arguments.operands
+        if len(operands) < len(subcommands):
+            return
+        if any(word.value not in names for word, names in zip(operands, subcommands)):
+            return
+        if (options and not arguments.has(*options)) or arguments.has(*excluded):
+            return
+        objects = operands[len(subcommands) :]
+        if needs_name and not objects and not fed(command):
+            return
+        what = named(objects, command) if objects or fed(command) else unnamed
+        yield Finding(severity, template.format(what=what).rstrip(" :"), objects)
+
+    return Rule(kind, tuple(programs), test)
 
 
 def fed(command: SimpleCommand) -> bool:

@@ -8,24 +8,10 @@ from collections.abc import Iterator
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
 from app.commands.rules.table import Finding, Rule
-from app.commands.script import SimpleCommand, Word
+from app.commands.script import SimpleCommand, Word, name_set
 from app.commands.wrappers import SHELLS, inner_commands
 
-DOWNLOADERS = {
-    "curl",
-    "wget",
-    "fetch",
-    "http",
-    "https",
-    "xh",
-    "aria2c",
-    "lynx",
-    "nc",
-    "ncat",
-    "netcat",
-    "ftp",
-    "lwp-request",
-}
+DOWNLOADERS = name_set("curl wget fetch http https xh aria2c lynx nc ncat netcat ftp lwp-request")
 INTERPRETERS = {*SHELLS, "python", "python3", "python2", "perl", "ruby", "node", "php", "lua", "osascript", "pwsh"}
 _DECODERS = {"base64", "base32", "xxd", "uudecode", "openssl", "gpg", "rev", "tr", "gunzip", "zcat", "basenc"}
 _DECODING = {"-d", "-D", "--decode", "-r", "enc", "-di", "-rp"}

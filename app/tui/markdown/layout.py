@@ -45,7 +45,7 @@ class Row:
     kind: str = ""
     """The component class of the whole row."""
     copy: int = 0
-    """The number of the code block whose head this row is: a click at its end copies the block. 0 for other rows."""
+    """The number of the code block that this row heads (a click at its end copies the block), or 0."""
     info: str = ""
     """What the head of a code block says: the language, and what else the fence has."""
 
@@ -114,7 +114,7 @@ def wrap(
 
 
 def _state(drawn: WrappedLeaf) -> tuple[object, ...]:
-    """What the look of a leaf depends on, beside the leaf and the width."""
+    """Everything but the leaf and the width that determines how a leaf looks."""
     return drawn.ghost, drawn.shaded, drawn.notes, drawn.footer
 
 
@@ -211,7 +211,7 @@ def _code_rows(
 
 
 def _unchanged_characters(old: WrappedLeaf, leaf: Leaf, ghost: int) -> int:
-    """The number of characters at the start of a growing code block whose complete lines look as before."""
+    """Count the characters in the leading lines of a growing code block that look as before."""
     before, after = old.leaf, leaf
     if before.content.spans or old.shaded or old.notes.lines or old.footer:
         return 0
@@ -243,7 +243,7 @@ def wrap_line(line: Content, width: int) -> Iterator[tuple[int, Content]]:
 
 
 def _table_rows(leaf: Leaf, content: Content, width: int, y: int) -> Iterator[Row]:
-    """The cells of a row beside each other, wrapped if the table is too wide; as one text if columns get too narrow."""
+    """Lay out a row's cells side by side, wrapped if need be, or as one text if columns would get too narrow."""
     kind = "head" if leaf.kind == "head" else ""
     widths = _fit_columns(leaf.widths, width - len(SEPARATOR) * (len(leaf.widths) - 1))
     if widths is None:

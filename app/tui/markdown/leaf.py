@@ -33,7 +33,7 @@ class Leaf:
     rest: Content = Content("")
     """Marks left of all other lines, as wide as `first`."""
     gap: bool = True
-    """A blank line stands before it."""
+    """A blank line precedes it."""
     source: tuple[int, int] = (0, 0)
     """Start and end of its lines in the text, in characters."""
     text: str = field(default="", repr=False)
@@ -43,7 +43,7 @@ class Leaf:
     language: str = ""
     """The language that the fence of a code block names; "" if it names none."""
     info: str = ""
-    """All that stands behind the marks of the fence: the language, and what else there is."""
+    """The info string of the fence: the language, and anything after it."""
     cells: tuple[int, ...] = ()
     """The number of characters in each cell of a table's row."""
     widths: tuple[int, ...] = ()

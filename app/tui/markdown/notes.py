@@ -41,7 +41,7 @@ class BlockNotes:
     marks: tuple[tuple[int, int, str], ...] = ()
     """Ranges of the characters of the code, each with a component class."""
     lines: tuple[NoteLine, ...] = ()
-    """What stands below the block."""
+    """The lines below the block."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class AnswerNotes:
     blocks: tuple[tuple[int, BlockNotes], ...] = ()
     """Number of the code block, from 1, and its notes. Blocks without notes are left out."""
     footer: tuple[NoteLine, ...] = ()
-    """What stands below the whole answer."""
+    """The lines below the whole answer."""
 
     @cached_property
     def by_number(self) -> dict[int, BlockNotes]:
@@ -64,7 +64,7 @@ NO_NOTES = AnswerNotes()
 
 
 def wrap_note(note: NoteLine, left: Content, width: int) -> Iterator[Content]:
-    """The rows of a note, `width` cells wide; `left`: what stands before each of them."""
+    """Wrap a note into rows of `width` cells, each prefixed with `left`."""
     content = note.content()
     room = max(1, width - left.cell_length - HANGING)
     if cell_len(content.plain) <= room + HANGING:

@@ -255,7 +255,7 @@ class _LeafBuilder:
 
 
 def inline(token: Token) -> Content:
-    """The text of a paragraph with its emphasis, code and links. Behind a link or picture stands its address."""
+    """The text of a paragraph with its emphasis, code and links. A link or picture is followed by its address."""
     pieces: list[str] = []
     spans: list[Span] = []
     opened: list[tuple[int, str | Style, str]] = []

@@ -17,8 +17,8 @@ class Confirm(ModalScreen[bool]):
 
     CSS_PATH = "remotes.tcss"
     BINDINGS = [
-        Binding("y,enter", "answer(True)", "Yes", id="confirm.yes"),
-        Binding("n,escape,q", "answer(False)", "No", id="confirm.no"),
+        Binding("y,enter", "dismiss(True)", "Yes", id="confirm.yes"),
+        Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no"),
     ]
 
     def __init__(self, question: str) -> None:
@@ -31,6 +31,3 @@ class Confirm(ModalScreen[bool]):
             answers = (("confirm.yes", " yes   "), ("confirm.no", " no"))
             parts = [part for name, word in answers for part in ((key_of(self, name), "bold"), word)]
             yield Static(Content.assemble(*parts), id="hint", markup=False)
-
-    def action_answer(self, yes: bool) -> None:
-        self.dismiss(yes)

@@ -23,7 +23,7 @@ from app.config import Folders, Settings
 from app.sanitise import sanitise
 from app.tui.keymap import hint
 from app.tui.notices import complain
-from app.tui.widgets.conversation_list import one_line
+from app.tui.turn import one_line
 from storage import Conversation, StorageError, Store
 
 FORMATS: tuple[tuple[Format, str], ...] = (
@@ -41,7 +41,7 @@ class ExportChoice(NamedTuple):
 
 
 class ExportScreen(ModalScreen[ExportChoice | None]):
-    """Asks what to write. `title`: the open conversation's; None: none is open, so it is all or nothing."""
+    """Asks what to write. `title`: of the open conversation, or None to offer only all conversations."""
 
     CSS_PATH = "export.tcss"
     BINDINGS = [Binding("escape", "dismiss", "Close", id="export.close")]
@@ -73,7 +73,7 @@ class ExportScreen(ModalScreen[ExportChoice | None]):
 
 
 async def export(screen: Screen[None], store: Store, settings: Settings, conversation: Conversation | None) -> None:
-    """Ask for the format, write the file, and say where it is. `conversation`: the one to offer beside all of them."""
+    """Ask for the format, write the file, and say where it is. `conversation`: offered in addition to all of them."""
     folder = export_folder(Folders.locate())
     title = None if conversation is None else conversation.title
     choice = await screen.app.push_screen_wait(ExportScreen(title, str(folder)))
@@ -95,7 +95,7 @@ async def write_export(
     format: Format,
     path: Path | None = None,
 ) -> None:
-    """Write one conversation to a file or into a folder, and say where it is. `path` None: the folder for exports."""
+    """Write one conversation to a file or a folder, by default the one for exports, and say where it is."""
     await _tell(screen, lambda: export_conversations(store, [conversation.id], format, path, settings=settings))
 
 

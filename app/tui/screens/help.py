@@ -11,9 +11,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.tui.keymap import Room, actions_in, hint
+from app.tui.keymap import Room, actions_in, hint, remapped
 from app.tui.slash import SlashCommand
-from app.tui.textual_private import keymap_of
 
 WORDS = (
     ("dimmed text", "drafted here, on its way to be checked"),
@@ -47,7 +46,7 @@ class HelpScreen(ModalScreen[None]):
             panel.border_title = "Help"
             panel.border_subtitle = hint(self, ("help.close", "close"))
             for room in self._rooms:
-                here = actions_in(room, keymap_of(self.app))
+                here = actions_in(room, remapped(self.app))
                 rows = [(", ".join(map(self._shown, action.keys)), action.description) for action in here]
                 yield from table(room.title, rows)
                 if room is self._rooms[0] and self._commands:

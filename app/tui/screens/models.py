@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 QUIET = "$foreground 60%"
 SHOWN = 500
-"""Models in the list, at most. Words find the others: some services have thousands."""
+"""Maximum number of models in the list. Searching finds the others: some services have thousands."""
 
 
 @dataclass(frozen=True)

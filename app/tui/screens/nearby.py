@@ -1,4 +1,4 @@
-"""The model servers on this device, beside the bundled model. One choice adds a server and uses it."""
+"""The model servers on this device, listed with the bundled model. Choosing one adds it and uses it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
 from app.tui.notices import complain
 from app.tui.screens.remote_form import RemoteForm
-from app.tui.widgets.first_look import FirstLook
+from app.tui.widgets.welcome import FirstLook
 
 if TYPE_CHECKING:
     from app.remotes.nearby import NearbyServer, Surroundings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BUNDLED = ".bundled"
 """Id of the bundled model in the list; the others have numbers."""
 SHOWN_MODELS = 200
-"""Most models to choose from. For another one, the form of remotes takes its name."""
+"""Maximum number of models to choose from. Any other can be named in the form for servers."""
 QUIET = "$foreground 60%"
 
 
@@ -49,7 +49,7 @@ class NearbyScreen(ModalScreen[str | None]):
         self.switcher = switcher
         self._servers: tuple[NearbyServer, ...] = ()
         self._server: NearbyServer | None = None
-        """The server whose models are listed; None: the servers are listed."""
+        """The server whose models are listed, or None while the servers are."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
@@ -133,7 +133,7 @@ class NearbyScreen(ModalScreen[str | None]):
 
     @work(group="adopt", exclusive=True)
     async def _open_form(self, server: NearbyServer) -> None:
-        """Open the form of remotes for what the server does not tell: its token, or the name of a model."""
+        """Open the form for what the server does not say: its token, or the name of a model."""
         from app.remotes.nearby import free_name
 
         try:

@@ -16,7 +16,7 @@ from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.keymap import hint
 from app.tui.notices import complain
-from app.tui.widgets.conversation_list import one_line
+from app.tui.turn import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
 from storage import Queued, StorageError
 

@@ -18,7 +18,7 @@ from app.tui.keymap import hint
 from app.tui.widgets.conversation_list import marked_line
 
 SHOWN = 200
-"""Prompts in the list, at most. Words find the others."""
+"""Maximum number of prompts in the list. Searching finds the others."""
 
 
 class RecallScreen(ModalScreen[str | None]):
@@ -79,7 +79,7 @@ class RecallScreen(ModalScreen[str | None]):
 
 
 def _places(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """The ranges of the text in which the words stand."""
+    """Find the ranges of the text that match the words."""
     if not words:
         return []
     longest_first = sorted(words, key=len, reverse=True)

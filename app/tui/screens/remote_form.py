@@ -1,4 +1,4 @@
-"""The form for one remote. A mistake is shown below its field when the field is left, and when the form is saved."""
+"""The form for one remote."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from typing import NamedTuple, get_args
 
 import msgspec
-from textual import events, on, work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Select, Static
 
 from app.config import ConfigError, same_server
 from app.remotes.registry import Kind, Remote, checked, field_problem, typed
 from app.remotes.switcher import RemoteSwitcher
-from app.sanitise import sanitise
 from app.tui.keymap import hint
+from app.tui.screens.form import Form
 
 
 class Field(NamedTuple):
@@ -49,7 +47,7 @@ REST = (
 KINDS = {"auto": "Outrider finds out", "verifier": "Outrider, checks drafts", "openai": "OpenAI-compatible"}
 
 
-class RemoteForm(ModalScreen[str | None]):
+class RemoteForm(Form[str | None]):
     """Closes with the name of the saved remote, or None. `name` and `remote`: the one to edit; None: a new one.
 
     `proposed`: a name for a new one, whose `remote` is filled in. `missing`: the field to begin with.
@@ -58,7 +56,7 @@ class RemoteForm(ModalScreen[str | None]):
     CSS_PATH = "remotes.tcss"
     BINDINGS = [
         Binding("ctrl+s", "save", "Save", id="remote.save", priority=True),
-        Binding("escape", "cancel", "Cancel", id="remote.cancel"),
+        Binding("escape", "dismiss", "Cancel", id="remote.cancel"),
         # With priority: the field must not see them, so that the next letters go into the next field.
         Binding("tab", "app.focus_next", "Next field", id="remote.next", priority=True),
         Binding("shift+tab", "app.focus_previous", "Previous field", id="remote.previous", priority=True),
@@ -98,12 +96,7 @@ class RemoteForm(ModalScreen[str | None]):
     def _line(self, field: Field) -> Iterator[Widget]:
         secret = field.name == "token"
         hint = self._token_hint(None) if secret else field.hint
-        yield Horizontal(
-            Static(field.label, classes="label", markup=False),
-            Input(self._value(field.name), placeholder=hint, password=secret, compact=True, id=field.name),
-            classes="field",
-        )
-        yield Static(id=f"{field.name}-problem", classes="problem", markup=False)
+        yield from self.field(field.name, field.label, hint, self._value(field.name), secret=secret)
 
     def _value(self, field: str) -> str:
         """The first value of a field. A token is never shown again."""
@@ -132,76 +125,39 @@ class RemoteForm(ModalScreen[str | None]):
     def hint_at_token(self, event: Input.Changed) -> None:
         self.query_one("#token", Input).placeholder = self._token_hint(event.value.strip())
 
-    @on(Input.Changed)
-    def correct(self, event: Input.Changed) -> None:
-        """Hide a problem as soon as it is solved. A new one is shown when the field is left."""
-        field = event.input.id or ""
-        if self.query_one(f"#{field}-problem", Static).display and self._problem(field) is None:
-            self._tell(field, None)
-
-    def on_descendant_blur(self, event: events.DescendantBlur) -> None:
-        left = event.widget
-        if isinstance(left, Input) and left.id and left.value.strip():
-            self._tell(left.id, self._problem(left.id))
-
-    @on(Input.Submitted)
-    def go_on(self, event: Input.Submitted) -> None:
-        self.focus_next()
-
-    def action_cancel(self) -> None:
-        self.dismiss(None)
-
     def action_save(self) -> None:
-        problems = {field.name: self._problem(field.name) for field in FIRST + REST}
-        for field, problem in problems.items():
-            self._tell(field, problem)
-        wrong = next((field for field, problem in problems.items() if problem), None)
-        if wrong is not None:
-            self.query_one(f"#{wrong}", Input).focus()
+        if not self.all_right(field.name for field in FIRST + REST):
             return
         try:
             remote = checked(self._typed())
         except ConfigError as error:
-            self._say(str(error))
+            self.say(str(error))
             return
-        self._save(self._text("name"), remote, self._text("token") or None)
+        self._save(self.text("name"), remote, self.text("token") or None)
 
     @work(group="save", exclusive=True)
     async def _save(self, name: str, remote: Remote, token: str | None) -> None:
-        self._say("keeping it; the keyring may ask you to unlock it" if token else "keeping it")
+        self.say("keeping it; the keyring may ask you to unlock it" if token else "keeping it")
         try:
             await self._switcher.save(name, remote, token, self._was)
         except ConfigError as error:
-            self._say(str(error))
+            self.say(str(error))
             return
         self.dismiss(name)
 
     def _typed(self) -> Remote:
         """Raises `ConfigError`."""
-        fields = {field.name: self._text(field.name) for field in FIRST + REST if field.name not in ("name", "token")}
+        fields = {field.name: self.text(field.name) for field in FIRST + REST if field.name not in ("name", "token")}
         remote = typed({**fields, "kind": str(self.query_one(Select).value)})
         before = self._before
         if before is None:
             return remote
         return msgspec.structs.replace(remote, token=before.token, first_words_timeout=before.first_words_timeout)
 
-    def _text(self, field: str) -> str:
-        return self.query_one(f"#{field}", Input).value.strip()
-
-    def _problem(self, field: str) -> str | None:
-        text = self._text(field)
-        if field == "name" and not text:
+    def problem(self, name: str) -> str | None:
+        text = self.text(name)
+        if name == "name" and not text:
             return "the name is missing"
-        if field == "key" and text and not self._text("cert"):
+        if name == "key" and text and not self.text("cert"):
             return "a key belongs to a client certificate; give both"
-        return None if field == "token" else field_problem(field, text)
-
-    def _tell(self, field: str, problem: str | None) -> None:
-        line = self.query_one(f"#{field}-problem", Static)
-        line.update(Content(sanitise(problem or "")))
-        line.display = problem is not None
-
-    def _say(self, sentence: str) -> None:
-        line = self.query_one("#problem", Static)
-        line.update(Content(sanitise(sentence)))
-        line.display = True
+        return None if name == "token" else field_problem(name, text)

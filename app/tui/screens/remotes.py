@@ -18,12 +18,12 @@ from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
-from app.tui.keymap import key_of
+from app.tui.keymap import declared, key_of
 from app.tui.notices import complain
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.nearby import NearbyScreen
 from app.tui.screens.remote_form import RemoteForm
-from app.tui.textual_private import bindings_of, wrap_offsets
+from app.tui.textual_private import wrap_offsets
 
 if TYPE_CHECKING:
     from app.remotes.check import Finding
@@ -202,7 +202,7 @@ class RemotesScreen(ModalScreen[None]):
         return self._row(name, about, used)
 
     def _row(self, name: str, about: str, used: bool) -> Content:
-        """The name, and beside it, in a column of its own, what there is to know. `about`: one line or several.
+        """The name in one column, and `about`, which may have several lines, in another.
 
         The remote in use has a line for its state. A name that is too long for its column has a line to itself.
         """
@@ -230,7 +230,7 @@ class RemotesScreen(ModalScreen[None]):
             self._list(self._highlighted())
 
     def _hint(self) -> Content:
-        keys = [binding for _, binding in bindings_of(self) if binding.id and binding.key not in ("q", "delete")]
+        keys = [binding for binding in declared(RemotesScreen) if binding.key not in ("q", "delete")]
         named = [(key_of(self, binding.id or ""), binding.description.lower()) for binding in keys]
         return Content("   ").join(Content.assemble((key, "bold"), " ", (what, QUIET)) for key, what in named)
 
@@ -242,7 +242,7 @@ class RemotesScreen(ModalScreen[None]):
         return BUNDLED if option is None or option.id is None else option.id
 
     def _named(self) -> str | None:
-        """The highlighted remote, if it can be changed; else None, and the person is told why."""
+        """The highlighted remote, or None with a notice if it cannot be changed."""
         name = self._highlighted()
         if name in (BUNDLED, ADDRESS):
             unnamed = f"This server has no name. Press {key_of(self, 'remotes.add')} to give it one."

@@ -19,13 +19,14 @@ from textual.widgets.option_list import Option, OptionDoesNotExist
 
 from app.sanitise import sanitise
 from app.tui.textual_private import line_of_option
+from app.tui.turn import one_line
 from storage import Conversation, FoundConversation
 from storage.choices import ASKED
 
 PINNED = "Pinned"
 NEW = "new"
 SHELL = "asked-in-the-shell"
-"""Id of the line that stands for what was asked in the shell."""
+"""Id of the line that folds what was asked in the shell."""
 SHELL_TITLE = "Asked in the shell"
 PAGE = 200
 """Conversations that are listed at first, and added near the end of the list: 5,000 at once take 120 ms."""
@@ -37,11 +38,6 @@ INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
 BEFORE_MARK = 12
 """The most cells of a snippet before the first word that was found: the list shows 24 of it."""
 SPACES = re.compile(r"\s+")
-
-
-def one_line(text: str) -> str:
-    """A title or a snippet as one line that is safe to draw."""
-    return " ".join(sanitise(text).split())
 
 
 def marked_line(text: str, marks: Sequence[tuple[int, int]], *, before: int | None = None) -> Content:
@@ -100,7 +96,7 @@ def group(conversation: Conversation, now: datetime) -> str:
 
 
 def in_shell(conversation: Conversation) -> bool:
-    """It was asked in the shell, and neither continued in the chat nor pinned there."""
+    """Whether it was asked in the shell, and neither continued nor pinned in the chat."""
     return conversation.choices.origin == ASKED and not conversation.pinned
 
 
@@ -120,7 +116,7 @@ class ConversationList(OptionList):
 
     @dataclass
     class Opened(Message):
-        """The person chose a conversation. None: a new one."""
+        """The person chose a conversation, or a new one if the id is None."""
 
         conversation_id: str | None
         message_id: str | None = None
@@ -170,7 +166,7 @@ class ConversationList(OptionList):
         self._draw(keep=SHELL)
 
     def show_found(self, found: Sequence[FoundConversation] | None) -> None:
-        """What a search has found, the first one highlighted. None: everything again."""
+        """Show what a search has found, with the first one highlighted, or everything again if `found` is None."""
         if found is None and self._found is None:
             return
         self._found = None if found is None else list(found)
@@ -271,7 +267,7 @@ class ConversationList(OptionList):
         return Option(self._mark(conversation) + Content.styled(title, style), id=f"at-{conversation.id}")
 
     def _mark(self, conversation: Conversation) -> Content:
-        """What stands before a title: a bar for the open conversation."""
+        """The mark before a title: a bar for the open conversation."""
         return Content.styled("▍ " if conversation.id == self._current else "  ", "$text-primary")
 
     def _found_option(self, found: FoundConversation) -> Option:

@@ -176,7 +176,7 @@ class MarkdownView(GrowingHeight):
             self._redraw()
 
     def strike(self, struck: Struck | None) -> None:
-        """Shows dropped text struck through where it stood in a finished text. None: shows none."""
+        """Show dropped text struck through at its place in a finished text, or none if `struck` is None."""
         if struck != self._struck:
             self._struck = struck
             self._redraw()

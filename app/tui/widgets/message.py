@@ -56,6 +56,10 @@ class MessageView(Widget):
         if not self.screen.selections:  # Else words were marked to be copied, and the next letters are to be typed.
             self.post_message(self.Chosen(self))
 
+    def toggle(self, what: str) -> bool:
+        """Show or hide what is folded of this message: files, thoughts or withdrawn text; False if it has none."""
+        return False
+
     def place_at(self, row: int) -> TextPlace | None:
         """The text in this row; None if the row keeps its number at every width."""
         return None
@@ -83,13 +87,14 @@ class QuestionView(Static, MessageView):
     @on(events.Click)
     def unfold_clicked(self, event: events.Click) -> None:
         if FILES in event.style.meta and not self.screen.selections:
-            self.toggle_files()
+            self.toggle("files")
 
-    def toggle_files(self) -> bool:
-        """Shows or hides the text of the files that go with the question; False if there are none."""
+    def toggle(self, what: str) -> bool:
+        if what != "files" or not self.turn.attachments:
+            return False
         self.turn.files_unfolded = not self.turn.files_unfolded
         self.refresh(layout=True)
-        return bool(self.turn.attachments)
+        return True
 
     def flush(self) -> None:
         """Draws what has changed."""
@@ -179,7 +184,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
 
     @property
     def _top(self) -> int:
-        """The first row of the answer itself: what the model thought stands above it."""
+        """The first row of the answer itself, below what the model thought."""
         return 0 if self._thoughts is None else self.prose.virtual_region.y
 
     def place_at(self, row: int) -> TextPlace | None:
@@ -204,23 +209,20 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         top = self.prose.virtual_region.y
         return rows and (top + rows[0], top + rows[1])
 
-    def toggle_withdrawn(self) -> bool:
-        """Shows or hides the withdrawn text of the draft; False if there is none."""
-        if self._withdrawn is not None:
+    def toggle(self, what: str) -> bool:
+        if what == "thoughts" and self._thoughts is not None:
+            self._thoughts.toggle()
+            return True
+        if what == "withdrawn" and self._withdrawn is not None:
             self.turn.withdrawn_shown = not self.turn.withdrawn_shown
             self._draw_withdrawn()
-        return self._withdrawn is not None
-
-    def toggle_thoughts(self) -> bool:
-        """Shows or hides what the model thought; False if it told nothing of that."""
-        if self._thoughts is not None:
-            self._thoughts.toggle()
-        return self._thoughts is not None
+            return True
+        return False
 
     @on(WithdrawnLine.Clicked)
     def show_or_hide_withdrawn(self, event: WithdrawnLine.Clicked) -> None:
         event.stop()
-        self.toggle_withdrawn()
+        self.toggle("withdrawn")
 
     async def _flush_in_time(self) -> None:
         if not self.turn.running or time.monotonic() >= self._rests_until:

@@ -1,15 +1,16 @@
-"""The figures of drafting and verifying: beside the transcript, or over it in a narrow window."""
+"""The figures of drafting and verifying, drawn: in the panel at the right, and round by round above the prompt."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from app.events import Mode, ModeChanged
+from app.events import Mode, ModeChanged, RoundReport
 from app.sanitise import sanitise
 from app.tui.metrics import DepthAcceptance, SessionMetrics, Totals, bar, bytes_text, sparkline
 from app.tui.open_conversation import UNREACHABLE
@@ -132,7 +133,7 @@ def _hidden(session: Totals, *, checks: bool) -> tuple[str, ...]:
 
 
 def _cells(totals: Totals) -> tuple[str, ...]:
-    """A column of the table; a dash stands for an unknown figure."""
+    """A column of the table, with a dash for each unknown figure."""
     return (
         _known(totals.tokens_per_second, ".0f"),
         _known(totals.tau, ".2f"),
@@ -193,3 +194,72 @@ def _depths(answer: DepthAcceptance, session: DepthAcceptance) -> list[Content]:
             )
         )
     return shown
+
+
+# ---- the last rounds -------------------------------------------------------------------------------------------------
+
+SHOWN = 6
+"""Rounds that are shown."""
+COLUMNS = (
+    ("levels", 6),
+    ("nodes", 7),
+    ("expected", 10),
+    ("came", 6),
+    ("draft", 9),
+    ("check", 9),
+    ("line", 9),
+    ("by: round", 12),
+    ("level", 9),
+    ("node", 9),
+)
+
+
+class Rounds(Static):
+    """What each of the last rounds drafted, what it was expected to gain and cost, and what it really did.
+
+    Hidden until the person asks for it; it collects the rounds all the time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self._rounds: deque[RoundReport] = deque(maxlen=SHOWN)
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    def add(self, report: RoundReport) -> None:
+        """A round is over; `draw` shows it."""
+        self._rounds.append(report)
+
+    def toggle(self) -> None:
+        """Show the rounds, or hide them."""
+        self.display = not self.display
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the rounds, if they are shown."""
+        if not self.display:
+            return
+        head = Content.styled("".join(name.rjust(width) for name, width in COLUMNS), QUIET)
+        lines = ["".join(cell.rjust(width) for cell, (_, width) in zip(cells(one), COLUMNS)) for one in self._rounds]
+        self.update(Content("\n").join([head, *(Content(line) for line in lines or ["No round yet."])]))
+
+
+def cells(report: RoundReport) -> tuple[str, ...]:
+    """One round, a text for each column; what is not known is a dash."""
+    cost = report.cost
+    return (
+        str(report.levels) if report.levels else "–",
+        str(report.nodes),
+        "–" if report.expected is None else f"{report.expected:.2f}",
+        str(report.gained),
+        "ahead" if report.ahead else _milliseconds(report.draft_seconds),
+        *(_milliseconds(seconds) for seconds in (report.server_seconds, report.rtt_seconds)),
+        *(_milliseconds(seconds) for seconds in ((None,) * 3 if cost is None else (cost.round, cost.level, cost.node))),
+    )
+
+
+def _milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    return f"{1000 * seconds:.{0 if seconds >= 0.01 else 2}f} ms"

@@ -1,4 +1,4 @@
-"""The keys of the part that has the focus, told in as many lines as they take."""
+"""A hint that lists the keys of the focused part, over as many lines as needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def in_lines(parts: Iterable[str], width: int) -> str:
 
 
 class PartKeys(Static):
-    """Hidden until `tell`. `keys`: for each kind of part, ids of actions with a word for each."""
+    """Hidden until `tell`. `keys`: for each class of widget, pairs of an action's id and a word for it."""
 
     DEFAULT_CSS = "PartKeys { display: none; height: auto; padding: 1 1 0 1; color: $text-muted; }"
 
@@ -35,7 +35,7 @@ class PartKeys(Static):
         self._parts: list[str] = []
 
     def tell(self, part: Widget) -> None:
-        """Tell the keys of a part, as they are mapped now."""
+        """Show the keys of a part, as they are mapped now."""
         self._parts = [one for key in self._keys[type(part)] if (one := hint(part, key))]
         self.display = True
         self._lay_out()

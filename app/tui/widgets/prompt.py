@@ -112,9 +112,6 @@ class Prompt(CompletingTextArea):
     class Left(Message):
         """The person pressed Up in an empty prompt that has nothing to recall."""
 
-    class HelpWanted(Message):
-        """The person typed a question mark in an empty prompt."""
-
     class SearchWanted(Message):
         """The person wants to find a prompt that was sent before."""
 
@@ -149,27 +146,6 @@ class Prompt(CompletingTextArea):
         self._sent: list[str] = []
         """The raw text at each moment it was sent or queued, as long as the text still begins with it."""
 
-    def on_mount(self) -> None:
-        self._hint()
-
-    def watch_answering(self) -> None:
-        self._hint()
-
-    def watch_offline(self) -> None:
-        self._hint()
-
-    def watch_verifiable(self) -> None:
-        self._hint()
-
-    def watch_beside(self) -> None:
-        self._hint()
-
-    def on_resize(self) -> None:
-        self._hint()
-
-    def watch_completing(self) -> None:
-        self._hint()
-
     def _hint(self) -> None:
         if self.completing:
             said = HINT_COMPLETING
@@ -181,6 +157,9 @@ class Prompt(CompletingTextArea):
             said = HINT_VERIFIABLE if self.verifiable else HINT
         parts = [part for pair in said if (part := hint(self, pair))]
         self._say(self.beside or parts)
+
+    on_mount = on_resize = _hint
+    watch_answering = watch_offline = watch_verifiable = watch_beside = watch_completing = _hint
 
     def _say(self, parts: Sequence[str]) -> None:
         """Show as many hints as there is room for. Of three, the middle one is the least known, so it stays longest."""
@@ -293,7 +272,7 @@ class Prompt(CompletingTextArea):
             self.post_message(self.Kept(question, self.text))
 
     def _question(self) -> str | None:
-        """The text to be sent. None: it was a command, which is done, or cannot be and stays."""
+        """The question to send, or None if the text is a command, which is done, or stays if it cannot be."""
         text = self.full_text
         typed = parse(text, self.commands())
         if isinstance(typed, Question):
@@ -394,4 +373,4 @@ class Prompt(CompletingTextArea):
         if event.character == "?" and not self.text:
             event.stop()
             event.prevent_default()
-            self.post_message(self.HelpWanted())
+            await self.run_action("app.show_help")

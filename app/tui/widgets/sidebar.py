@@ -1,4 +1,4 @@
-"""The stored conversations beside the open one: found as one types, named in place, pinned, deleted, brought back."""
+"""The list of stored conversations: search as you type, rename in place, pin, delete and restore."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from textual.widgets import Input
 from app.tui.keymap import key_of
 from app.tui.notices import complain, reporting, say_busy
 from app.tui.open_conversation import OpenConversation
-from app.tui.widgets.conversation_list import ConversationList, one_line
+from app.tui.turn import one_line
+from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.part_keys import PartKeys
 from storage import Conversation, StorageError
 
 SEARCH_SECONDS = 0.1
 """Seconds from the last letter to the search."""
 FOUND = 100
-"""Conversations that a search shows at most."""
+"""Maximum number of conversations that a search shows."""
 UNDO_SECONDS = 15.0
 """Seconds for which the toast about a deletion stays."""
 
 
 class SearchBox(Input):
-    """Words that the conversations are searched for. The arrow keys move through what is found."""
+    """The search box. The arrow keys move through the results."""
 
     BINDINGS = [
         Binding("down", "move('cursor_down')", "Next of what was found", id="search.down"),
@@ -47,7 +48,7 @@ class SearchBox(Input):
         self._listed = ""
         """The words whose results the list shows."""
         self._opens = False
-        """The first result of the search that runs is to be opened."""
+        """Open the first result when the running search ends."""
         self._last = ""
         """The words of the last search, whose result was opened."""
 
@@ -85,7 +86,7 @@ class SearchBox(Input):
 
 
 class TitleBox(Input):
-    """The title of a conversation, edited where it stands in the list."""
+    """An input for a conversation's title, placed over its line in the list."""
 
     BINDINGS = [
         Binding("enter", "keep", "Keep the new name", id="rename.keep"),
@@ -144,7 +145,7 @@ KEYS: dict[type[Widget], tuple[tuple[str, str], ...]] = {
     SearchBox: (("search.open", "open"), ("search.down", "next"), ("search.up", "before"), ("search.clear", "all")),
     TitleBox: (("rename.keep", "keep"), ("rename.drop", "keep the old one")),
 }
-"""Keys that are told below the list while that part has the focus."""
+"""The keys shown below the list while that part has the focus."""
 
 
 class Sidebar(Vertical):
@@ -188,7 +189,7 @@ class Sidebar(Vertical):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def tell_keys(self) -> None:
-        """Tell the keys of what has the focus, below the list."""
+        """Show the keys of the focused part below the list."""
         focused = self.screen.focused  # The two events come in any order.
         if focused is not None and type(focused) in KEYS:
             self._keys.tell(focused)

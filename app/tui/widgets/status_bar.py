@@ -57,7 +57,7 @@ class StatusBar(Horizontal):
         self._draw()
 
     def show_context(self, context: Context | None) -> None:
-        """Show how full the context is; None: no conversation yet. A narrow bar shows the share only."""
+        """Show how full the context is, as a percentage in a narrow bar, or nothing without a conversation."""
         self._meter = context
         self._draw()
 
@@ -73,7 +73,7 @@ class StatusBar(Horizontal):
         self.show_stats(self._stats)
 
     def show_stats(self, stats: Stats | None) -> None:
-        """Show the figures of a reply; None: no reply yet."""
+        """Show the figures of a reply, or none before the first."""
         self._stats = stats
         self._draw()
 
@@ -115,7 +115,7 @@ def _columns(length: int) -> int:
 
 
 def shortened(text: str, room: int) -> str:
-    """The text in at most `room` columns: a longer one loses its middle, as its end tells as much as its beginning."""
+    """Shorten a text to `room` columns by cutting out its middle: its end matters as much as its beginning."""
     if len(text) <= room:
         return text
     if room < 2:

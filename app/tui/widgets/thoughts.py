@@ -15,7 +15,7 @@ MOST_SHOWN = 20_000
 
 
 class Thoughts(Vertical):
-    """The thoughts of `turn`, folded. They are plain text: nobody wrote them to be read."""
+    """The thoughts of `turn`, folded, and shown as plain text."""
 
     def __init__(self, turn: Turn) -> None:
         super().__init__(classes="thoughts")

@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from textual import on
 from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.layout import DockArrangeResult
 from textual.scrollbar import ScrollBar
 from textual.widget import Widget
+from textual.widgets import Static
 
+from app.sanitise import sanitise
 from app.tui.textual_private import AnchoredScroll, use_line_cache
 from app.tui.turn import Part, Turn
 from app.tui.widgets.message import AnswerView, MessageView, QuestionView
-from app.tui.widgets.queued_prompts import QueuedPrompts
-from app.tui.widgets.scroll_anchor import ScrollAnchor
-from app.tui.widgets.virtual_list import PAGE, MoreTurns, VirtualList
+from app.tui.widgets.virtual_list import PAGE, MoreTurns, ScrollAnchor, VirtualList
+
+NOTE = "queued: sent when the server is back"
+
+
+class QueuedPrompts(Vertical):
+    """Lists the prompts that wait for the verifier; hidden while there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: list[str] = []
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    async def show(self, prompts: Sequence[str]) -> None:
+        """Replaces the list in one frame, unless it has not changed."""
+        if list(prompts) == self._shown:
+            return
+        self._shown = list(prompts)
+        self.display = bool(prompts)
+        lines = [
+            line
+            for prompt in prompts
+            for line in (
+                Static(Content(sanitise(prompt)), classes="prompt", markup=False),
+                Static(NOTE, classes="note", markup=False),
+            )
+        ]
+        with self.app.batch_update():
+            await self.remove_children()
+            await self.mount_all(lines)
 
 
 class Transcript(AnchoredScroll, can_focus=True):
@@ -33,7 +66,7 @@ class Transcript(AnchoredScroll, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         use_line_cache(self.vertical_scrollbar)
-        self.scroll_anchor: ScrollAnchor[MessageView] = ScrollAnchor()
+        self.scroll_anchor = ScrollAnchor()
         self.turn_list = VirtualList(self, self.scroll_anchor, self._mark_cursor)
         self.cursor: tuple[Turn, Part] | None = None
         """The question or answer that keys act on."""
@@ -109,17 +142,9 @@ class Transcript(AnchoredScroll, can_focus=True):
             if answer.is_mounted:  # Else it draws everything as soon as it is.
                 await answer.flush()
 
-    def toggle_withdrawn(self, turn: Turn) -> bool:
-        """Shows or hides the withdrawn text of this answer's draft; False if there is none."""
-        return any(answer.toggle_withdrawn() for answer in self.query_children(AnswerView) if answer.turn is turn)
-
-    def toggle_thoughts(self, turn: Turn) -> bool:
-        """Shows or hides what the model thought before this answer; False if it told nothing of that."""
-        return any(answer.toggle_thoughts() for answer in self.query_children(AnswerView) if answer.turn is turn)
-
-    def toggle_files(self, turn: Turn) -> bool:
-        """Shows or hides the text of the files of this question; False if there are none."""
-        return any(question.toggle_files() for question in self.query_children(QuestionView) if question.turn is turn)
+    def toggle(self, turn: Turn, what: Literal["files", "thoughts", "withdrawn"]) -> bool:
+        """Show or hide what is folded of a turn; False if it has none, or is not mounted."""
+        return any(message.toggle(what) for message in self.turn_list.messages if message.turn is turn)
 
     @on(MoreTurns.Wanted)
     def show_more(self, event: MoreTurns.Wanted) -> None:

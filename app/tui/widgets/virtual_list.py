@@ -1,9 +1,12 @@
-"""Which turns of a conversation are mounted: those near the view, a slice at a time, or a page somewhere else."""
+"""Which turns of a conversation are mounted, and which line stays in view while they come and go.
+
+Mounted are the turns near the view, a slice at a time, or a page somewhere else.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +19,61 @@ from app.tui.background import begin
 from app.tui.block_notes import answer_notes
 from app.tui.textual_private import AnchoredScroll, line_caches
 from app.tui.turn import Turn
+from app.tui.widgets.markdown_view import TextPlace
 from app.tui.widgets.message import AnswerView, MessageView, QuestionView
-from app.tui.widgets.scroll_anchor import ScrollAnchor
+
+
+class ScrollAnchor:
+    """Remembers which message is at the top of the view and where, so that each layout can put it there again.
+
+    It knows no screen. All lines are counted from the first line of the conversation.
+    """
+
+    def __init__(self) -> None:
+        self.item: MessageView | None = None
+        """The message at the top of the view; None while the end is followed."""
+        self.distance = 0
+        """Lines from the top of the view down to the message's first line; negative where that is above the view."""
+        self.held = False
+        """The message stays until somebody scrolls, whatever else moves the view."""
+        self._width = 0
+        self._place: TextPlace | None = None
+
+    def take(self, spans: Iterable[tuple[MessageView, int, int]], top: float) -> None:
+        """Anchors the first message that reaches below the line `top`.
+
+        `spans`: each message in order, its first line and the line behind its last.
+        """
+        self.item = None
+        for item, first, end in spans:
+            if end > top and end > first:
+                self.item, self.distance = item, first - round(top)
+                return
+
+    def hold(self, item: MessageView) -> None:
+        """Anchors the first line of a message, and keeps it until somebody scrolls."""
+        self.item, self.distance, self.held = item, 0, True
+
+    def replace(self, old: MessageView, new: MessageView) -> None:
+        """Anchors `new` at the place of `old`, if `old` is the message at the top."""
+        if self.item is old:
+            self.item = new
+
+    def clear(self) -> None:
+        """Anchors nothing."""
+        self.item, self.held = None, False
+
+    def before_layout(self, width: int) -> None:
+        """Notes the text at the top of the view if all text is about to be wrapped to another width, in cells."""
+        changed, self._width = width != self._width, width
+        self._place = self.item.place_at(-self.distance) if changed and self.item is not None else None
+
+    def top_after_layout(self, first: int, width: int) -> int:
+        """The line to show at the top, now that the message begins at line `first` and is `width` cells wide."""
+        if self._place is not None and self.item is not None:
+            self.distance = -self.item.row_of(self._place, width)
+        return first - self.distance
+
 
 PAGE = 6
 """Turns that are mounted together at a new place: more than a screenful of most."""
@@ -93,7 +149,7 @@ class VirtualList:
     nobody who holds the lock may wait for a refresh.
     """
 
-    def __init__(self, view: AnchoredScroll, anchor: ScrollAnchor[MessageView], on_mounted: Callable[[], None]) -> None:
+    def __init__(self, view: AnchoredScroll, anchor: ScrollAnchor, on_mounted: Callable[[], None]) -> None:
         self.turns: list[Turn] = []
         self.first = self.last = 0
         """`turns[first:last]` are mounted."""

@@ -20,12 +20,12 @@ from drafter.learning.parts import FEWEST
 from drafter.progress import StageProgress, stage
 from models.config import GRAPH, GRAPH_WEIGHTS, DrafterConfig, DrafterError
 from models.extras import how_to_install
+from remote.verifier.idle import Quiet
 from remote.verifier.learning.answers import Answer, Answers
 from remote.verifier.learning.artefacts import KEPT, Artefact, Artefacts, Learnt
-from remote.verifier.learning.process import LearningProcess
-from remote.verifier.learning.quiet import Quiet
 from remote.verifier.learning.recorder import Recorder
-from remote.verifier.learning.task import Outcome, Task
+from remote.verifier.learning.task import LearningProcess, Outcome, Task
+from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter
 
 ENOUGH = 20
@@ -39,19 +39,6 @@ MOST_LOADED = 8
 """Holders whose own graph the server itself drafts with; for others it drafts with the one that it began with."""
 SHARED = "_shared"
 """The folder of what all holders share. No holder has such a name."""
-
-
-@dataclass(frozen=True)
-class Teaching:
-    """How a server learns. `folder`: where what was learnt is kept."""
-
-    folder: Path
-    shared: bool = False
-    """One drafter for all holders, in place of one for each."""
-    holders: int = 5
-    """Fewest holders who share one."""
-    pausing: bool = True
-    """Stand back while the engine is wanted. Off only to measure what that is worth."""
 
 
 @dataclass
@@ -91,14 +78,15 @@ class Learning:
     """
 
     def __init__(
-        self, teaching: Teaching, base: Path, config: DrafterConfig, own: OwnDrafter, holders: frozenset[str]
+        self, options: ServeOptions, base: Path, config: DrafterConfig, own: OwnDrafter, holders: frozenset[str]
     ) -> None:
-        self._teaching, self._base, self._config, self._own = teaching, base, config, own
+        self._shared, self._fewest = options.learn == "shared", options.learn_holders
+        self._base, self._config, self._own = base, config, own
         self.answers = Answers()
         self.recorder = Recorder(self.answers)
-        self.quiet = Quiet(pausing=teaching.pausing)
-        self._artefacts = Artefacts(teaching.folder, base, config)
-        names = [SHARED] if teaching.shared else sorted(holders)
+        self.quiet = Quiet(pausing=options.pausing)
+        self._artefacts = Artefacts(options.learnt, base, config)
+        names = [SHARED] if self._shared else sorted(holders)
         self._groups = {name: _Group([]) for name in names}
         self._drafters = {name: own.twin() for name in names}
         self._loaded: OrderedDict[str, None] = OrderedDict()
@@ -108,8 +96,8 @@ class Learning:
         self._alone = self._artefacts.lock()
 
     def __str__(self) -> str:
-        if self._teaching.shared:
-            each = f"once {self._teaching.holders} token holders have had {ENOUGH_EACH} answers each"
+        if self._shared:
+            each = f"once {self._fewest} token holders have had {ENOUGH_EACH} answers each"
             return f"one drafter for all, {each}"
         count = len(self._groups)
         return "for all who ask" if count == 1 else f"for each of {count} token holders alone"
@@ -150,7 +138,7 @@ class Learning:
         self._alone.release()
 
     def _group(self, holder: str) -> str:
-        return SHARED if self._teaching.shared else holder
+        return SHARED if self._shared else holder
 
     # ---- the thread --------------------------------------------------------------------------------------------------
 
@@ -182,10 +170,10 @@ class Learning:
 
     def _lessons(self, name: str) -> list[tuple[int, Answer]]:
         """The answers that a group may learn from, oldest first."""
-        if not self._teaching.shared:
+        if not self._shared:
             return self.answers.of(name)
         givers = [holder for holder, count in self.answers.counts().items() if count >= ENOUGH_EACH]
-        if len(givers) < self._teaching.holders:
+        if len(givers) < self._fewest:
             return []
         return sorted((one for holder in givers for one in self.answers.of(holder)), key=lambda one: one[0])
 
@@ -211,7 +199,7 @@ class Learning:
         self.quiet.hold(process)
 
     def _finish(self, trying: _Try, outcome: Outcome | None) -> None:
-        group, whose = self._groups[trying.group], "all" if self._teaching.shared else trying.group
+        group, whose = self._groups[trying.group], "all" if self._shared else trying.group
         if outcome is None or outcome.failed:
             _say(f"learning for {whose} failed: {outcome.failed if outcome else 'its process ended early'}")
             return

@@ -1,21 +1,16 @@
-"""What the server hands to the process that learns, and what comes back: over pipes, so nothing of it is on a disk.
-
-The task goes to its stdin: the frame of a `Task`, then one frame for each answer. A frame is its length in eight bytes
-and MessagePack. Stdin stays open, so the process knows when the server is gone. On stdout come lines of JSON.
-"""
+"""What the server hands to the process that learns, and what comes back: a `Task`, then a frame for each answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import BinaryIO, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import BinaryIO
 
 import msgspec
 
 from drafter.learning.samples import Round
 from models.config import DrafterConfig
+from remote.verifier.idle import StandingBack, put, take
 from remote.verifier.learning.answers import Answer, Piece
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -63,33 +58,21 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     """Why nothing could be learnt, as a sentence; empty: it could."""
 
 
-def send_task(file: BinaryIO, task: msgspec.Struct) -> None:
-    """Write a task alone. Raises `OSError`."""
-    _put(file, task)
-    file.flush()
-
-
-def receive_task(file: BinaryIO, kind: type[T]) -> T:
-    """Read what `send_task` wrote. Raises `EOFError` if it breaks off."""
-    return _take(file, kind)
-
-
 def send(file: BinaryIO, task: Task, answers: Iterable[tuple[bool, Answer]]) -> None:
     """Write a task and its answers. Raises `OSError`."""
-    _put(file, task)
+    put(file, task)
     for known, one in answers:
         rounds = tuple((each.length, each.memory) for each in one.rounds)
         memory = tuple((piece.start, piece.valid, piece.count, piece.data) for piece in one.memory)
-        _put(file, _Sent(known, one.tokens, rounds, memory, one.target))
-    file.flush()
+        put(file, _Sent(known, one.tokens, rounds, memory, one.target))
 
 
 def receive(file: BinaryIO) -> tuple[Task, list[tuple[bool, Answer]]]:
     """Read what `send` wrote. Raises `EOFError` if it breaks off."""
-    task = _take(file, Task)
+    task = take(file, Task)
     answers = []
     for _ in range(task.answers):
-        sent = _take(file, _Sent)
+        sent = take(file, _Sent)
         answer = Answer(
             sent.tokens,
             tuple(Round(*one) for one in sent.rounds),
@@ -100,18 +83,18 @@ def receive(file: BinaryIO) -> tuple[Task, list[tuple[bool, Answer]]]:
     return task, answers
 
 
-def _put(file: BinaryIO, message: msgspec.Struct) -> None:
-    data = msgspec.msgpack.encode(message)
-    file.write(len(data).to_bytes(8, "big") + data)
+class LearningProcess(StandingBack):
+    """One try to learn. `told` is called with the steps that are done, on another thread."""
 
+    def __init__(self, task: Task, answers: Sequence[tuple[bool, Answer]], told: Callable[[int, int], None]) -> None:
+        self.outcome: Outcome | None = None
+        """How it ended. None: it runs, or it was killed."""
+        self._told = told
+        super().__init__("remote.verifier.learning.worker", lambda stdin: send(stdin, task, answers), self._take)
 
-def _take(file: BinaryIO, kind: type[T]) -> T:
-    size = int.from_bytes(_exactly(file, 8), "big")
-    return msgspec.msgpack.decode(_exactly(file, size), type=kind)
-
-
-def _exactly(file: BinaryIO, size: int) -> bytes:
-    data = file.read(size)
-    if len(data) < size:
-        raise EOFError
-    return data
+    def _take(self, line: bytes) -> None:
+        message = msgspec.json.decode(line, type=Told | Outcome)
+        if isinstance(message, Outcome):
+            self.outcome = message
+        else:
+            self._told(message.done, message.of)

@@ -18,8 +18,8 @@ from drafter.step import StepGraph
 from models.config import DrafterConfig, DrafterError
 from models.memory import MalformedMemory, unpack_memory
 from models.telemetry import switch_off
+from remote.verifier.idle import end_with_stdin, stand_back, tell
 from remote.verifier.learning.answers import Answer
-from remote.verifier.learning.process import end_with_stdin, stand_back, tell
 from remote.verifier.learning.task import Outcome, Task, Told, receive
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from app.archive.exporter import export_folder
+from app.config import Folders
 from storage import Store
 from tests.support.commands import Outrider, runner
 from tests.support.serving import REPOSITORY
@@ -82,12 +84,50 @@ def test_everything_to_a_file_and_back(outrider: Outrider, two: list[str], kept:
     assert len(kept.conversations.all()) == 4
 
 
-@pytest.mark.parametrize(("name", "begins"), [("a.html", "<!DOCTYPE"), ("a.JSON", "{"), ("a.md", "# "), ("a", "# ")])
-def test_the_name_of_the_file_says_what_it_is(
-    outrider: Outrider, two: list[str], tmp_path: Path, name: str, begins: str
+BEGINNINGS = {"md": "# ", "json": '{"', "html": "<!DOCTYPE html>"}
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "format"),
+    [
+        ("x.md", None, "md"), ("x.MARKDOWN", None, "md"), ("x.json", None, "json"), ("x.html", None, "html"),
+        ("x.htm", "html", "html"), ("x", None, "md"), ("x.", None, "md"), (".notes", None, "md"),
+        ("v1.2/x", None, "md"), ("x.txt", "md", "md"), ("x.backup", "json", "json"),
+    ],
+)  # fmt: skip
+def test_the_ending_or_the_option_chooses_the_format(
+    outrider: Outrider, two: list[str], tmp_path: Path, name: str, chosen: str | None, format: str
 ) -> None:
-    assert outrider("export", "-o", str(tmp_path / name)).code == 0
-    assert (tmp_path / name).read_text(encoding="utf-8").startswith(begins)
+    (tmp_path / "v1.2").mkdir()
+    options = () if chosen is None else ("--format", chosen)
+    assert outrider("export", *options, "-o", str(tmp_path / name)).code == 0
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(BEGINNINGS[format])
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"), [("x.pdf", None), ("x.json.gz", None), ("x.json", "md"), ("x.html", "json"), ("x.md", "html")]
+)
+def test_an_ending_that_promises_something_else_is_a_usage_error(
+    outrider: Outrider, two: list[str], tmp_path: Path, name: str, chosen: str | None
+) -> None:
+    options = () if chosen is None else ("--format", chosen)
+    done = outrider("export", *options, "-o", str(tmp_path / name))
+    assert done.code == 2 and not (tmp_path / name).exists() and "--format" in done.err
+    assert name in done.err and (chosen is not None or ".md, .json or .html" in done.err)
+
+
+def test_a_folder_and_a_pipe_have_no_ending(outrider: Outrider, two: list[str], tmp_path: Path) -> None:
+    (tmp_path / "exports.d").mkdir()
+    assert outrider("export", "-o", str(tmp_path / "exports.d")).code == 0
+    assert [path.suffix for path in (tmp_path / "exports.d").iterdir()] == [".md"]
+    assert outrider("export", "--format", "json", "-o", "-").out.startswith(BEGINNINGS["json"])
+
+
+def test_an_empty_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OUTRIDER_HOME", raising=False)
+    unset = export_folder(Folders.locate())
+    monkeypatch.setenv("OUTRIDER_HOME", "")
+    assert export_folder(Folders.locate()) == unset
 
 
 def test_what_was_imported_and_what_was_not_is_said(outrider: Outrider, kept: Store) -> None:

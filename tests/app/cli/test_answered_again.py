@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 from tests.support.dialects import Exchange, Playback, exchange
-
-
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_pair: Path
-) -> Outrider:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    return runner(monkeypatch, capsys, tmp_path / "home", tiny_pair / "drafter")
+from tests.support.shells import served
 
 
 @contextmanager
 def serving(told: Exchange) -> Iterator[tuple[str, Playback]]:
-    """The address of a service that plays this exchange, in a thread, and the service."""
-    server, ready = Playback(told), threading.Event()
-    found: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = []
-
-    async def serve() -> None:
-        ended = asyncio.Event()
-        async with server.listening() as port:
-            found.append((port, asyncio.get_running_loop(), ended))
-            ready.set()
-            await ended.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(60)
-    port, loop, ended = found[0]
-    try:
-        yield f"http://127.0.0.1:{port}", server
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join()
+    """The address of a service that plays this exchange, and the service."""
+    server = Playback(told)
+    with served(server) as address:  # type: ignore[arg-type]
+        yield address, server
 
 
 @pytest.mark.parametrize(

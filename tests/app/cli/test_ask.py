@@ -175,9 +175,7 @@ def test_a_pipe_that_nobody_writes_to_is_told_of(environment: dict[str, str], co
         process.communicate("words", PATIENCE_SECONDS)
 
 
-async def test_a_reader_that_goes_away_ends_it_quietly_and_loses_nothing(
-    environment: dict[str, str],
-) -> None:
+async def test_a_reader_that_goes_away_ends_it_quietly_and_loses_nothing(environment: dict[str, str]) -> None:
     pieces = [f"line {number}\n" for number in range(20000)]
     async with ChatServer([Script(pieces)]).listening() as port:
         environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}

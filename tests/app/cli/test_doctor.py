@@ -21,22 +21,16 @@ from app.remotes.registry import Remote, Remotes
 from storage import Store
 from tests.remote.toy_verifier import http, listening
 from tests.support.chat_server import JSON, ChatServer, Script
-from tests.support.commands import CommandResult, Outrider, runner
+from tests.support.commands import CommandResult, Outrider
 from tests.support.serving import REPOSITORY, VerifierProcess
 from tests.support.terminal import Terminal
 
 YEAR_2001 = "Sat, 06 Jan 2001 12:00:00 GMT"
 
 
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
-) -> Outrider:
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_MODE", "offline")
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
 
 
 @pytest.fixture

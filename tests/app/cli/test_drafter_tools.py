@@ -11,16 +11,9 @@ import pytest
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from models.config import DATASTORE, ENCODER, FLOAT, GRAPH, read_config, sha256
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 
 pytestmark = pytest.mark.training
-
-
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_pair: Path
-) -> Outrider:
-    return runner(monkeypatch, capsys, tmp_path / "home", tiny_pair / "drafter")
 
 
 @pytest.fixture

@@ -14,23 +14,16 @@ from hypothesis import strategies as st
 
 from app.cli.history import SHORTEST_ID, short_ids
 from storage import Store
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 
 TITLES = ("second", "third", "fourth", "first")
 """Titles in the order in which they were last written to, the oldest first."""
 
 
 @pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_pair: Path
-) -> Outrider:
-    return runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
-
-
-@pytest.fixture
-def ids(tmp_path: Path) -> dict[str, str]:
+def ids(home: Path) -> dict[str, str]:
     """Four conversations with a question each: ids by title. The second one is pinned."""
-    path = tmp_path / "data" / "outrider.db"
+    path = home / "data" / "outrider.db"
     with Store.open(path) as store:
         found = {title: store.conversations.create(title).id for title in ("first", "second", "third", "fourth")}
         for title, identifier in found.items():
@@ -92,10 +85,10 @@ def test_the_beginning_of_an_id_is_enough(outrider: Outrider, ids: dict[str, str
     assert [line.split("  ")[1] for line in outrider("queue").out.splitlines()] == [ids["first"]] * 2
 
 
-def test_what_begins_with_nothing_or_with_several_is_refused(outrider: Outrider, tmp_path: Path) -> None:
-    with Store.open(tmp_path / "data" / "outrider.db") as store:
+def test_what_begins_with_nothing_or_with_several_is_refused(outrider: Outrider, home: Path) -> None:
+    with Store.open(home / "data" / "outrider.db") as store:
         store.conversations.create("a")
-    with closing(sqlite3.connect(tmp_path / "data" / "outrider.db")) as database:
+    with closing(sqlite3.connect(home / "data" / "outrider.db")) as database:
         for number in range(4):
             about = ("created", "updated", "title", "words")
             database.execute(
@@ -156,8 +149,8 @@ def test_short_ids_tell_each_from_all_others(ids: set[str]) -> None:
         assert len(beginning) >= SHORTEST_ID and [other for other in ids if other.startswith(beginning)] == [one]
 
 
-def test_what_was_asked_in_the_shell_is_told_apart(outrider: Outrider, ids: dict[str, str], tmp_path: Path) -> None:
-    with Store.open(tmp_path / "data" / "outrider.db") as store:
+def test_what_was_asked_in_the_shell_is_told_apart(outrider: Outrider, ids: dict[str, str], home: Path) -> None:
+    with Store.open(home / "data" / "outrider.db") as store:
         store.conversations.set_origin(ids["third"], "ask")
     assert listed(outrider, "--from", "shell") == listed(outrider, "list", "--from", "shell") == ["third"]
     assert listed(outrider, "list", "--from", "chat") == ["first", "fourth", "second"]

@@ -29,13 +29,10 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
-) -> Outrider:
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "12")
     monkeypatch.setattr(os, "nice", lambda by: by)
-    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
 
 
 def publish(home: Path, tiny_pair: Path, count: int = 1) -> Versions:

@@ -10,19 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 from tests.support.serving import REPOSITORY
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / "logs").mkdir()
-    return tmp_path / "logs" / "outrider.log"
-
-
-@pytest.fixture
-def outrider(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Outrider:
-    return runner(monkeypatch, capsys, tmp_path, tmp_path / "drafter")
+def file(home: Path) -> Path:
+    (home / "logs").mkdir(parents=True)
+    return home / "logs" / "outrider.log"
 
 
 def test_it_prints_the_end_and_where_it_is(outrider: Outrider, file: Path) -> None:
@@ -45,11 +40,11 @@ def test_it_works_whatever_the_settings_say(outrider: Outrider, file: Path, monk
     assert broken.code == 1 and "cannot be read" in broken.err and broken.out == ""
 
 
-def test_it_follows_until_it_is_interrupted(file: Path, tmp_path: Path) -> None:
+def test_it_follows_until_it_is_interrupted(file: Path, home: Path) -> None:
     file.write_text("one\n")
     process = subprocess.Popen(
         [sys.executable, "-m", "app.start", "log", "-f"], cwd=REPOSITORY, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env={**os.environ, "OUTRIDER_HOME": str(tmp_path)},
+        stderr=subprocess.PIPE, env={**os.environ, "OUTRIDER_HOME": str(home)},
         # In the background of a shell the signal is ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip

@@ -41,7 +41,7 @@ def test_every_option_and_argument_is_there_with_what_it_is() -> None:
 
 def test_every_setting_is_there_with_its_default() -> None:
     assert [name for name, _, _ in settings()] == list(Settings.__struct_fields__)
-    assert ("nodes", "128", "Most nodes of a draft tree.") in list(settings())
+    assert ("nodes", "128", "Maximum number of nodes in a draft tree.") in list(settings())
     assert not [default for _, default, _ in settings() if "/" in default], "no folder of this machine"
 
 

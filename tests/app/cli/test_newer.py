@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.remotes.origins import NAME, note_origin, origins
+from app.remotes.notes import ORIGINS, note_origin, origins
 from drafter.learning.parts import FEWEST
 from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
@@ -94,10 +94,10 @@ def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
     # Nobody has named that server here, so nobody is asked; then it is named.
     monkeypatch.setattr("os.nice", lambda by: by)
     assert "newer version" not in outrider("learn").out and all(not one.offered for one in versions_of(home))
-    (folder / NAME).rename(folder / "aside")
+    (folder / ORIGINS).rename(folder / "aside")
     monkeypatch.setenv("OUTRIDER_REMOTE", url)
     assert "newer version" not in outrider("learn").out, "it was not fetched from there, as far as anybody knows"
-    (folder / "aside").rename(folder / NAME)
+    (folder / "aside").rename(folder / ORIGINS)
 
     looked = outrider("learn")
     assert looked.code == 0 and "has taught its small model; the newer version comes: 1 MB" in looked.err
@@ -171,7 +171,7 @@ def test_an_origin_is_noted_once_and_goes_with_its_folder(tmp_path: Path) -> Non
     for address in ("http://127.0.0.1:9", "http://127.0.0.1:9/", None, "https://office.example"):
         note_origin(folder, address)
     assert origins(folder) == ["http://127.0.0.1:9", "https://office.example"]
-    (folder / NAME).write_text("{}")
+    (folder / ORIGINS).write_text("{}")
     assert origins(folder) == []
 
 

@@ -8,19 +8,16 @@ from pathlib import Path
 import pytest
 
 from storage import Store
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 
 SECRET = "xylophone"
 
 
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_pair: Path
-) -> Outrider:
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_MODE", "offline")
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "4")
     monkeypatch.setenv("OUTRIDER_LOG", "debug")
-    return runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
 
 
 def origins(home: Path) -> list[str | None]:
@@ -28,33 +25,33 @@ def origins(home: Path) -> list[str | None]:
         return [one.choices.origin for one in store.conversations.all()]
 
 
-def test_a_question_of_the_shell_is_kept_as_one(outrider: Outrider, tmp_path: Path) -> None:
+def test_a_question_of_the_shell_is_kept_as_one(outrider: Outrider, home: Path, tmp_path: Path) -> None:
     assert outrider("ask", "list", "files").code == 0
-    assert origins(tmp_path) == ["ask"]
+    assert origins(home) == ["ask"]
     assert outrider("ask", "-c", "hidden", "ones").code == 0
-    assert origins(tmp_path) == ["ask"]
+    assert origins(home) == ["ask"]
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
     assert outrider("ask", "--prompts", str(prompts)).code == 0
-    assert origins(tmp_path) == ["ask"] * 3
+    assert origins(home) == ["ask"] * 3
 
 
-def test_what_goes_on_in_the_shell_stays_where_it_was_begun(outrider: Outrider, tmp_path: Path) -> None:
-    with Store.open(tmp_path / "data" / "outrider.db") as store:
+def test_what_goes_on_in_the_shell_stays_where_it_was_begun(outrider: Outrider, home: Path, tmp_path: Path) -> None:
+    with Store.open(home / "data" / "outrider.db") as store:
         store.conversations.create("in the chat")
     assert outrider("ask", "-c", "list", "files").code == 0
-    assert origins(tmp_path) == [None]
+    assert origins(home) == [None]
 
 
-def test_nothing_of_an_unsaved_question_is_anywhere_on_the_disk(outrider: Outrider, tmp_path: Path) -> None:
+def test_nothing_of_an_unsaved_question_is_anywhere_on_the_disk(outrider: Outrider, home: Path, tmp_path: Path) -> None:
     answered = outrider("ask", "--no-save", "--json", SECRET)
     assert answered.code == 0 and json.loads(answered.out)["conversation"] is None
-    prompts = tmp_path.parent / f"{tmp_path.name}.jsonl"
+    prompts = tmp_path / "prompts.jsonl"
     prompts.write_text(json.dumps({"prompt": f"{SECRET} again"}))
     assert outrider("ask", "--no-save", "--prompts", str(prompts)).code == 0
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path for path in home.rglob("*") if path.is_file()]
     assert not [path for path in files if SECRET.encode() in path.read_bytes()]
-    assert not (tmp_path / "data" / "outrider.db").exists()
+    assert not (home / "data" / "outrider.db").exists()
 
 
 @pytest.mark.parametrize("other", [["-c"], ["--conversation", "c0ffee"], ["--queue"]])

@@ -13,18 +13,15 @@ from pathlib import Path
 import pytest
 
 from storage import Store
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 NOBODY = "http://127.0.0.1:9"
 
 
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
-) -> Outrider:
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "12")
-    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
 
 
 def own(outrider: Outrider, verifier: VerifierProcess, question: str) -> str:

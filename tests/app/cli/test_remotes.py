@@ -27,6 +27,7 @@ from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider, runner
 from tests.support.keyring import MemoryKeyring, NoKeyring, use_keyring
 from tests.support.serving import REPOSITORY, VerifierProcess
+from tests.support.shells import served
 
 TOKEN = "sk-do-not-show-me-0123456789"
 NOBODY = "http://127.0.0.1:9"
@@ -39,42 +40,16 @@ def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
     return ring
 
 
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    home: Path,
-    tiny_pair: Path,
-    ring: MemoryKeyring,
-) -> Outrider:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+@pytest.fixture(autouse=True)
+def keyring(ring: MemoryKeyring) -> None:
+    """Every test has a keyring of its own."""
 
 
 @pytest.fixture
 def chat_server() -> Iterator[str]:
-    """The address of an OpenAI-compatible server, which runs in a thread."""
-    import asyncio
-    import threading
-
-    ready, ended = threading.Event(), asyncio.Event()
-    found: list[tuple[int, asyncio.AbstractEventLoop]] = []
-
-    async def serve() -> None:
-        async with ChatServer([Script(["tar -xf ", "a.tar"])]).listening() as port:
-            found.append((port, asyncio.get_running_loop()))
-            ready.set()
-            await ended.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    ready.wait()
-    port, loop = found[0]
-    yield f"http://127.0.0.1:{port}"
-    loop.call_soon_threadsafe(ended.set)
-    thread.join()
+    """The address of an OpenAI-compatible server."""
+    with served(ChatServer([Script(["tar -xf ", "a.tar"])])) as address:
+        yield address
 
 
 def parts(out: str) -> dict[str, str]:

@@ -89,4 +89,4 @@ def test_fix_of_what_ended_well(outrider: Outrider, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "ls")
     monkeypatch.setenv("OUTRIDER_LAST_CODE", "0")
     told = outrider("fix")
-    assert told.code == 1 and "ended well" in told.err
+    assert told.code == 1 and "succeeded" in told.err

@@ -10,18 +10,15 @@ import pytest
 
 from storage import Choices, Store
 from storage.choices import ASKED
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 
 
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
-) -> Outrider:
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VISUAL", "EDITOR", "OUTRIDER_SYSTEM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OUTRIDER_MODE", "offline")
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "4")
-    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
 
 
 def kept(home: Path) -> list[Choices]:
@@ -78,7 +75,7 @@ def test_nothing_is_replaced_by_accident(outrider: Outrider) -> None:
     ("arguments", "stdin", "said"),
     [
         (("add", "a b"), "text", "cannot be the name"),
-        (("add", "none"), "text", "stands for no system prompt"),
+        (("add", "none"), "text", "means no system prompt"),
         (("add", "a"), "", "no text"),
         (("add", "a"), "x" * 70_000, "at most 64 kB"),
         (("add", "a", "--file", "/nowhere/a.md"), "", "cannot be read"),

@@ -12,7 +12,7 @@ import pytest
 
 from app.config import ConfigError, Folders, load_settings
 from storage import Store
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 from tests.support.permissions import as_somebody
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
@@ -32,13 +32,9 @@ def home() -> Iterator[Path]:
     shutil.rmtree(home)
 
 
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
-) -> Outrider:
-    run = runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_MODE", "offline")
-    return run
 
 
 @pytest.mark.parametrize("closed", ["config", "config/config.toml"])

@@ -1,14 +1,51 @@
-"""Commands that do harm, and what the rules say of each: nothing more and nothing less."""
+"""What the rules say of each command in `tables/`: `command => kind severity, kind severity`, and nothing else."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from app.commands.risk import Kind, Risk, Severity
 from app.commands.risks import risks
 from app.commands.rules.registry import RULES, rules_for
 from app.commands.rules.table import Rule
 from app.commands.syntax import parse
-from tests.app.commands.cases import Expected, cases, kinds, table
+
+NAMES = {
+    "deletes": Kind.DELETES,
+    "overwrites": Kind.OVERWRITES,
+    "rewrites": Kind.REWRITES,
+    "stops": Kind.SHUTS_DOWN,
+    "rights": Kind.RIGHTS,
+    "root": Kind.ROOT,
+    "unseen": Kind.UNSEEN,
+    "leaks": Kind.LEAKS,
+    "unreadable": Kind.UNREADABLE,
+}
+
+Expected = set[tuple[Kind, Severity]]
+
+
+def table(name: str) -> list[str]:
+    """The lines of a table. `⏎` in a command is a new line."""
+    text = (Path(__file__).parent / "tables" / f"{name}.txt").read_text(encoding="utf-8")
+    return [line.replace("⏎", "\n") for line in text.splitlines()]
+
+
+def cases(lines: list[str]) -> list[tuple[str, Expected]]:
+    """The command of each line, and what stands behind the arrow."""
+    found = []
+    for line in lines:
+        command, _, told = line.partition(" => ")
+        pairs = [pair.split() for pair in told.split(",") if pair.strip()]
+        found.append((command, {(NAMES[kind], Severity(severity)) for kind, severity in pairs}))
+    return found
+
+
+def kinds(risks: tuple[Risk, ...]) -> Expected:
+    return {(risk.kind, risk.severity) for risk in risks}
+
 
 TABLES = ("deletions", "overwrites", "history", "shutdowns", "rights", "root", "unseen", "leaks", "nested")
 CASES = [case for name in TABLES for case in cases(table(name))]
@@ -31,6 +68,12 @@ def test_a_program_without_words_never_breaks_a_rule(rule: Rule) -> None:
     for program in rule.programs:
         for words in ("", " -", " --", " -x", " a", " --force --delete", " '' ''"):
             risks(program + words)
+
+
+@pytest.mark.parametrize("command", table("harmless"))
+def test_nothing_is_said_of_a_harmless_command(command: str) -> None:
+    """A warning that comes too often is not read."""
+    assert risks(command) == ()
 
 
 FOUND = {

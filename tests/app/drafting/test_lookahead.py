@@ -12,9 +12,9 @@ import pytest
 from app.config import Settings
 from app.events import Done, RoundEnded, Verified
 from app.reply.assistant import Assistant
-from benchmarks.emulator import Emulator, LinkProfile
 from drafter.runtime import Drafter
 from tests.support.conversing import ask, assistant
+from tests.support.emulator import Emulator, LinkProfile
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -39,7 +39,7 @@ async def far(
         assistant(drafter, folder / "outrider.db", line.url, settings=settings) as opened,
     ):
         assert opened.backend.routing.shown is not None
-        adoption = opened.backend.routing.shown.adoption
+        adoption = opened.backend.routing.shown.speed.adoption
         for _ in range(20):
             adoption.sent(10.0, adopted=False)
             adoption.sent(0.001, adopted=True)
@@ -138,6 +138,6 @@ async def test_it_is_not_tried_where_the_round_leaves_no_time(
     async with assistant(drafter, tmp_path / "near.db", verifier.url, settings=EDGE) as opened:
         assert opened.backend.routing.shown is not None
         for _ in range(200):
-            opened.backend.routing.shown.costs.drafted(1, 100.0)  # A drafter that is far slower than any round.
+            opened.backend.routing.shown.speed.costs.drafted(1, 100.0)  # A drafter that is far slower than any round.
         heard = await ask(opened, "list files")
     assert heard.done is not None and heard.done.stats.ahead_tries == 0

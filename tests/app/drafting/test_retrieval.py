@@ -10,8 +10,7 @@ import pytest
 
 from app.config import Settings
 from app.drafting.retrieval import Retrieval
-from drafter.datastore import save_datastore
-from drafter.ngram import BREAK
+from drafter.ngram import BREAK, save_datastore
 from drafter.runtime import Drafter
 from models.config import DATASTORE, DrafterCorrupt, read_config, write_config
 from models.text.chat_text import ChatText

@@ -11,15 +11,19 @@ from typing import Any
 import httpx
 import pytest
 
+from app.config import Settings
+from app.remotes.peer import Endpoint
 from app.reply.request import CONTEXT_TOKENS
 from drafter.runtime import Drafter
 from remote.openai.request_fields import Role
 from tests.app.gateway.conftest import own_text, settled
+from tests.support.conversing import Heard, assistant
+from tests.support.conversing import ask as ask_outrider
 from tests.support.gateways import CHAT, GatewayProcess, stream_to_end
 from tests.support.guide_pages import guided_drafter
 from tests.support.serving import VerifierProcess
 
-QUESTION = {"role": "user", "content": "how do I unpack a tar archive?"}
+QUESTION: Any = {"role": "user", "content": "how do I unpack a tar archive?"}
 BODY: dict[str, Any] = {"messages": [QUESTION], "temperature": 0, "max_tokens": 40}
 TOKEN = "0123456789abcdef-gateway"
 
@@ -138,7 +142,7 @@ async def test_the_next_question_goes_on_in_the_same_conversation(
 async def _sessions(verifier: VerifierProcess) -> int:
     async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
         lines = (await direct.get("/metrics")).text.splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("outrider_sessions "))
+    return next(int(float(line.split()[1])) for line in lines if line.startswith("outrider_sessions "))
 
 
 async def test_a_stop_string_ends_the_answer_before_it(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
@@ -290,19 +294,13 @@ async def test_with_a_token_file_only_its_tokens_open(tiny_pair: Path, tmp_path:
         assert wrong.status_code == 401 and wrong.json()["error"]["code"] == "invalid_api_key"
         right = await client.post(CHAT, json=BODY, headers={"Authorization": f"Bearer {TOKEN}"})
         assert right.status_code == 200 and right.headers["x-outrider-source"] == "drafted"
-        report = await settled_with_token(client, right.headers["x-outrider-answer"])
-        assert report["state"] == "unchecked" and "offline" in report["why"]
-
-
-async def test_who_has_a_token_may_ask_from_anywhere(tiny_pair: Path, tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text(TOKEN)
-    process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", None, ["--token-file", str(tokens)])
-    async with process, process.client() as client:
-        for header in ({"Origin": "http://localhost:3000"}, {"Host": "foo.example"}):
+        for header in ({"Origin": "http://localhost:3000"}, {"Host": "foo.example"}):  # With a token, from anywhere.
             assert (await client.get("/v1/models", headers=header)).status_code == 401
             header["Authorization"] = f"Bearer {TOKEN}"
             assert (await client.get("/v1/models", headers=header)).status_code == 200
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        report = await settled(client, right.headers["x-outrider-answer"])
+        assert report["state"] == "unchecked" and "offline" in report["why"]
 
 
 async def test_web_pages_that_may_ask_read_answers_streams_and_errors(tiny_pair: Path, tmp_path: Path) -> None:
@@ -342,6 +340,47 @@ async def test_a_missing_token_of_the_gateways_own_is_told_as_what_it_is(tiny_pa
                 )
 
 
-async def settled_with_token(client: httpx.AsyncClient, place: str) -> dict[str, Any]:
-    client.headers["Authorization"] = f"Bearer {TOKEN}"
-    return await settled(client, place)
+# ---- clients that people use -----------------------------------------------------------------------------------------
+
+
+async def test_openai_s_own_client_reads_answers_streams_models_and_errors(
+    gateway: GatewayProcess, verifier: VerifierProcess
+) -> None:
+    openai = pytest.importorskip("openai")
+    own = await own_text(verifier, [QUESTION], 40)
+    async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0) as client:
+        assert [model.id async for model in client.models.list()] == ["outrider", "target"]
+        asked = {"model": "outrider", "messages": [QUESTION], "temperature": 0, "max_tokens": 40}
+        whole = await client.chat.completions.create(**asked)
+        assert whole.choices[0].message.content == own and whole.usage.completion_tokens == 40
+        assert whole.outrider["source"] == "verified" and whole.outrider["checked"] == len(own)
+        text, marks = "", []
+        stream = await client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+        async for chunk in stream:
+            marks.append(chunk.outrider)
+            text += chunk.choices[0].delta.content or "" if chunk.choices else ""
+        assert text == own and chunk.usage.completion_tokens == 40 and marks[-1]["state"] == "checked"
+        async with gateway.client() as plain:
+            assert (await settled(plain, marks[-1]["answer"]))["text"] == own
+        with pytest.raises(openai.BadRequestError) as refused:
+            await client.chat.completions.create(**{**asked, "n": 2})
+        assert refused.value.param == "n" and refused.value.code == "unsupported_parameter"
+        with pytest.raises(openai.NotFoundError):
+            await client.models.retrieve("gpt")
+
+
+async def test_outrider_itself_goes_on_with_an_answer_that_was_cut(
+    gateway: GatewayProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, gateway.url, settings=Settings(max_tokens=5)) as opened:
+        conversation = opened.store.conversations.create("test").id
+        cut = await ask_outrider(opened, "list files", conversation)
+        connection = opened.backend.routing.connection_of(conversation)
+        assert connection is not None and isinstance(connection.verifier, Endpoint), "it is known without its kind"
+        whole = await ask_outrider(opened, "list files", opened.store.conversations.create("whole").id)
+    assert cut.done is not None and cut.done.reason == "length" and whole.text == cut.text
+    async with assistant(drafter, database, gateway.url, settings=Settings(max_tokens=12)) as opened:
+        longer, rest = await ask_outrider(opened, "list files", opened.store.conversations.create("longer").id), Heard()
+        async for event in opened.resume(cut.message):
+            rest.apply(event)
+    assert rest.done is not None and rest.text == longer.text != cut.text

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from app.config import Settings
+from app.config import Folders, Settings
+from app.remotes import own_server
 from app.remotes.loopback import Loopback
+from app.remotes.own_server import start_ahead
+from app.remotes.registry import Remote, Remotes
 from app.remotes.source import SourceFailed
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
@@ -18,6 +24,7 @@ from drafter.shelf import Drafters
 from remote import Refused, VerifierClient
 from storage import Store
 from tests.support.conversing import ask
+from tests.support.serving import REPOSITORY
 
 SECONDS = 180.0
 
@@ -54,25 +61,16 @@ async def test_one_that_dies_is_started_again(tiny_pair: Path) -> None:
     try:
         client = await source.client()
         assert await source.client() is client
-        assert source.process_id is not None
+        assert source.process_id is not None and source.url is not None
+        async with VerifierClient(source.url) as stranger:  # Others on this device cannot use it.
+            with pytest.raises(Refused) as refused:
+                await stranger.card(SECONDS)
+        assert refused.value.code == "unauthorised"
         os.kill(source.process_id, signal.SIGKILL)
         await source.gone()
         again = await source.client()
         assert again is not client
         assert (await again.card(SECONDS)).target == "target"
-    finally:
-        await source.close()
-
-
-async def test_others_on_this_device_cannot_use_it(tiny_pair: Path) -> None:
-    source = Loopback(str(tiny_pair / "target"), str(tiny_pair / "drafter"))
-    try:
-        assert (await (await source.client()).card(SECONDS)).target == "target"
-        assert source.url is not None
-        async with VerifierClient(source.url) as stranger:
-            with pytest.raises(Refused) as refused:
-                await stranger.card(SECONDS)
-        assert refused.value.code == "unauthorised"
     finally:
         await source.close()
 
@@ -88,13 +86,10 @@ async def test_what_is_not_installed_is_named(
         await Loopback(str(tmp_path / target), str(tmp_path)).client()
 
 
-async def test_a_disk_that_takes_nothing_is_told(tiny_pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
-    with pytest.raises(SourceFailed, match="could not be started: .*nowhere"):
+async def test_why_it_cannot_start(tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as full, pytest.raises(SourceFailed, match="could not be started: .*nowhere"):
+        full.setattr("tempfile.tempdir", "/nowhere")
         await Loopback(str(tiny_pair / "target"), str(tiny_pair / "drafter")).client()
-
-
-async def test_why_it_cannot_start(tiny_pair: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceFailed, match="no model in"):
         await Loopback(str(tmp_path / "nowhere"), str(tiny_pair / "drafter")).client()
     (tmp_path / "config.json").write_text("{}")
@@ -105,3 +100,82 @@ async def test_why_it_cannot_start(tiny_pair: Path, tmp_path: Path) -> None:
         assert damaged.process_id is None
     finally:
         await damaged.close()
+
+
+# ---- started ahead ---------------------------------------------------------------------------------------------------
+
+ANOTHER = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path / "config", tmp_path / "data", tmp_path / "logs")
+
+
+@pytest.fixture
+def settings(tiny_pair: Path) -> Settings:
+    return Settings(target=str(tiny_pair / "target"), drafter=str(tiny_pair / "drafter"))
+
+
+async def test_it_is_taken_once(settings: Settings, folders: Folders) -> None:
+    start_ahead(settings, folders)
+    (ahead,) = own_server._ahead.values()
+    source, other = (Loopback(settings.target, settings.drafter) for _ in range(2))
+    try:
+        await source.client()
+        assert source.process_id == ahead.process_id is not None
+        await other.client()
+        assert other.process_id not in (None, ahead.process_id)
+    finally:
+        await source.close()
+        await other.close()
+    assert ahead.process_id is None
+
+
+async def test_it_ends_where_another_server_is_chosen_first(settings: Settings, folders: Folders) -> None:
+    start_ahead(settings, folders)
+    (ahead,) = own_server._ahead.values()
+    await Loopback(settings.target, settings.drafter).close()
+    assert ahead.process_id is None and not own_server._ahead
+
+
+@pytest.mark.parametrize("changes", [{"mode": "offline"}, {"remote": ANOTHER}, {"target": "/nowhere"}, {}])
+def test_settings_that_need_none_start_none(changes: dict[str, str], settings: Settings, folders: Folders) -> None:
+    if not changes:
+        Remotes(folders).put("work", Remote(url=ANOTHER))
+        Remotes(folders).use("work")
+    start_ahead(settings.replaced(changes, "the test"), folders)
+    assert not own_server._ahead
+
+
+def test_one_that_nobody_takes_ends_with_the_program(settings: Settings, tmp_path: Path) -> None:
+    program = f"""
+from pathlib import Path
+from app.config import Folders, Settings
+from app.remotes import own_server
+folders = Folders(*(Path({str(tmp_path)!r}) / name for name in ("config", "data", "logs")))
+own_server.start_ahead(Settings(target={settings.target!r}, drafter={settings.drafter!r}), folders)
+(server,) = own_server._ahead.values()
+print(server.process_id)
+"""
+    out = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=SECONDS
+    )
+    ends = time.monotonic() + SECONDS
+    while lives(int(out.stdout)):
+        assert time.monotonic() < ends, "it outlived the program"
+        time.sleep(0.05)
+    assert out.stderr == ""
+
+
+def test_neither_side_waits_for_what_it_does_not_need() -> None:
+    out = subprocess.run(
+        [sys.executable, "-c", "import app.remotes.own_server, app.cli.own_server, sys; print(*sys.modules)"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert not set(out.stdout.split()) & {"numpy", "onnxruntime", "httpx", "torch", "typer", "jinja2"}
+    served = subprocess.run(
+        [sys.executable, "-c", "import remote.verifier.serve, sys; print(*sys.modules)"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert not set(served.stdout.split()) & {"httpx", "torch", "typer"}

@@ -113,30 +113,13 @@ def test_on_cores_that_both_share_drafts_beside_a_stream_count_as_lost_time() ->
     assert meter.may_watch(0.001, shared=False) and not meter.may_watch(0.001, shared=True), "nothing is saved up"
     for _ in range(60):
         meter.hosted(1, FORWARD)
+    assert meter.may_watch(0.01, shared=False) and not meter.may_watch(1.0, shared=False), "no draft could win"
     assert meter.watches(0.001, shared=True)
     meter.drafts = True
     assert not meter.watches(0.001, shared=True), "it can do the same itself"
     meter.drafts = False
     meter.disturbed(0.05)
     assert not meter.watches(0.001, shared=True) and meter.watches(0.001, shared=False)
-
-
-def test_no_draft_is_made_where_none_could_win() -> None:
-    meter = ModeMeter()
-    assert meter.may_watch(1.0, shared=False), "nothing is known"
-    for _ in range(20):
-        meter.hosted(1, FORWARD)
-    assert meter.may_watch(0.01, shared=False) and not meter.may_watch(1.0, shared=False)
-
-
-def test_rates_follow_the_line_at_once() -> None:
-    meter = ModeMeter()
-    for number in range(30):
-        meter.edge(8, 0.060, 0.040)
-        meter.hosted(8, 0.055, opening=number % 3 == 0)
-    assert meter.rates(0.0)["edge"] == pytest.approx(8 / 0.060)
-    assert meter.rates(0.2)["edge"] == pytest.approx(8 / 0.260)
-    assert meter.rates(0.2)["hosted"] == pytest.approx(8 / (0.055 + 0.2 / 3), rel=0.02), "the first round waits for it"
 
 
 def test_what_is_said_does_not_decide_between_modes() -> None:

@@ -13,7 +13,6 @@ import pytest
 from app.config import Folders, Settings
 from app.remotes.models import OfferedModel, ServerModels, find_offered, list_models, servers
 from app.remotes.registry import BUNDLED, Remote, Remotes
-from remote.openai.model_list import read_model_list
 from tests.remote.toy_verifier import http, listening
 from tests.support.chat_server import ChatServer, Script
 from tests.support.keyring import NoKeyring, use_keyring
@@ -26,9 +25,6 @@ NOBODY = "http://127.0.0.1:9"
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     use_keyring(monkeypatch, NoKeyring())
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
     return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
 
 
@@ -105,23 +101,3 @@ def test_a_name_may_leave_out_the_tag() -> None:
 
 def test_what_a_server_names_is_cleaned_before_it_is_shown() -> None:
     assert OfferedModel("a", "bad\x1b[2J\nname", False).shown == "bad name"
-
-
-@pytest.mark.parametrize(
-    ("entry", "images"),
-    [
-        ('{"id": "a"}', None),
-        ('{"id": "a", "type": "vlm"}', True),
-        ('{"id": "a", "type": "llm"}', None),
-        ('{"id": "a", "capabilities": {"vision": false}}', False),
-        ('{"id": "a", "capabilities": {"vision": true}}', True),
-        ('{"id": "a", "capabilities": ["completion", "multimodal"]}', True),
-        ('{"id": "a", "capabilities": ["completion"]}', False),
-        ('{"id": "a", "architecture": {"input_modalities": ["text", "image"]}}', True),
-        ('{"id": "a", "architecture": {"input_modalities": ["text"]}}', False),
-        ('{"id": "a", "capabilities": [["image"]], "architecture": "x"}', None),
-    ],
-)
-def test_what_a_list_says_of_images(entry: str, images: bool | None) -> None:
-    found = read_model_list(f'{{"data": [{entry}]}}')
-    assert found is not None and found.models[0].images is images

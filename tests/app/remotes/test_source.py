@@ -1,9 +1,10 @@
-"""Which servers are this device itself."""
+"""Which servers are this device itself, and what a verifier has read of a conversation."""
 
 from __future__ import annotations
 
 import pytest
 
+from app.remotes.peer import VerifierSession
 from app.remotes.source import AddressSource, stays_here
 
 
@@ -27,3 +28,20 @@ async def test_only_loopback_stays_here(address: str, stays: bool) -> None:
 
 def test_nobody_is_asked() -> None:
     assert stays_here(None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "unread"),
+    [
+        ([1, 2, 3, 4], 0),
+        ([1, 2, 3, 4, 5, 6], 2),
+        ([1, 2], 0),
+        ([1, 9, 3, 4, 5, 6], 5),
+        ([9, 2, 3], 3),
+    ],
+)
+def test_what_follows_a_change_is_unread(tokens: list[int], unread: int) -> None:
+    session = VerifierSession()
+    assert session.unread(tokens) == len(tokens)
+    session.record([1, 2, 3, 4])
+    assert session.unread(tokens) == unread

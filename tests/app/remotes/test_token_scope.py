@@ -110,51 +110,35 @@ def test_the_token_of_the_file_goes_to_the_remote_of_the_file(
     assert ours.shown and set(ours.shown) == {f"Bearer {TOKEN}"}
 
 
-def test_the_token_of_the_file_goes_to_no_remote_of_the_environment(
-    outrider: Outrider, home: Path, ours: Recorder, other: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings_file(home, f'remote = "{ours.url}"\ntoken = "{TOKEN}"\n')
-    monkeypatch.setenv("OUTRIDER_REMOTE", other.url)
-    ask(outrider)
-    assert other.shown and set(other.shown) == {None} and not ours.shown
+OURS, OTHER = "ours", "other"
+FILE = {"remote": OURS, "token": TOKEN}
+CASES: list[tuple[dict[str, str], dict[str, str], str, str]] = [
+    (FILE, {"remote": OTHER}, "", OTHER),
+    ({"token": TOKEN}, {}, OTHER, OTHER),
+    ({"token": TOKEN}, {"remote": OTHER}, "", OTHER),
+    ({}, {"token": TOKEN}, OTHER, OTHER),
+    ({}, {"token": TOKEN, "remote": OURS}, "", OURS),
+    ({}, {"token": TOKEN, "remote": OURS}, OTHER, OTHER),
+    ({"remote": OURS}, {"token": TOKEN}, "", OURS),  # The address is in the file, the secret is not.
+    ({"remote": OURS}, {"token": TOKEN}, OTHER, OTHER),
+]
+"""The settings file, the environment, the option --remote, and who is asked: only `ours` has been given a token."""
 
 
-def test_a_token_without_a_remote_beside_it_goes_nowhere(
-    outrider: Outrider, home: Path, other: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings_file(home, f'token = "{TOKEN}"\n')
-    ask(outrider, "--remote", other.url)
-    monkeypatch.setenv("OUTRIDER_REMOTE", other.url)
-    ask(outrider)
-    monkeypatch.delenv("OUTRIDER_REMOTE")
-    settings_file(home, "")
-    monkeypatch.setenv("OUTRIDER_TOKEN", TOKEN)
-    said = ask(outrider, "--remote", other.url)
-    assert other.shown and set(other.shown) == {None}
-    assert "OUTRIDER_TOKEN or config.toml is not sent" in said.err and TOKEN not in said.err
-
-
-def test_the_token_of_the_environment_goes_to_the_remote_of_the_environment(
-    outrider: Outrider, home: Path, ours: Recorder, other: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OUTRIDER_TOKEN", TOKEN)
-    monkeypatch.setenv("OUTRIDER_REMOTE", ours.url)
-    ask(outrider)
-    assert ours.shown and set(ours.shown) == {f"Bearer {TOKEN}"}
-    ask(outrider, "--remote", other.url)
-    assert other.shown and set(other.shown) == {None}
-
-
-def test_the_token_of_the_environment_goes_to_the_remote_of_the_file(
-    outrider: Outrider, home: Path, ours: Recorder, other: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The address is in the file, the secret is not."""
-    settings_file(home, f'remote = "{ours.url}"\n')
-    monkeypatch.setenv("OUTRIDER_TOKEN", TOKEN)
-    ask(outrider)
-    assert ours.shown and set(ours.shown) == {f"Bearer {TOKEN}"}
-    ask(outrider, "--remote", other.url)
-    assert other.shown and set(other.shown) == {None}
+@pytest.mark.parametrize(("file", "environment", "option", "asked"), CASES)
+def test_a_token_goes_to_the_remote_that_it_was_given_with(
+    outrider: Outrider, home: Path, ours: Recorder, other: Recorder, monkeypatch: pytest.MonkeyPatch,
+    file: dict[str, str], environment: dict[str, str], option: str, asked: str,
+) -> None:  # fmt: skip
+    urls = {OURS: ours.url, OTHER: other.url}
+    settings_file(home, "".join(f'{key} = "{urls.get(value, value)}"\n' for key, value in file.items()))
+    for key, value in environment.items():
+        monkeypatch.setenv(f"OUTRIDER_{key.upper()}", urls.get(value, value))
+    said = ask(outrider, *(["--remote", urls[option]] if option else []))
+    assert set(ours.shown) == ({f"Bearer {TOKEN}"} if asked == OURS else set())
+    assert set(other.shown) == ({None} if asked == OTHER else set())
+    if not file and "remote" not in environment:
+        assert "OUTRIDER_TOKEN or config.toml is not sent" in said.err and TOKEN not in said.err
 
 
 def test_the_token_of_the_command_line_goes_to_the_server_of_that_call(

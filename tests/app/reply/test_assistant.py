@@ -16,18 +16,18 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.prompt import conversation_tokens
 from app.events import Done, Drafted, ModeChanged, RoundEnded, Started, Verified
-from app.remotes.connection import FIRST_COST
 from app.remotes.mode_meter import Verifying
+from app.remotes.speed import FIRST_COST
 from app.reply.assistant import Assistant
 from app.reply.edge import UNHEARD, put_off
 from app.reply.routing import Options
-from benchmarks.emulator import Emulator, LinkProfile
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from storage import Message, Store
 from storage.branches import Branches
 from storage.database import Database
 from tests.support.conversing import Heard, ask, assistant, until_connected, until_mode
+from tests.support.emulator import Emulator, LinkProfile
 from tests.support.serving import VerifierProcess
 
 EDGE = Settings(mode="edge", max_tokens=40, pace="fixed")
@@ -79,7 +79,7 @@ async def test_where_drafts_do_not_pay_none_is_made_unless_it_is_asked_for(
     async with assistant(drafter, database, verifier.url, settings=settings) as opened:
         await until_connected(opened)
         assert opened.backend.routing.shown is not None
-        opened.backend.routing.shown.payoff.pays = False
+        opened.backend.routing.shown.speed.payoff.pays = False
         conversation = opened.store.conversations.create("plain").id
         heard = await ask(opened, "list files", conversation)
         drafting, _ = opened.backend.routing.pool._open[conversation]
@@ -120,7 +120,7 @@ async def test_by_measure_more_is_drafted_over_a_far_line_than_for_a_slow_verifi
     for case in ("as it is", "slow", "far"):
         async with assistant(drafter, database, verifier.url, settings=settings) as opened:
             assert opened.backend.routing.shown is not None
-            costs = opened.backend.routing.shown.costs
+            costs = opened.backend.routing.shown.speed.costs
             for _ in range(40 if case != "as it is" else 0):
                 costs.drafted(1, 1e-3)
                 costs.judged(0, 0.01)
@@ -257,7 +257,7 @@ async def test_auto_mode_takes_the_faster_mode_and_says_why(
     ):
         await until_connected(opened)
         assert opened.backend.routing.shown is not None
-        meter = opened.backend.routing.shown.modes
+        meter = opened.backend.routing.shown.speed.modes
 
         def measured(edge: float, hosted: float) -> None:
             """Both modes get so many rounds that those of one answer change nothing, however busy the machine is."""

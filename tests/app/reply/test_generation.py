@@ -15,7 +15,7 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.prompt import FULL, conversation_tokens
 from app.drafting.readings import Conversation
-from app.remotes.verifier_session import VerifierSession
+from app.remotes.peer import VerifierSession
 from app.reply.answer import Answer
 from app.reply.generation import Generation, GenerationInput
 from drafter.runtime import Drafter

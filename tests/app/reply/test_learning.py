@@ -32,6 +32,7 @@ from models.engines.torch_engine import TorchEngine
 from remote.verifier.http import create_app
 from remote.verifier.own_drafter import OwnDrafter, OwnDrafts
 from remote.verifier.serve import card
+from remote.verifier.stream_payoff import StreamPayoff
 from storage import Store
 from tests.remote.verifier.test_http import running
 from tests.support.conversing import ask, until_connected, until_mode
@@ -67,12 +68,12 @@ async def filled(
         for number in range(count):
             assert opened.backend.routing.shown is not None
             if rarely:
-                opened.backend.routing.shown.payoff = Payoff()
+                opened.backend.routing.shown.speed.payoff = Payoff()
             asking = opened.reply(store.conversations.create("one").id, f"what is {number} and how do I find it")
             async with aclosing(asking) as events:
                 async for event in events:
                     if rarely and isinstance(event, RoundEnded):
-                        opened.backend.routing.shown.payoff.pays = False
+                        opened.backend.routing.shown.speed.payoff.pays = False
 
 
 async def test_answers_count_while_drafts_do_not_pay(
@@ -84,7 +85,7 @@ async def test_answers_count_while_drafts_do_not_pay(
         async with on(store, verifier.url, own, tmp_path / "learnt", settings) as opened:
             assert opened.backend.routing.shown is not None
             for number in range(5):
-                opened.backend.routing.shown.payoff.pays = False
+                opened.backend.routing.shown.speed.payoff.pays = False
                 heard = await ask(opened, f"what is {number}")
                 assert heard.done is not None and heard.done.stats.drafted_nodes == 0
         learner = Learner(store, tiny_pair / "drafter", tmp_path / "learnt")
@@ -245,7 +246,7 @@ async def test_what_the_server_drafted_is_learnt_from_too(
     own: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OwnDrafts, "pays", lambda self, length: True)  # Else the time of a forward decides.
-    monkeypatch.setattr(OwnDrafter, "looks", False)
+    monkeypatch.setattr(StreamPayoff, "looks", False)
     settings = Settings(mode="hosted", max_tokens=24)
     target = load_target(str(tiny_pair / "target"), device="cpu")
     engine = TorchEngine(target.model, MemoryEncoder.load(tiny_pair / "drafter"))

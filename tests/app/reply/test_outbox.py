@@ -132,12 +132,12 @@ async def test_while_something_waits_the_verifier_is_looked_for_every_second(dra
         assert connection is not None
         async with working_off(opened):
             await asyncio.sleep(0.05)
-            assert connection._waiting == 0
+            assert connection._probes._waiting == 0
             queued = opened.outbox.enqueue(opened.store.conversations.create("kept").id, "list files")
-            await until(lambda: connection._waiting == 1)
+            await until(lambda: connection._probes._waiting == 1)
             opened.outbox.unqueue(queued.id)
             opened.outbox.stir()
-            await until(lambda: connection._waiting == 0)
+            await until(lambda: connection._probes._waiting == 0)
 
 
 async def test_sent_without_a_verifier_it_stays_queued(drafter: Drafter, database: Path) -> None:

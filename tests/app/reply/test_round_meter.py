@@ -14,7 +14,7 @@ from models.config import DIGEST_BYTES
 from remote import RoundReply
 from remote.clock import Clock
 from remote.protocol import Verdict
-from remote.wire import Traffic
+from remote.response import Traffic
 
 DRAFT, WAIT, SERVER, RTT = 0.01, 0.3, 0.05, 0.08
 """Seconds of a round: its draft, the wait for memory after it, the verifier's own time, and the line."""
@@ -69,14 +69,14 @@ def play(
 def test_rounds_that_are_like_others_teach_what_a_round_takes(connection: Connection, clock: StillClock) -> None:
     meter = RoundMeter(connection, clock, opening=True)
     play(meter, clock)
-    assert not connection.modes._rounds["edge"].count, "a verifier's first forward takes longer than others"
+    assert not connection.speed.modes._rounds["edge"].count, "a verifier's first forward takes longer than others"
     for _ in range(20):
         play(meter, clock)
     assert meter.after_usual and meter.draft_seconds == pytest.approx(DRAFT)
-    rounds = connection.modes._rounds["edge"]
+    rounds = connection.speed.modes._rounds["edge"]
     assert rounds.seconds / rounds.count == pytest.approx(DRAFT + WAIT + SERVER), "all but the line"
-    assert connection.costs._wait == pytest.approx(WAIT + RTT, rel=0.01), "all but the verifier"
-    assert connection.server_seconds == pytest.approx(SERVER)
+    assert connection.speed.costs._wait == pytest.approx(WAIT + RTT, rel=0.01), "all but the verifier"
+    assert connection.speed.server_seconds == pytest.approx(SERVER)
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_a_round_that_is_not_like_others(
     """A prompt to read, something to send again, or an answer that was written offline."""
     meter = RoundMeter(connection, clock, opening=False)
     play(meter, clock)
-    nodes = connection.costs._sums[0]
+    nodes = connection.speed.costs._sums[0]
     play(meter, clock, **odd)  # type: ignore[arg-type]
-    assert bool(connection.modes._rounds["edge"].count) == counts
-    assert (connection.costs._sums[0] != nodes) == judged
+    assert bool(connection.speed.modes._rounds["edge"].count) == counts
+    assert (connection.speed.costs._sums[0] != nodes) == judged
     assert meter.after_usual == ("drafted_here" in odd)
 
 
@@ -108,7 +108,7 @@ def test_after_a_round_that_does_not_count_the_wait_for_its_memory_does_not_eith
     play(meter, clock, unread=40)
     play(meter, clock)
     meter.begin(adopts=False)
-    assert connection.costs._wait == pytest.approx(RTT)
+    assert connection.speed.costs._wait == pytest.approx(RTT)
 
 
 def test_rounds_with_and_without_a_draft_are_compared_by_all_that_they_took(
@@ -117,7 +117,7 @@ def test_rounds_with_and_without_a_draft_are_compared_by_all_that_they_took(
     meter = RoundMeter(connection, clock, opening=True)
     for levels in (2, 0) * 10:
         play(meter, clock, levels=levels)
-    kinds = connection.payoff._kinds
+    kinds = connection.speed.payoff._kinds
     assert kinds[True].rate == pytest.approx(3 / (DRAFT + WAIT + RTT + SERVER))
     assert kinds[False].rate == pytest.approx(1 / (WAIT + RTT + SERVER))
     assert kinds[True].best_rate == pytest.approx(1 / (RTT + (WAIT + SERVER) / 3)), "the line cannot be shortened"
@@ -129,15 +129,15 @@ def test_a_round_that_is_not_like_others_says_nothing_about_drafts(
 ) -> None:
     meter = RoundMeter(connection, clock, opening=False)
     play(meter, clock)
-    number = connection.payoff._kinds[True].number
+    number = connection.speed.payoff._kinds[True].number
     play(meter, clock, **odd)  # type: ignore[arg-type]
-    assert connection.payoff._kinds[True].number == number
+    assert connection.speed.payoff._kinds[True].number == number
 
 
 def test_of_the_first_round_only_its_draft_counts(connection: Connection, clock: StillClock) -> None:
     """The drafter reads the question for it. Without a draft, there is nothing to count."""
     play(RoundMeter(connection, clock, opening=False), clock)
-    kind = connection.payoff._kinds[True]
+    kind = connection.speed.payoff._kinds[True]
     before = kind._tokens, kind._seconds
     play(RoundMeter(connection, clock, opening=True), clock, unread=40)
     assert (kind._tokens, kind._seconds) == (before[0] + 2, pytest.approx(before[1] + DRAFT)) and not kind.number

@@ -236,4 +236,4 @@ async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds:
     while not holds():
         if loop.time() > deadline:
             raise AssertionError(f"still not so after {seconds} s: {predicate}")
-        await pilot.pause(0.02)
+        await pilot.pause(0.01)

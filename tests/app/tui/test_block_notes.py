@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -21,7 +19,7 @@ from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.message import AnswerView
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, store_turns, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 SIZE = (100, 40)
 DELETES = "Use:\n\n```sh\nls\nrm -rf build\n```\n"
@@ -129,8 +127,7 @@ async def opened(pilot: Pilot[None], app: Window, conversation: str, answers: in
 
 
 async def test_a_stored_answer_has_its_notes_below_the_block(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(ScriptedCore(store), SIZE) as (app, pilot):
         await opened(pilot, app, store_turns(store, "title", [("make some room", DELETES)]))
         prose = app.screen.query_one(AnswerView).prose
         shown = rows(prose)
@@ -139,16 +136,6 @@ async def test_a_stored_answer_has_its_notes_below_the_block(store: Store) -> No
         colours = {segment.text: segment.style.color for segment in prose.render_line(at) if segment.style is not None}
         plain = {segment.text: segment.style.color for segment in prose.render_line(at - 1) if segment.style}
         assert colours["rm -rf build"] != plain["ls"]
-
-
-async def test_a_narrow_window_wraps_notes_and_keeps_every_word(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(34, 40)) as pilot:
-        await opened(pilot, app, store_turns(store, "title", [("make some room", DELETES)]))
-        prose = app.screen.query_one(AnswerView).prose
-        (line,) = said("make some room", "ls\nrm -rf build")
-        assert line in " ".join(" ".join(rows(prose)).split())
-        assert all(len(row) <= prose.size.width for row in rows(prose))
 
 
 async def test_notes_come_when_the_block_ends_while_the_answer_goes_on(store: Store) -> None:
@@ -161,8 +148,7 @@ async def test_notes_come_when_the_block_ends_while_the_answer_goes_on(store: St
         Verified(" deletes.\n", 3, 0),
         finished(9),
     ]
-    app = Window(ScriptedCore(store, [script]))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(ScriptedCore(store, [script]), SIZE) as (app, pilot):
         await pilot.press(*"room", "enter")
         await wait_until(pilot, lambda: app.drawing and any("rm -rf build" in row for row in rows(view(app))))
         assert noted(app) == []
@@ -183,8 +169,7 @@ async def test_notes_of_a_withdrawn_draft_go_with_it(store: Store) -> None:
         gates[1],
         finished(9),
     ]
-    app = Window(ScriptedCore(store, [script]))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(ScriptedCore(store, [script]), SIZE) as (app, pilot):
         await pilot.press(*"room", "enter")
         await wait_until(pilot, lambda: len(noted(app)) == 1)
         gates[0].set()
@@ -196,8 +181,7 @@ async def test_notes_of_a_withdrawn_draft_go_with_it(store: Store) -> None:
 async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(store: Store) -> None:
     turns = [("Delete the build folder", "```sh\nrm -r build\n```")]
     script = [Verified(DELETES, 2, 0), finished(2)]
-    app = Window(ScriptedCore(store, [script, script]))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(ScriptedCore(store, [script, script]), SIZE) as (app, pilot):
         await opened(pilot, app, store_turns(store, "title", turns))
         await pilot.press(*"again", "enter")
         await wait_until(pilot, lambda: len(app.answers) == 2 and len(noted(app)) == 2)
@@ -209,12 +193,3 @@ async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(st
 
 def view(app: Window) -> MarkdownView:
     return app.screen.query(AnswerView).last().prose
-
-
-# ---- what it costs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("module", ["tree_sitter_bash", "app.commands", "models.guide"])
-def test_the_screen_is_imported_without_the_parser_of_commands(module: str) -> None:
-    program = f"import sys, app.tui.terminal; sys.exit({module!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ from textual import events
 from textual.widgets import OptionList
 
 from app.config import Folders, Settings
-from app.events import Drafted, Event, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
+from app.events import Drafted, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat import screen as chat_screen
@@ -18,15 +18,16 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.rounds import SHOWN, Rounds
+from app.tui.widgets.panel import SHOWN, Rounds
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
-from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import EXAMPLES, GENERAL_EXAMPLES, Welcome
 from drafter.cost import Cost
-from storage import Attachment, Store
+from storage import Message, Store
+from storage.database import Database
+from storage.messages import Messages
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, shows, store_turns, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 ANSWER = "Use `ls`:\n\n```sh\nls -la {{path}}\n```\n"
 WARMING = ModeChanged("warming", "starting the bundled model")
@@ -34,8 +35,7 @@ WARMING = ModeChanged("warming", "starting the bundled model")
 
 async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> None:
     core = ScriptedCore(store, mode=WARMING)
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await wait_until(pilot, lambda: app.text("#badge") == "connecting")
         assert app.text("#why") == "starting the bundled model"
         assert app.prompt.has_focus and app.screen.query_one(Welcome).display
@@ -48,8 +48,7 @@ async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> No
 
 async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> None:
     core = ScriptedCore(store, [[*verified(ANSWER), RoundEnded(STATS), finished(21)]])
-    app = Window(core)
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(core, (120, 30)) as (app, pilot):
         await pilot.press(*"list", "ctrl+j", *"files", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER])
         assert core.prompts == [(store.conversations.all()[0].id, "list\nfiles")]
@@ -61,22 +60,10 @@ async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> Non
         await wait_until(pilot, lambda: app.clipboard == "ls -la {{path}}")
 
 
-async def test_an_example_is_asked_with_up_and_enter(store: Store) -> None:
-    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("up")
-        await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.questions == [EXAMPLES[-1]] and app.answers == [ANSWER])
-        assert app.prompt.has_focus
-
-
 async def test_an_example_is_within_reach_of_who_has_asked_before(store: Store) -> None:
     store_turns(store, "old", [("asked before", "a")])
     core = ScriptedCore(store, [[*verified(ANSWER), finished(21)]])
-    app = Window(core)
-    async with app.run_test(size=(60, 30)) as pilot:
+    async with started(core, (60, 30)) as (app, pilot):
         await wait_until(pilot, lambda: app.prompt.earlier == ["asked before"])
         await pilot.press("up")
         assert app.prompt.text == "asked before"
@@ -88,8 +75,7 @@ async def test_an_example_is_within_reach_of_who_has_asked_before(store: Store) 
 
 async def test_escape_stops_the_answer_and_keeps_its_text(store: Store) -> None:
     core = ScriptedCore(store, [[Verified("Use `ls", 3, 0), Drafted(" -l", 2), asyncio.Event()]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("b", "enter")  # One answer at a time: the second prompt waits where it is.
@@ -105,8 +91,7 @@ async def test_escape_stops_the_answer_and_keeps_its_text(store: Store) -> None:
 async def test_a_failure_is_told_and_the_prompt_kept(store: Store, typed: str) -> None:
     hold = asyncio.Event()
     failure = Failed("The verifier speaks another version; update Outrider.", "incompatible")
-    app = Window(ScriptedCore(store, [[hold, failure]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[hold, failure]])) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.prompt.answering)
         await pilot.press(*typed)
@@ -116,12 +101,16 @@ async def test_a_failure_is_told_and_the_prompt_kept(store: Store, typed: str) -
         if not typed:
             await pilot.press(*"new")
             assert app.prompt.text == "new", "what is typed next takes the place of what came back"
+        else:
+            await pilot.press("up")
+            assert app.prompt.text == "a", "it can be recalled"
+            await pilot.press("down")
+            assert app.prompt.text == typed
 
 
 async def test_a_question_whose_answer_broke_off_is_not_put_back(store: Store) -> None:
     failure = Failed("The line broke.", "unavailable")
-    app = Window(ScriptedCore(store, [[Verified("Use `ls", 3, 0), failure]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[Verified("Use `ls", 3, 0), failure]])) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.text("AnswerView > .error") == failure.message)
         await wait_until(pilot, lambda: not app.prompt.answering)
@@ -131,28 +120,11 @@ async def test_a_question_whose_answer_broke_off_is_not_put_back(store: Store) -
         assert app.prompt.text == "a", "it can be recalled"
 
 
-async def test_a_reply_that_dies_does_not_take_the_window_along(store: Store) -> None:
-    class Broken(ScriptedCore):
-        async def reply(
-            self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
-        ) -> AsyncIterator[Event]:
-            yield Verified("half", 1, 0)
-            raise ValueError("no \x1b[31msuch luck")
-
-    app = Window(Broken(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.answers == ["half"])
-        await wait_until(pilot, lambda: "The answer failed: no such luck." in app.text("AnswerView > .error"))
-        assert not app.prompt.answering
-
-
 async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store) -> None:
     hold = asyncio.Event()
     other = store_turns(store, "other", [("old", "stored *answer*")])
     core = ScriptedCore(store, [[Verified("first ", 1, 0), hold, Verified("second", 1, 0), finished(2)]])
-    app = Window(core)
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(core, (120, 30)) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.drawing)
         screen = app.screen
@@ -177,8 +149,7 @@ def go_on_elsewhere(store: Store, conversation: str, question: str) -> None:
 
 async def test_what_another_window_asked_stands_before_the_next_question(store: Store) -> None:
     conversation = store_turns(store, "one", [("first", "a")])
-    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
         await app.chat.open_conversation(conversation)
         go_on_elsewhere(store, conversation, "elsewhere")
         await pilot.press(*"mine", "enter")
@@ -187,8 +158,7 @@ async def test_what_another_window_asked_stands_before_the_next_question(store: 
 
 async def test_a_window_that_one_comes_back_to_shows_what_another_did(store: Store) -> None:
     conversation = store_turns(store, "one", [("first", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: any("one" in title for title in app.titles))
         app.post_message(events.AppBlur())
@@ -203,8 +173,7 @@ async def test_a_window_in_sight_shows_what_another_does(store: Store, monkeypat
     """The terminal tells of no focus, as tmux does by default, and both windows stand side by side."""
     monkeypatch.setattr(chat_screen, "LOOK_SECONDS", 0.05)
     conversation = store_turns(store, "one", [("first", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: any("one" in title for title in app.titles))
         with Store.open(store.path) as other:
@@ -221,21 +190,9 @@ async def test_a_window_in_sight_shows_what_another_does(store: Store, monkeypat
         await wait_until(pilot, lambda: app.text("AnswerView > .note") == "interrupted")
 
 
-async def test_the_list_is_read_anew_where_it_is_shown(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: app.screen.query_one(ConversationList).has_focus)
-        await pilot.press("ctrl+b")
-        store.conversations.create("elsewhere")
-        await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: any("elsewhere" in title for title in app.titles))
-
-
 async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(store: Store) -> None:
     store_turns(store, "evil \x1b]0;title\x07\x1b[2Jname", [("one", "1"), ("two", "2")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         conversations, sidebar = app.screen.query_one(ConversationList), app.screen.query_one(Sidebar)
         assert not sidebar.display, "hidden below 110 columns"
         await pilot.press("ctrl+b")
@@ -252,24 +209,9 @@ async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(s
         await wait_until(pilot, lambda: app.questions == [] and app.screen.query_one(Welcome).display)
 
 
-async def test_the_list_follows_the_width(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
-        sidebar = app.screen.query_one(Sidebar)
-        await wait_until(pilot, lambda: sidebar.display)
-        await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: not sidebar.display)
-        await pilot.resize_terminal(60, 30)
-        await pilot.pause()
-        assert not sidebar.display
-        await pilot.resize_terminal(120, 30)
-        await wait_until(pilot, lambda: sidebar.display)
-
-
 async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store: Store) -> None:
     store_turns(store, "one", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(90, 30)) as pilot:
+    async with started(ScriptedCore(store), (90, 30)) as (app, pilot):
         sidebar, conversations = app.screen.query_one(Sidebar), app.screen.query_one(ConversationList)
         await pilot.press("ctrl+b")
         await wait_until(pilot, lambda: conversations.has_focus and sidebar.display)
@@ -287,8 +229,7 @@ async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store:
 
 async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> None:
     conversation = store_turns(store, "gone", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await wait_until(pilot, lambda: len(app.titles) == 2)
         store.bin.delete(conversation)
         await pilot.press("ctrl+b", "ctrl+b")
@@ -296,23 +237,7 @@ async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> 
         assert isinstance(screen, ChatScreen)
         await screen.open_conversation(conversation)
         assert screen.conversation.id is None
-        await wait_until(pilot, lambda: any(conversation in toast.message for toast in app._notifications))
-
-
-async def test_page_up_and_down_scroll_the_transcript_from_the_prompt(store: Store) -> None:
-    conversation = store_turns(store, "long", [("q", "line\n\n" * 60)])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        screen = app.screen
-        assert isinstance(screen, ChatScreen)
-        await screen.open_conversation(conversation)
-        transcript = screen.query_one(Transcript)
-        await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
-        await pilot.press("pageup")
-        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y)
-        assert app.prompt.has_focus
-        await pilot.press("pagedown")
-        await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
+        await wait_until(pilot, lambda: app.toasted(conversation))
 
 
 async def test_figures_stay_with_their_conversation_and_their_server(store: Store, tmp_path: Path) -> None:
@@ -346,24 +271,13 @@ async def test_figures_stay_with_their_conversation_and_their_server(store: Stor
         await wait_until(pilot, lambda: shows(app, ChatScreen) and app.text("#figures") == "")
 
 
-async def test_control_q_quits_and_stops_the_answer(store: Store) -> None:
-    core = ScriptedCore(store, [[asyncio.Event()]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
-        await pilot.press("ctrl+q")
-    assert core.stops == 1
-
-
 async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -> None:
     cost = Cost(round=0.0923, level=0.0019, node=0.00031)
     reports = [RoundReport(9, number, 6.2, 7, cost, 0.018, 0.0224, 0.084) for number in range(10, 11 + SHOWN)]
     rounds = [RoundEnded(Stats(), report) for report in reports]
     unmeasured = RoundEnded(Stats(), RoundReport(0, 60, None, 1, None, 0.2, 0.3, 0.4))
     core = ScriptedCore(store, [[Verified("ls", 1, 0), unmeasured, *rounds, finished(3)], [unmeasured, finished(3)]])
-    app = Window(core)
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(core, (120, 30)) as (app, pilot):
         panel = app.screen.query_one(Rounds)
         assert not panel.display
         await pilot.press("f9")
@@ -403,3 +317,44 @@ async def test_the_welcome_is_for_the_model_that_answers(store: Store, tmp_path:
         await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.questions == [GENERAL_EXAMPLES[-1]])
+
+
+class SlowMessages(Messages):
+    """Waits, where it is told to, between what it has read and whoever wants it."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.read, self.goes_on = threading.Event(), threading.Event()
+        self.goes_on.set()
+
+    def of(self, conversation_id: str) -> list[Message]:
+        found = super().of(conversation_id)
+        self.read.set()
+        self.goes_on.wait(15)
+        return found
+
+
+async def test_an_answer_that_ends_while_its_conversation_is_opened_is_shown_whole(tmp_path: Path) -> None:
+    store = Store(tmp_path / "outrider.db")
+    slow = store.messages = SlowMessages(store.database)
+    other = store_turns(store, "other", [("q", "a")])
+    hold = asyncio.Event()
+    async with started(
+        ScriptedCore(store, [[Verified("half", 1, 0), hold, Verified(" and the rest", 2, 0), finished(3)]])
+    ) as (app, pilot):
+        await pilot.press(*"hi", "enter")
+        await wait_until(pilot, lambda: app.drawing)
+        asked = app.chat.conversation.id
+        await app.chat.open_conversation(other)
+        await wait_until(pilot, lambda: app.answers == ["a"])
+        slow.read.clear()
+        slow.goes_on.clear()
+        opening = asyncio.create_task(app.chat.open_conversation(asked))
+        await wait_until(pilot, slow.read.is_set)
+        hold.set()
+        await wait_until(pilot, lambda: app.chat.conversation.live is None)
+        slow.goes_on.set()
+        await opening
+        await wait_until(pilot, lambda: app.answers == ["half and the rest"])
+        assert app.chat.query_one("Transcript").turns[-1].outcome == "done"  # type: ignore[attr-defined]
+    store.close()

@@ -13,15 +13,14 @@ from app.events import SystemUnread
 from app.system_prompts import SystemPrompts
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.sampling_form import SamplingForm
-from app.tui.screens.system import SystemScreen
-from app.tui.screens.system_form import SystemForm
+from app.tui.screens.system import SystemForm, SystemScreen
 from app.tui.widgets.folding_text_area import FoldingTextArea
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.system_line import SystemLine
 from drafter.runtime import Drafter
 from storage import Choices, Store
 from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import assistant
 from tests.support.patience import PATIENCE_SECONDS
@@ -47,10 +46,6 @@ def line(app: Window) -> str:
     return app.text("SystemLine Static") if app.chat.query_one(SystemLine).display else ""
 
 
-def toasts(app: Window) -> list[str]:
-    return [toast.message for toast in app._notifications]
-
-
 def chosen(store: Store) -> Choices:
     return store.conversations.all()[0].choices
 
@@ -68,8 +63,7 @@ async def closed(app: Window, pilot: Pilot[None]) -> None:
 
 
 async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prompts: SystemPrompts) -> None:
-    app = Window(ScriptedCore(store, [ANSWER]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [ANSWER])) as (app, pilot):
         assert line(app) == ""
         await opened(app, pilot, "alt+s", SystemScreen)
         assert listed(app) == [
@@ -98,8 +92,7 @@ async def test_the_prompt_of_a_conversation_stays_when_the_library_changes(
 ) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     store.conversations.choose(conversation, Choices(system="Explain.", system_name="tutor", temperature=0.5))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         assert line(app).startswith("System prompt: tutor") and line(app).endswith("Explain.")
         await opened(app, pilot, "alt+s", SystemScreen)
@@ -115,8 +108,7 @@ async def test_the_prompt_of_a_conversation_stays_when_the_library_changes(
 
 async def test_one_is_written_for_this_conversation_alone(store: Store, prompts: SystemPrompts) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await opened(app, pilot, "alt+s", SystemScreen)
         await opened(app, pilot, "w", SystemForm)
@@ -141,8 +133,7 @@ async def test_one_is_written_for_this_conversation_alone(store: Store, prompts:
 async def test_the_library_is_changed_on_the_screen(store: Store, prompts: SystemPrompts) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     store.conversations.choose(conversation, Choices(system=prompts.get("tutor"), system_name="tutor"))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await opened(app, pilot, "alt+s", SystemScreen)
         assert listed(app)[1] == "● tutor  Explain step by step."
@@ -161,21 +152,12 @@ async def test_the_library_is_changed_on_the_screen(store: Store, prompts: Syste
 
 async def test_what_cannot_be_read_is_listed_with_its_reason(store: Store, prompts: SystemPrompts) -> None:
     (prompts.folder / "broken.md").write_bytes(b"\xff\x1b[2J")
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(140, 30)) as pilot:
+    async with started(ScriptedCore(store), (140, 30)) as (app, pilot):
         await opened(app, pilot, "alt+s", SystemScreen)
         assert "is not text in UTF-8" in listed(app)[1]
         await pilot.press("down", "enter")
-        await wait_until(pilot, lambda: any("cannot be chosen" in said for said in toasts(app)))
+        await wait_until(pilot, lambda: app.toasted("cannot be chosen"))
         assert isinstance(app.screen, SystemScreen)
-
-
-async def test_an_empty_library_says_where_it_is(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "empty"))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(200, 30)) as pilot:
-        await opened(app, pilot, "alt+s", SystemScreen)
-        assert str(tmp_path / "empty" / "config" / "prompts") in listed(app)[1]
 
 
 @pytest.mark.parametrize(
@@ -190,20 +172,11 @@ async def test_the_action_takes_a_name_or_a_text(
     store: Store, prompts: SystemPrompts, given: str, expected: Choices
 ) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await app.run_action(f"system({given!r})", app.chat)
         await wait_until(pilot, lambda: chosen(store) == expected)
         assert app.screen is app.chat
-
-
-async def test_a_name_that_is_not_there_changes_nothing(store: Store, prompts: SystemPrompts) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await app.run_action("system('@nobody')", app.chat)
-        await wait_until(pilot, lambda: any("no system prompt 'nobody'" in said for said in toasts(app)))
-        assert app.chat.conversation.choices == Choices()
 
 
 async def test_the_command_line_gives_new_conversations_one(store: Store) -> None:
@@ -225,8 +198,7 @@ async def test_the_system_message_of_an_import_is_shown(store: Store) -> None:
     conversation = store.conversations.create("imported").id
     system = store.messages.add(conversation, "system", "Be \x1b[2Jlong.", parent_id=None, status="done")
     store.messages.add(conversation, "user", "hello", parent_id=system.id, status="done")
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await pilot.pause()
         assert line(app) == "System prompt · alt+u unfolds it · Be long."
@@ -254,11 +226,10 @@ async def test_a_default_is_shown_as_soon_as_it_is_known(
 
 
 async def test_the_person_is_told_that_it_is_not_read(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[SystemUnread(), *ANSWER]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[SystemUnread(), *ANSWER]])) as (app, pilot):
         await pilot.press(*"list files", "enter")
         await wait_until(pilot, lambda: app.answers == ["ls -a"])
-        assert any("does not read system prompts" in said for said in toasts(app))
+        assert app.toasted("does not read system prompts")
 
 
 # ---- sampling --------------------------------------------------------------------------------------------------------
@@ -290,7 +261,7 @@ async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
         kept = Choices(system="Be brief.", temperature=0.9, seed=4294967295, max_tokens=64)
         assert chosen(store) == kept
         said = "temperature 0.9, seed 4294967295, max_tokens 64"
-        assert any(said in toast for toast in toasts(app))
+        assert app.toasted(said)
         await wait_until(pilot, lambda: said in app.text("Panel Static") and app.chat.query_one(Panel).display)
         await opened(app, pilot, "alt+p", SamplingForm)
         assert [field(app, name).value for name in ("temperature", "seed", "max_tokens")] == ["0.9", "4294967295", "64"]
@@ -298,15 +269,3 @@ async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
         await closed(app, pilot)
         assert chosen(store) == Choices(system="Be brief.")
         await wait_until(pilot, lambda: "Sampling" not in app.text("Panel Static"))
-
-
-async def test_escape_keeps_the_sampling_as_it_was(store: Store) -> None:
-    conversation = store_turns(store, "old", [("q", "a")])
-    store.conversations.choose(conversation, Choices(top_k=5))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await app.chat.open_conversation(conversation)
-        await opened(app, pilot, "alt+p", SamplingForm)
-        await pilot.press("1", "escape")
-        await closed(app, pilot)
-        assert chosen(store) == Choices(top_k=5)

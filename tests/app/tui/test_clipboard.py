@@ -14,7 +14,7 @@ import pytest
 from app.tui.clipboard import LONGEST_OSC, TIMEOUT_SECONDS, copy, osc52, programs
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import started
 from tests.support.patience import PATIENCE_SECONDS
 
 TEXT = "naïve `ls`\n\tend"
@@ -185,8 +185,7 @@ async def test_what_no_terminal_takes_is_saved() -> None:
 
 
 async def test_the_person_is_told_where_it_is(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         app.copy_to_clipboard("x" * (LONGEST_OSC + 1))
         await wait_until(pilot, lambda: bool(app._notifications))
         (toast,) = app._notifications

@@ -18,7 +18,7 @@ from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\ndu -sh\n```\n"
 PROGRAM = "Use:\n\n```python\nprint(1)\n```\n"
@@ -42,10 +42,6 @@ def marked_rows(app: Window) -> list[str]:
     views = [one.prose for one in app.screen.query(AnswerView)]
     rows = [view.render_line(y).text.strip() for view in views for y in range(view.size.height)]
     return [re.sub(" {2,}", "  ", row.removeprefix("▌").strip()) for row in rows if row.startswith("▌")]
-
-
-def toasts(app: Window) -> str:
-    return "\n".join(f"{toast.title} {toast.message}" for toast in app._notifications)
 
 
 def block(code: str, language: str = "sh") -> CodeBlock:
@@ -83,8 +79,7 @@ def test_the_question_that_has_it_explained() -> None:
 
 
 async def test_tab_walks_the_blocks_of_the_chosen_answer_and_then_goes_on(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up")
         await wait_until(pilot, lambda: app.screen.query_one(Transcript).has_focus)
@@ -103,8 +98,7 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_then_goes_on(store:
 
 async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
     long = "\n\n".join(f"word {n}\n\n```sh\necho {n}\n```" for n in range(1, 15))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(80, 16)) as pilot:
+    async with started(ScriptedCore(store), (80, 16)) as (app, pilot):
         await opened(pilot, app, store, [("q", long)])
         transcript = app.screen.query_one(Transcript)
         await pilot.press("alt+up")
@@ -124,8 +118,7 @@ async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
 
 
 async def test_enter_offers_to_copy_the_chosen_block(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up", "tab", "enter")
         screen = await menu(pilot, app)
@@ -139,8 +132,7 @@ async def test_enter_offers_to_copy_the_chosen_block(store: Store) -> None:
 
 
 async def test_without_a_chosen_block_it_is_the_last_one_and_no_block_is_said(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up", "enter")
         screen = await menu(pilot, app)
@@ -148,17 +140,16 @@ async def test_without_a_chosen_block_it_is_the_last_one_and_no_block_is_said(st
         await pilot.press("c")
         await wait_until(pilot, lambda: app.clipboard == "ls -la\ndu -sh")
         await pilot.press("alt+up", "alt+up", "enter")
-        await wait_until(pilot, lambda: "That answer has no code block." in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("That answer has no code block."))
 
 
 async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up", "tab", "enter")
         await menu(pilot, app)
         await pilot.press("s")
-        await wait_until(pilot, lambda: app.for_shell == "ls -l" and "ls -l" in toasts(app))
+        await wait_until(pilot, lambda: app.for_shell == "ls -l" and app.toasted("ls -l"))
         await wait_until(pilot, lambda: app.screen.query_one("#for-shell").region.width > 0)
         await pilot.press("tab", "enter")
         await menu(pilot, app)
@@ -173,21 +164,19 @@ async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Stor
 
 
 async def test_code_that_is_no_command_is_not_for_the_shell(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store, [("q", PROGRAM)])
         await pilot.press("alt+up", "enter")
         screen = await menu(pilot, app)
         assert [one.id for one in screen.query_one(OptionList).options] == ["copy", "explain"]
         await pilot.press("s")
-        await wait_until(pilot, lambda: "holds no command" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("holds no command"))
         assert app.screen is screen and app.for_shell == ""
 
 
 async def test_explain_asks_the_conversation(store: Store) -> None:
     core = ScriptedCore(store, [[Verified("It lists.", 2, 0), finished(2)]])
-    app = Window(core)
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(core, (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press(*"half", "alt+up", "tab", "enter")
         await menu(pilot, app)
@@ -202,13 +191,12 @@ async def test_a_block_that_is_still_written_cannot_be_used(store: Store, closed
     gate = asyncio.Event()
     begun: list[Step] = [Verified("```sh\nrm -r build" + "\n```\n\nIt" * closed, 2, 0)]
     core = ScriptedCore(store, [[*begun, gate, finished(2)]])
-    app = Window(core)
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(core, (100, 40)) as (app, pilot):
         await pilot.press(*"ask", "enter")
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("alt+up", "enter")
         if closed:
             await menu(pilot, app)
         else:
-            await wait_until(pilot, lambda: "still being written" in toasts(app))
+            await wait_until(pilot, lambda: app.toasted("still being written"))
         gate.set()

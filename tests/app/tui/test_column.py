@@ -13,10 +13,10 @@ from textual.widgets._toast import Toast
 
 from app.tui.screens.chat.screen import NARROW
 from app.tui.widgets.message import AnswerView, QuestionView
-from app.tui.widgets.queued_prompts import QueuedPrompts
+from app.tui.widgets.transcript import QueuedPrompts
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 CODE = "Use it:\n\n```sh\n" + "ls -l\n" * 3 + "```\n"
 COLUMN = 100
@@ -28,7 +28,7 @@ def edges(widget: Widget) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("turns", [1, 12])
-@pytest.mark.parametrize("size", [(60, 24), (80, 24), (120, 36), (200, 50)])
+@pytest.mark.parametrize("size", [(60, 24), (200, 50)])
 async def test_all_parts_have_one_right_edge(store: Store, size: tuple[int, int], turns: int) -> None:
     app = Window(ScriptedCore(store))
     conversation = store_turns(store, "title", [("q", CODE)] * turns)
@@ -63,8 +63,7 @@ async def test_the_wheel_scrolls_beside_the_column(store: Store) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 async def test_notices_do_not_cover_the_prompt(store: Store, size: tuple[int, int]) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with started(ScriptedCore(store), size, notifications=True) as (app, pilot):
         app.prompt.write("\n".join("a long prompt" for _ in range(20)))
         for number in range(3):
             app.notify(f"notice {number}", title="Title")

@@ -8,12 +8,12 @@ import pytest
 from textual import events
 from textual.widgets import OptionList
 
-from app.tui.widgets.completions import ROWS, Completions
-from app.tui.widgets.panel import Panel
+from app.tui.completion import completion_of_paths
+from app.tui.widgets.completing_text_area import ROWS, Completions
 from app.tui.widgets.prompt import Prompt
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 
 def listed(app: Window) -> list[str]:
@@ -21,10 +21,9 @@ def listed(app: Window) -> list[str]:
     return [str(option.prompt).split()[0] for option in completions.options] if completions.display else []
 
 
-@pytest.mark.parametrize("size", [(80, 24), (50, 12), (120, 36)])
+@pytest.mark.parametrize("size", [(50, 12), (120, 36)])
 async def test_it_never_covers_the_prompt(store: Store, size: tuple[int, int]) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=size) as pilot:
+    async with started(ScriptedCore(store), size) as (app, pilot):
         await pilot.press("/")
         await wait_until(pilot, lambda: len(listed(app)) > ROWS)
         completions, prompt = app.screen.query_one(Completions), app.prompt
@@ -48,8 +47,7 @@ async def test_in_a_tall_prompt_it_stays_above(store: Store, tmp_path: Path, mon
 
 
 async def test_tab_takes_the_first_and_arrows_choose(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press(*"/re", "tab")
         await wait_until(pilot, lambda: app.prompt.text == "/rename ")
         await pilot.press("ctrl+u", *"/qu")
@@ -61,17 +59,8 @@ async def test_tab_takes_the_first_and_arrows_choose(store: Store) -> None:
         await wait_until(pilot, lambda: app._exit)
 
 
-async def test_enter_does_a_complete_command_at_once(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
-        await pilot.press(*"/panel", "enter")
-        await wait_until(pilot, lambda: app.screen.query_one(Panel).display)
-        assert not app.prompt.text and not listed(app)
-
-
 async def test_escape_closes_it_and_touches_nothing(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press(*"/re")
         await wait_until(pilot, lambda: listed(app) == ["/rename"])
         await pilot.press("escape")
@@ -83,8 +72,7 @@ async def test_escape_closes_it_and_touches_nothing(store: Store) -> None:
 
 
 async def test_a_click_takes_one_and_the_prompt_keeps_the_focus(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press(*"/qu")
         await wait_until(pilot, lambda: listed(app) == ["/queue", "/quit"])
         completions = app.screen.query_one(Completions)
@@ -94,26 +82,22 @@ async def test_a_click_takes_one_and_the_prompt_keeps_the_focus(store: Store) ->
         assert app.prompt.has_focus
 
 
-@pytest.mark.parametrize("text", ["how do I", "a/b", "/etc/hosts", " /n", "//n", "me@example.org"])
-async def test_ordinary_text_opens_nothing(store: Store, text: str) -> None:
-    app = Window(ScriptedCore(store))
-    seen: list[str] = []
-    async with app.run_test() as pilot:
-        for letter in text:
-            await pilot.press("space" if letter == " " else letter)
+async def test_ordinary_text_and_pastes_open_nothing(store: Store) -> None:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        for text in ("how do I", "a/b", "/etc/hosts", " /n", "//n", "me@example.org"):
+            seen: list[str] = []
+            for letter in text:
+                await pilot.press("space" if letter == " " else letter)
+                await pilot.pause()
+                seen += listed(app) if app.prompt.text not in ("/", "/e") else []
+            assert app.prompt.text == text and not seen
+            app.prompt.write("")
+        for pasted in ("/new\nand more", "a\n/n", "/n", "a\n@"):
+            app.prompt.post_message(events.Paste(pasted))
+            await wait_until(pilot, lambda: app.prompt.text == pasted)  # noqa: B023
             await pilot.pause()
-            seen += listed(app) if app.prompt.text not in ("/", "/e") else []
-        assert app.prompt.text == text and not seen
-
-
-@pytest.mark.parametrize("pasted", ["/new\nand more", "a\n/n", "/n", "a\n@"])
-async def test_a_paste_opens_nothing(store: Store, pasted: str) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
-        app.prompt.post_message(events.Paste(pasted))
-        await wait_until(pilot, lambda: app.prompt.text == pasted)
-        await pilot.pause()
-        assert not listed(app)
+            assert not listed(app)
+            app.prompt.write("")
 
 
 async def test_a_path_is_completed_only_where_one_asks_for_it(
@@ -123,8 +107,7 @@ async def test_a_path_is_completed_only_where_one_asks_for_it(
     (tmp_path / "here" / "src" / "main.py").touch()
     (tmp_path / "here" / "[red]x").touch()
     monkeypatch.chdir(tmp_path / "here")
-    app = Window(ScriptedCore(store, [[finished(1)]]))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store, [[finished(1)]]), (80, 24)) as (app, pilot):
         await pilot.press(*"see @", "tab", "tab")
         await wait_until(pilot, lambda: app.prompt.text == "see @src/main.py")
         await pilot.press("ctrl+u", *"see @")
@@ -134,8 +117,7 @@ async def test_a_path_is_completed_only_where_one_asks_for_it(
 
 
 async def test_tab_and_escape_mean_what_they_did_where_nothing_is_offered(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press("a", "tab")
         await wait_until(pilot, lambda: not app.prompt.has_focus)
         app.prompt.focus()
@@ -144,8 +126,7 @@ async def test_tab_and_escape_mean_what_they_did_where_nothing_is_offered(store:
 
 
 async def test_it_closes_with_the_focus(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         await pilot.press("/")
         await wait_until(pilot, lambda: bool(listed(app)))
         await pilot.press("ctrl+b", "ctrl+b")
@@ -153,9 +134,36 @@ async def test_it_closes_with_the_focus(store: Store) -> None:
 
 
 async def test_keys_that_come_in_one_burst_count_in_their_order(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         prompt = app.screen.query_one(Prompt)
         for key in ("/", "r", "e", "n", "tab"):
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await wait_until(pilot, lambda: prompt.text == "/rename ")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("notes.md", "name.txt", "with space.md", "src/main.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(("text", "start"), [("@no", 1), ("see @no", 5), ("a\nb @no", 5), ("(@no", 2)])
+def test_an_at_sign_begins_a_path_at_the_start_of_a_word(folder: Path, text: str, start: int) -> None:
+    completion = completion_of_paths(folder)(text, len(text))
+    assert completion is not None and (completion.start, completion.end) == (start, len(text))
+    assert [one.text for one in completion.candidates] == ["notes.md"] and not completion.eager
+
+
+def test_a_space_has_a_backslash_before_it(folder: Path) -> None:
+    for text in ("@wi", "@with\\ sp"):
+        completion = completion_of_paths(folder)(text, len(text))
+        assert completion is not None and completion.start == 1
+        assert [(one.text, one.label) for one in completion.candidates] == [("with\\ space.md", "with space.md")]
+
+
+@pytest.mark.parametrize("text", ["", "no", "me@no", "@no ", "@a@no", "@no\n"])
+def test_other_text_begins_none(folder: Path, text: str) -> None:
+    assert completion_of_paths(folder)(text, len(text)) is None

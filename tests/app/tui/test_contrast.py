@@ -19,7 +19,7 @@ from app.tui.widgets.message import AnswerView
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, verified, wait_until
 from tests.app.tui.test_withdrawn import judged
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 LEAST = 4.5
 THEMES = [DARK.name, LIGHT.name]
@@ -102,8 +102,7 @@ async def test_code_and_drafted_text(store: Store, theme: str) -> None:
 async def test_the_list_and_what_a_search_found(store: Store, theme: str) -> None:
     for number in range(3):
         store_turns(store, f"conversation {number}", [("q", f"needle {number} in the hay")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         app.theme = theme
         conversations = app.screen.query_one(ConversationList)
         await wait_until(pilot, lambda: len(app.titles) == 4)
@@ -141,15 +140,17 @@ async def test_notes_and_what_was_not_kept(store: Store, theme: str) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("key", ["f1", "f3", "f7", "f6", "ctrl+r"])
-async def test_screens(store: Store, theme: str, key: str) -> None:
+async def test_screens(store: Store, theme: str) -> None:
     conversation = store_turns(store, "title", [("first", "second")])
     store.queue.add(conversation, "later")
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with started(ScriptedCore(store), (120, 40)) as (app, pilot):
         app.theme = theme
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.answers == ["second"])
-        await pilot.press(key)
-        await pilot.pause()
-        await assert_readable(pilot, app)
+        for key in ("f1", "f7", "f6", "ctrl+r", "f3"):
+            await pilot.press(key)
+            over = key != "f3"
+            await wait_until(pilot, lambda: app.screen.is_mounted and len(app.screen_stack) == 2 + over)  # noqa: B023
+            await assert_readable(pilot, app)
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: app.screen is app.screen_stack[1])

@@ -14,14 +14,14 @@ from textual.widgets import OptionList, Static
 
 from app.events import ModeChanged, Reasoned
 from app.tui.screens.chat import question_files
+from app.tui.screens.chat.question_files import PromptFiles
 from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.message import AnswerView, QuestionView
-from app.tui.widgets.prompt_files import PromptFiles
 from app.tui.widgets.thoughts import Thoughts
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
 from tests.app.tui.scripted import ScriptedCore, finished, shows, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 NOTES = Attachment("notes.txt", "text/plain", b"first\nsecond\n")
 SIZE = (100, 36)
@@ -60,10 +60,6 @@ def sent(store: Store) -> list[tuple[str, tuple[Attachment, ...]]]:
     return [(one.text, one.attachments) for one in thread if one.role == "user"]
 
 
-def notices(app: Window) -> str:
-    return "\n".join(notice.message for notice in app._notifications)
-
-
 async def write(app: Window, pilot: Pilot[None], text: str, wanted: Sequence[str]) -> None:
     """Writes a prompt, and waits until these lines stand above it."""
     app.prompt.write(text)
@@ -71,8 +67,7 @@ async def write(app: Window, pilot: Pilot[None], text: str, wanted: Sequence[str
 
 
 async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
-    app = Window(core := core_of(store))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store), SIZE) as (app, pilot):
         await write(
             app,
             pilot,
@@ -86,7 +81,7 @@ async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
         )
         assert "✕" in app.text("#files")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "gone.py is not there" in notices(app).lower())
+        await wait_until(pilot, lambda: app.toasted("one.py is not there"))
         assert core.prompts == [] and app.prompt.text.startswith("read @notes.txt")
         await pilot.press("enter")  # Once more: it goes as it is.
         await wait_until(pilot, lambda: len(core.prompts) == 1 and app.prompt.text == "")
@@ -96,10 +91,9 @@ async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
         await wait_until(pilot, lambda: lines(app) == [])
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
-async def test_the_files_of_a_question_unfold(store: Store, size: tuple[int, int]) -> None:
+async def test_the_files_of_a_question_unfold(store: Store) -> None:
     app = Window(core_of(store))
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await write(app, pilot, '@notes.txt @"a b.png" what?', ["notes.txt · 13 bytes", "a b.png · 39 bytes · 3 × 2"])
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.answers == ["It says hi."])
@@ -142,13 +136,12 @@ async def test_a_dropped_file_with_a_hostile_name_is_not_attached(store: Store, 
     app = Window(core_of(store))
     async with app.run_test(size=SIZE) as pilot:
         app.prompt.post_message(events.Paste(str(evil)))
-        await wait_until(pilot, lambda: "cannot be typed" in notices(app))
+        await wait_until(pilot, lambda: app.toasted("cannot be typed"))
         assert "@" not in app.prompt.text and app.prompt.text.isprintable()
 
 
 async def test_a_long_paste_names_no_files(store: Store) -> None:
-    app = Window(core := core_of(store))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store), SIZE) as (app, pilot):
         app.prompt.post_message(events.Paste("see @notes.txt\n" * 30))
         await wait_until(pilot, lambda: "⟦pasted" in app.prompt.text)
         await pilot.press("enter")
@@ -163,7 +156,7 @@ async def test_a_secret_is_asked_about_before_it_leaves_this_device(store: Store
     async with app.run_test(size=SIZE) as pilot:
         await write(app, pilot, "see @.env", [".env · 7 bytes", ".env may hold a secret"])
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "would leave this device" in notices(app))
+        await wait_until(pilot, lambda: app.toasted("would leave this device"))
         assert core.prompts == []
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.answers == ["It says hi."])
@@ -175,14 +168,13 @@ async def test_a_secret_is_asked_about_before_it_leaves_this_device(store: Store
 
 async def test_too_much_for_the_model_is_told_before_it_is_sent(store: Store, folder: Path) -> None:
     (folder / "long.txt").write_text("words " * 8000)
-    app = Window(core := core_of(store, 2))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store, 2), SIZE) as (app, pilot):
         app.prompt.write("hello")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.answers == ["It says hi."] and app.chat.conversation.context is not None)
         await write(app, pilot, "@long.txt", ["long.txt · 48.0 kB"])
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "about 12,001 tokens, and the model has room for 8,1" in notices(app))
+        await wait_until(pilot, lambda: app.toasted("about 12,001 tokens, and the model has room for 8,1"))
         assert len(core.prompts) == 1
 
 
@@ -208,8 +200,7 @@ async def test_other_words_for_a_question_keep_its_files(store: Store, folder: P
     answer = store.messages.ask(conversation, "read @notes.txt", parent_id=None, attachments=[NOTES, extra])
     store.messages.finish(answer.id, (), (), "It says first.", "done", {})
     (folder / "notes.txt").write_text("changed since")
-    app = Window(core := core_of(store, 2))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store, 2), SIZE) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.answers == ["It says first."])
         await pilot.press("alt+up", "alt+up", "e")
@@ -224,8 +215,7 @@ async def test_other_words_for_a_question_keep_its_files(store: Store, folder: P
 async def test_thoughts_are_folded_above_the_answer(store: Store) -> None:
     gate = asyncio.Event()
     script = [Reasoned("let me ", 0.0), Reasoned("see", 12.4), gate, *verified("It says hi."), finished(3)]
-    app = Window(ScriptedCore(store, [script]))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(ScriptedCore(store, [script]), SIZE) as (app, pilot):
         app.prompt.write("hello")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.text(".thoughts > .label") == "▸ Thinking for 12 s")
@@ -260,8 +250,7 @@ async def test_the_queue_says_which_prompts_have_files(store: Store) -> None:
     conversation = store.conversations.create("later").id
     store.queue.add(conversation, "with files", [NOTES, NOTES])
     store.queue.add(conversation, "without")
-    app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no line")))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(ScriptedCore(store, mode=ModeChanged("offline", "no line")), SIZE) as (app, pilot):
         await pilot.press("f7")
         await wait_until(pilot, lambda: shows(app, QueueScreen))
         options = [str(option.prompt).splitlines()[1].strip() for option in app.screen.query_one(OptionList).options]
@@ -280,9 +269,8 @@ async def test_what_was_left_out_is_told_even_if_there_was_no_time_to_show_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(question_files, "LOOK_SECONDS", 1000.0)
-    app = Window(core := core_of(store))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store), SIZE) as (app, pilot):
         app.prompt.write("see @src/ now")
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(core.prompts) == 1)
-        await wait_until(pilot, lambda: "may hold a secret: .env" in notices(app))
+        await wait_until(pilot, lambda: app.toasted("may hold a secret: .env"))

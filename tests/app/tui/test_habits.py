@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from textual.widgets import OptionList
 
+from app.events import Verified
 from app.tui.screens.chat import screen as chat_screen
+from app.tui.screens.help import HelpScreen
 from app.tui.screens.recall import RecallScreen
+from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.sidebar import SearchBox, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, shows, store_turns, wait_until
-from tests.app.tui.window import Window
-
-
-def toasts(app: Window) -> list[str]:
-    return [notification.message for notification in app._notifications]
+from tests.app.tui.window import started
 
 
 async def test_ctrl_c_twice_quits_once_there_is_nothing_else_for_it_to_do(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press(*"hello", "ctrl+c")
-        assert app.prompt.text == "" and not toasts(app), "it has cleared the prompt, and no more"
+        assert app.prompt.text == "" and not app.toasts, "it has cleared the prompt, and no more"
         await pilot.press("ctrl+c")
-        await wait_until(pilot, lambda: toasts(app) == ["Ctrl+c again quits."])
+        await wait_until(pilot, lambda: app.toasts == ["Ctrl+c again quits."])
         await pilot.press("ctrl+c")
         await wait_until(pilot, lambda: app._exit)
 
 
 async def test_ctrl_c_much_later_is_the_first_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_screen, "LEAVING_SECONDS", 0.01)
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         for _ in range(3):
             await pilot.press("ctrl+c")
             await wait_until(pilot, lambda: not app.chat.leaving)
@@ -39,8 +39,7 @@ async def test_ctrl_c_much_later_is_the_first_again(store: Store, monkeypatch: p
 
 
 async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press(*"ab", "home", "ctrl+d")
         assert app.prompt.text == "b"
         await pilot.press("ctrl+d")
@@ -49,12 +48,10 @@ async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(store: 
         await wait_until(pilot, lambda: app._exit)
 
 
-@pytest.mark.parametrize("keys", [("home", "end"), ("ctrl+home", "ctrl+end")])
-@pytest.mark.parametrize("focus", ["prompt", "messages"])
+@pytest.mark.parametrize(("keys", "focus"), [(("home", "end"), "prompt"), (("ctrl+home", "ctrl+end"), "messages")])
 async def test_home_and_end_reach_the_ends_of_the_conversation(store: Store, keys: tuple[str, str], focus: str) -> None:
     conversation = store_turns(store, "long", [("q", "line\n\n" * 60)])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         transcript = app.screen.query_one(Transcript)
         await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
@@ -64,12 +61,15 @@ async def test_home_and_end_reach_the_ends_of_the_conversation(store: Store, key
         await wait_until(pilot, lambda: transcript.scroll_y == 0)
         await pilot.press(keys[1])
         await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
+        await pilot.press("pageup")
+        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y)
+        await pilot.press("pagedown")
+        await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
         assert app.prompt.has_focus == (focus == "prompt")
 
 
 async def test_home_and_end_move_through_what_is_typed(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         app.prompt.write("one\ntwo")
         places = []
         for key in ("home", "end", "ctrl+home", "ctrl+end"):
@@ -79,8 +79,7 @@ async def test_home_and_end_move_through_what_is_typed(store: Store) -> None:
 
 
 async def test_the_last_change_is_taken_back(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press(*"list files", "ctrl+u")
         assert app.prompt.text == ""
         await pilot.press("ctrl+underscore")
@@ -91,8 +90,7 @@ async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: 
     first = store.conversations.create("a").id
     for text in ("unpack a tar archive", "list files", "show the disk", "list files"):
         store.messages.add(first, "user", text, parent_id=None, status="done")
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await wait_until(pilot, lambda: len(app.prompt.earlier) == 3)
         await pilot.press(*"typed", "ctrl+r")
         await wait_until(pilot, lambda: shows(app, RecallScreen))
@@ -120,7 +118,53 @@ async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: 
 async def test_without_a_shell_nothing_is_suspended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.getpgrp", lambda: 7)
     monkeypatch.setattr("os.getsid", lambda process: 7)
-    app = Window(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         await pilot.press("ctrl+z")
-        await wait_until(pilot, lambda: any("no shell started it" in said for said in toasts(app)))
+        await wait_until(pilot, lambda: app.toasted("no shell started it"))
+
+
+async def test_escape_ends_one_thing_at_a_time(store: Store) -> None:
+    conversation = store_turns(store, "title", [("one", "first")])
+    core = ScriptedCore(store, [[Verified("half ", 1, 0), asyncio.Event()]])
+    async with started(core, (120, 30)) as (app, pilot):
+        await app.chat.open_conversation(conversation)
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.drawing)
+        await pilot.press("alt+up", "alt+up", "alt+up", "e")
+        await wait_until(pilot, lambda: app.prompt.text == "one" and app.prompt.border_title is not None)
+        await pilot.press("alt+up", "ctrl+f", *"tit")
+        search, conversations, rename = (app.screen.query_one(kind) for kind in (SearchBox, ConversationList, TitleBox))
+        await wait_until(pilot, lambda: len(app.titles) == 1)
+        conversations.focus()
+        await pilot.press("r", *"le of another kind")
+        await wait_until(pilot, lambda: rename.has_focus)
+
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not rename.display and conversations.has_focus)
+        assert store.conversations.get(conversation).title == "title" and search.value == "tit"
+
+        search.focus()
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: search.value == "" and conversations.has_focus)
+
+        await pilot.press("f1")
+        await wait_until(pilot, lambda: shows(app, HelpScreen))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen is app.chat)
+        assert conversations.has_focus
+
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.prompt.has_focus)
+        assert app.prompt.text == "one", "the edit is still there"
+
+        await pilot.press("alt+up", "escape")
+        await wait_until(pilot, lambda: app.prompt.border_title is None)
+        assert app.screen.query_one(Transcript).has_focus
+
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.prompt.has_focus)
+        assert app.prompt.answering and core.stops == 0
+
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        assert core.stops == 1 and app.answers[-1] == "half "

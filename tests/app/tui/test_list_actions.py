@@ -10,17 +10,20 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.content import Content
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from app.tui.screens.export import ExportScreen
-from app.tui.widgets.conversation_list import PAGE, ConversationList, age, group
+from app.tui.screens.recall import RecallScreen
+from app.tui.widgets.conversation_list import FOUND, PAGE, ConversationList, age, day, group, marked_line
 from app.tui.widgets.message import QuestionView
 from app.tui.widgets.part_keys import PartKeys, in_lines
 from app.tui.widgets.sidebar import SearchBox, Sidebar, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Conversation, Store
 from tests.app.tui.scripted import ScriptedCore, finished, shows, store_turns, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 NOW = datetime(2026, 11, 22, 0, 30, tzinfo=timezone(timedelta(hours=2)))  # A Sunday.
 
@@ -75,8 +78,7 @@ async def highlight(app: Window, pilot: Pilot[None], title: str) -> None:
 async def test_conversations_are_parted_by_age_and_pinned_ones_come_first(store: Store) -> None:
     for title, days in (("ancient", 400), ("last", 1), ("new", 0), ("kept", 300)):
         backdate(store, store_turns(store, title, [("q", "a")]), days)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         expected = ["+ New conversation", "Today", "  new", "Yesterday", "  last", "Older", "  kept", "  ancient"]
         await wait_until(pilot, lambda: lines(app) == expected)
         await highlight(app, pilot, "kept")
@@ -101,8 +103,7 @@ async def test_conversations_are_parted_by_age_and_pinned_ones_come_first(store:
 async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a"), ("r", "b")])
     store_turns(store, "other", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await highlight(app, pilot, "old")
         await pilot.press("r")
@@ -120,12 +121,10 @@ async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
         await wait_until(pilot, lambda: store.conversations.get(conversation).title == "old name!")
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(store: Store, width: int) -> None:
+async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     store_turns(store, "other needle", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(width, 30)) as pilot:
+    async with started(ScriptedCore(store), (40, 30)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await pilot.press("ctrl+f", *"needle")
         await wait_until(pilot, lambda: len(app.titles) == 1)
@@ -142,32 +141,30 @@ async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(st
 
 async def test_a_deleted_conversation_comes_back(store: Store) -> None:
     first, second = (store_turns(store, title, [(title, "a")]) for title in ("first", "second"))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await app.chat.open_conversation(first)
         for title in ("first", "second"):
             await highlight(app, pilot, title)
             await pilot.press("d")
             await wait_until(pilot, lambda: all(title not in line for line in app.titles))  # noqa: B023
         assert store.conversations.all() == [] and app.chat.conversation.id is None
-        assert any("Press u in the list to bring it back" in toast.message for toast in app._notifications)
+        assert app.toasted("Press u in the list to bring it back")
         await pilot.press("u")
         await wait_until(pilot, lambda: app.chat.conversation.id == second)
         await pilot.press("u")
         await wait_until(pilot, lambda: app.chat.conversation.id == first and app.questions == ["first"])
         assert {one.id for one in store.conversations.all()} == {first, second}
         await pilot.press("u")
-        await wait_until(pilot, lambda: any("Nothing was deleted" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
 
 
 async def test_a_conversation_that_is_being_answered_is_not_deleted(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[asyncio.Event()]]))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store, [[asyncio.Event()]]), (120, 30)) as (app, pilot):
         await pilot.press(*"running", "enter")
         await wait_until(pilot, lambda: app.prompt.answering)
         await highlight(app, pilot, "running")
         await pilot.press("d")
-        await wait_until(pilot, lambda: any("still running" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("still running"))
         assert len(store.conversations.all()) == 1
         conversations_of(app).blur()
         await pilot.press("escape")
@@ -206,8 +203,7 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
 
 async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store) -> None:
     conversation = store_turns(store, "a needle", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 24)) as pilot:
+    async with started(ScriptedCore(store), (120, 24)) as (app, pilot):
         await wait_until(pilot, lambda: len(app.titles) == 2)
         for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle"), ("enter", "\r")):
             app.post_message(events.Key(key, character))
@@ -223,8 +219,7 @@ async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store
 async def test_the_last_words_come_back_with_another_search(store: Store) -> None:
     conversation = store_turns(store, "a needle", [("q", "a")])
     store_turns(store, "neither", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 24)) as pilot:
+    async with started(ScriptedCore(store), (120, 24)) as (app, pilot):
         box = app.screen.query_one(SearchBox)
         await pilot.press("ctrl+f", *"needle")
         await wait_until(pilot, lambda: len(app.titles) == 1)
@@ -238,7 +233,7 @@ async def test_the_last_words_come_back_with_another_search(store: Store) -> Non
         assert box.value == "", "what was given up does not come back"
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("width", [40, 120])
 async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: Store, width: int) -> None:
     store_turns(store, "a needle", [("q", "a")])
     app = Window(ScriptedCore(store))
@@ -255,39 +250,8 @@ async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: S
         if width == 120:  # There the list goes away.
             await wait_until(pilot, lambda: app.prompt.text == "du")
         else:
-            await wait_until(pilot, lambda: any("Nothing was deleted" in one.message for one in app._notifications))
+            await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
             assert app.prompt.text == "", "letters act in the list"
-
-
-async def test_escape_gives_the_list_back_and_then_the_prompt(store: Store) -> None:
-    for title in ("one", "two"):
-        store_turns(store, title, [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: conversations_of(app).has_focus and len(app.titles) == 3)
-        await pilot.press("slash", *"one")
-        await wait_until(pilot, lambda: len(app.titles) == 1)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: len(app.titles) == 3 and conversations_of(app).has_focus)
-        assert app.screen.query_one(SearchBox).value == ""
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.prompt.has_focus and not app.screen.query_one(Sidebar).display)
-
-
-async def test_what_was_found_on_another_branch_is_shown(store: Store) -> None:
-    conversation = store_turns(store, "branches", [("first", "shown")])
-    other = store.messages.add(conversation, "user", "a needle", parent_id=None, status="done")
-    store.messages.add(conversation, "assistant", "hidden", parent_id=other.id, status="done")
-    store.branches.show(store.messages.of(conversation)[0].id)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: app.answers == ["shown"])
-        await pilot.press("ctrl+f", *"needle")
-        await wait_until(pilot, lambda: len(app.titles) == 1 and "branches" in app.titles[0])
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.questions == ["a needle"] and app.answers == ["hidden"])
 
 
 async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
@@ -295,8 +259,7 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         for number in range(3 * PAGE):
             values = (f"c{number}", f"conversation {number}", f"2020-01-01T00:00:00.{number:03}+00:00")
             database.execute("INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?3, ?3)", values)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         conversations = conversations_of(app)
         await wait_until(pilot, lambda: len(app.titles) == 1 + PAGE)
         await pilot.click(ConversationList, offset=(5, 4))
@@ -315,30 +278,26 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
 
 async def test_the_palette_opens_conversations_by_what_was_said(store: Store) -> None:
     conversation = store_turns(store, "unrelated", [("where is the needle?", "there")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.choose(pilot, "needle", "open: unrelated")
         await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
 
 
-@pytest.mark.parametrize(
-    ("downs", "suffix", "titles"), [(0, "md", ["one"]), (2, "json", ["one"]), (5, "json", ["one", "two"])]
-)
+@pytest.mark.parametrize(("downs", "suffix", "titles"), [(0, "md", ["one"]), (5, "json", ["one", "two"])])
 async def test_conversations_are_exported(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downs: int, suffix: str, titles: list[str]
 ) -> None:
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
     for title in ("two", "one"):
         store_turns(store, title, [("question", "answer")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 30)) as pilot:
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await highlight(app, pilot, "one")
         await pilot.press("x")
         await wait_until(pilot, lambda: shows(app, ExportScreen))
         await pilot.press("home", *["down"] * downs, "enter")
-        await wait_until(pilot, lambda: any(toast.title == "Exported" for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("Exported"))
         (path,) = (tmp_path / "home" / "exports").iterdir()
-        assert path.suffix == f".{suffix}" and str(path) in [toast.message for toast in app._notifications]
+        assert path.suffix == f".{suffix}" and str(path) in app.toasts
         text = path.read_text()
         assert all(title in text for title in titles) and ("two" in text) == ("two" in titles)
         if suffix == "json":
@@ -351,8 +310,7 @@ async def test_an_export_that_cannot_be_written_is_told(
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "exports").write_text("in the way")
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
-    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
         await pilot.press(*"hi", "enter")
         await wait_until(pilot, lambda: app.answers == ["yes"])
         await pilot.press("f6")
@@ -362,8 +320,7 @@ async def test_an_export_that_cannot_be_written_is_told(
         await pilot.press("f6")
         await wait_until(pilot, lambda: shows(app, ExportScreen))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: any(toast.title == "Export" for toast in app._notifications))
-        assert "exports" in next(toast.message for toast in app._notifications if toast.title == "Export")
+        await wait_until(pilot, lambda: app.toasted("Export ") and app.toasted("exports"))
 
 
 def asked_in_shell(store: Store, title: str) -> str:
@@ -376,8 +333,7 @@ async def test_what_was_asked_in_the_shell_is_one_line_that_opens(store: Store) 
     for number in range(3):
         asked_in_shell(store, f"asked {number}")
     store_turns(store, "talk", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         await wait_until(pilot, lambda: app.titles == ["+ New conversation", "▸ Asked in the shell: 3", "  talk"])
         conversations = conversations_of(app)
         conversations.focus()
@@ -396,8 +352,7 @@ async def test_what_was_asked_in_the_shell_is_one_line_that_opens(store: Store) 
 async def test_one_that_goes_on_in_the_chat_is_listed_with_the_others(store: Store) -> None:
     conversation, other = asked_in_shell(store, "asked"), asked_in_shell(store, "pinned")
     store.conversations.pin(other, True)
-    app = Window(ScriptedCore(store, [[*verified("Yes."), finished(1)]]))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("Yes."), finished(1)]]), (120, 36)) as (app, pilot):
         await wait_until(pilot, lambda: "  pinned" in app.titles and "▸ Asked in the shell: 1" in app.titles)
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: "▍ Asked in the shell: 1" in app.titles)
@@ -409,8 +364,7 @@ async def test_one_that_goes_on_in_the_chat_is_listed_with_the_others(store: Sto
 
 async def test_one_that_is_folded_is_found_and_named(store: Store) -> None:
     conversation = asked_in_shell(store, "asked")
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: "▍ Asked in the shell: 1" in app.titles)
         await app.choose(pilot, "rename the conversation")
@@ -421,8 +375,7 @@ async def test_one_that_is_folded_is_found_and_named(store: Store) -> None:
 
 async def test_the_keys_of_the_part_that_has_the_focus_are_told_below_the_list(store: Store) -> None:
     store_turns(store, "talk", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         keys = app.screen.query_one(PartKeys)
         assert not keys.display
 
@@ -444,3 +397,71 @@ async def test_the_keys_of_the_part_that_has_the_focus_are_told_below_the_list(s
 def test_no_part_of_a_hint_is_broken() -> None:
     assert in_lines(["r rename", "p pin", "d delete"], 16) == "r rename  p pin\nd delete"
     assert in_lines(["a very long hint"], 4) == "a very long hint" and in_lines([], 4) == ""
+
+
+FOUND_NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+
+
+def highlighted(content: Content) -> list[str]:
+    return [content.plain[span.start : span.end] for span in content.spans if span.style == FOUND]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("2026-03-04T09:05:00Z", "today 09:05"),
+        ("2026-03-03T09:05:00Z", "3 Mar"),
+        ("2024-12-31T09:05:00Z", "31 Dec 2024"),
+        ("nonsense", "some time ago"),
+    ],
+)
+def test_days(written: str, said: str) -> None:
+    assert day(written, FOUND_NOW) == said
+
+
+def test_a_line_keeps_its_marks_and_nothing_that_could_harm() -> None:
+    line = marked_line("a  \x1b[31mlong\nneedle  in it", ((10, 16),))
+    assert "\x1b" not in line.plain and "  " not in line.plain and "\n" not in line.plain
+    assert highlighted(marked_line("so the needle, and the needle", ((7, 13), (23, 29)))) == ["needle", "needle"]
+
+
+def test_the_first_word_that_was_found_is_in_view() -> None:
+    text = "a long beginning before the needle in it"
+    at = text.index("needle")
+    line = marked_line(text, ((at, at + 6),), before=12)
+    assert line.plain == "…before the needle in it" and highlighted(line) == ["needle"]
+    assert marked_line("the needle", ((4, 10),), before=12).plain == "the needle"
+
+
+async def test_a_found_conversation(store: Store) -> None:
+    words = "a long sentence that comes before it says archive, and the archive again"
+    conversation = store_turns(store, "Unpack it", [("archive?", words), ("more", "no")])
+    store_turns(store, "My archives", [("q", "a")])
+    async with started(ScriptedCore(store), (80, 30)) as (app, pilot):
+        await pilot.press("ctrl+f", *"archive")
+        found = app.screen.query_one(ConversationList)
+
+        def searched() -> bool:
+            """Whether the whole word was searched, not only its first letters."""
+            marked = [set(highlighted(one.prompt)) for one in found.options if isinstance(one.prompt, Content)]
+            return sorted(map(sorted, marked)) == [["archive"], ["archives"]]
+
+        await wait_until(pilot, searched)
+        prompts = {option.id: option.prompt for option in found.options}
+        said = prompts.pop(f"at-{conversation}")
+        (titled,) = prompts.values()
+        assert isinstance(said, Content) and isinstance(titled, Content)
+        title, about, snippet = said.plain.split("\n")
+        assert title == "  Unpack it" and about.strip().startswith("today ") and about.endswith(" · 2 messages")
+        assert set(highlighted(said)) == {"archive"} and "archive" in snippet[: found.size.width]
+        assert highlighted(titled) == ["archives"] and titled.plain.endswith("in the title")
+
+
+async def test_words_are_marked_in_what_was_asked(store: Store) -> None:
+    store_turns(store, "t", [("unpack a tar file", "a"), ("rename a file", "b")])
+    async with started(ScriptedCore(store)) as (app, pilot):
+        await app.push_screen(RecallScreen(["unpack a tar file", "rename a File"], "file tar"))
+        asked = app.screen.query_one(OptionList)
+        await wait_until(pilot, lambda: len(asked.options) == 1)
+        prompt = asked.options[0].prompt
+        assert isinstance(prompt, Content) and highlighted(prompt) == ["tar", "file"]

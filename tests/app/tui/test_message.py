@@ -60,7 +60,7 @@ async def test_code_is_plain_until_it_is_complete() -> None:
         assert app.shown == ["Use tar:", "tar xf b.tar"] and app.answer.prose.ghost == ""
 
 
-@pytest.mark.parametrize("piece", [1, 7, 200])
+@pytest.mark.parametrize("piece", [1, 200])
 async def test_a_streamed_answer_ends_as_if_it_had_come_at_once(piece: int) -> None:
     turn = Turn("q")
     app = Host(turn)
@@ -83,18 +83,6 @@ async def test_a_streamed_answer_ends_as_if_it_had_come_at_once(piece: int) -> N
         assert stored.answer.prose.source == TEXT
         assert stored.answer.prose.parsed == parsed
         assert stored.screen_text == before
-
-
-async def test_what_stays_is_not_wrapped_again() -> None:
-    turn = Turn("q")
-    app = Host(turn)
-    async with app.run_test() as pilot:
-        turn.apply(Verified(TEXT, 9, 0))
-        await wait_until(pilot, lambda: len(app.shown) == 5)
-        before = list(app.answer.prose._drawn)
-        turn.apply(Verified(", or nearly", 9, 0))
-        await wait_until(pilot, lambda: app.shown[-1].endswith("nearly"))
-        assert all(one is other for one, other in zip(before[:-1], app.answer.prose._drawn))
 
 
 async def test_rows_that_stay_are_not_drawn_again() -> None:
@@ -166,17 +154,6 @@ async def test_a_long_block_that_is_read_in_a_thread_comes_whole() -> None:
         turn.apply(Verified("end", 9, 0))
         turn.apply(finished(9))
         await wait_until(pilot, lambda: app.answer.drawn and app.answer.prose.plain == f"{text}end")
-
-
-async def test_marks_of_an_answer() -> None:
-    turn = Turn("q")
-    app = Host(turn)
-    async with app.run_test() as pilot:
-        turn.apply(Drafted("ls", 2))
-        turn.apply(finished(2, 2))
-        await wait_until(pilot, lambda: app.answer.has_class("-drafted"))
-        assert app.note("note") == "drafted offline, not checked"
-        assert app.note("error") == ""
 
 
 async def test_an_error_is_plain_text() -> None:

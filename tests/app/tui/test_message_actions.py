@@ -14,7 +14,7 @@ from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\n```\n"
 TURNS = (("one", "first *answer*"), ("two", TWO))
@@ -38,13 +38,8 @@ def cursor(app: Window) -> list[str]:
     return questions + [f"! {one.turn.text}" for one in app.screen.query(AnswerView) if one.has_class("-cursor")]
 
 
-def toasts(app: Window) -> str:
-    return "\n".join(f"{toast.title} {toast.message}" for toast in app._notifications)
-
-
 async def test_the_cursor_walks_the_messages_and_esc_goes_back_to_the_prompt(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await pilot.press("alt+up")
         assert cursor(app) == [] and app.prompt.has_focus, "there is nothing to choose"
         await opened(pilot, app, store)
@@ -59,13 +54,12 @@ async def test_the_cursor_walks_the_messages_and_esc_goes_back_to_the_prompt(sto
 
 
 async def test_a_click_chooses_and_letters_act_on_it(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.click(app.screen.query(QuestionView).first())
         await wait_until(pilot, lambda: cursor(app) == ["? one"])
         await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "one" and "Sent to the terminal one" in toasts(app))
+        await wait_until(pilot, lambda: app.clipboard == "one" and app.toasted("Sent to the terminal one"))
         await pilot.click(app.screen.query(AnswerView).first())
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
         await pilot.press("c")
@@ -73,8 +67,7 @@ async def test_a_click_chooses_and_letters_act_on_it(store: Store) -> None:
 
 
 async def test_words_marked_with_the_mouse_are_copied_and_the_prompt_keeps_the_focus(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         prose = app.screen.query(AnswerView).first().prose
         await pilot.mouse_down(prose, offset=(0, 0))
@@ -89,15 +82,14 @@ async def test_words_marked_with_the_mouse_are_copied_and_the_prompt_keeps_the_f
 
 
 async def test_code_blocks_are_copied_one_by_one(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up", "2")
         await wait_until(pilot, lambda: app.clipboard == "ls -la")
         await pilot.press("1")
         await wait_until(pilot, lambda: app.clipboard == "ls -l")
         await pilot.press("3")
-        await wait_until(pilot, lambda: "That answer has 2 code blocks." in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("That answer has 2 code blocks."))
         prose = app.screen.query(AnswerView).last().prose
         rows = [prose.render_line(y).text for y in range(prose.size.height)]
         row = next(y for y, text in enumerate(rows) if text.rstrip().endswith("copy 2"))
@@ -106,8 +98,7 @@ async def test_code_blocks_are_copied_one_by_one(store: Store) -> None:
 
 
 async def test_a_question_is_asked_in_other_words(store: Store) -> None:
-    app = Window(ScriptedCore(store, [says("other")]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [says("other")])) as (app, pilot):
         conversation = await opened(pilot, app, store)
         await pilot.press(*"half", "alt+up", "alt+up", "alt+up", "e")
         await wait_until(pilot, lambda: app.prompt.has_focus and app.prompt.text == "one")
@@ -126,8 +117,7 @@ async def test_a_question_is_asked_in_other_words(store: Store) -> None:
 
 
 async def test_other_words_that_were_given_up_can_be_recalled(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         conversation = await opened(pilot, app, store)
         await pilot.press(*"half", "alt+up", "e")
         kept = lambda: UnsentTexts(store.path).read(conversation)  # noqa: E731
@@ -141,8 +131,7 @@ async def test_other_words_that_were_given_up_can_be_recalled(store: Store) -> N
 
 
 async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store) -> None:
-    app = Window(ScriptedCore(store, [says("second"), says("third")]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [says("second"), says("third")])) as (app, pilot):
         conversation = await opened(pilot, app, store)
         for there in ("second", "third"):
             await pilot.press("alt+up", *(["alt+up"] * 2 if there == "second" else []), "r")
@@ -155,7 +144,7 @@ async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store
         await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
         await pilot.press("left_square_bracket")
-        await wait_until(pilot, lambda: "no other version" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("no other version"))
         await pilot.press("right_square_bracket", "right_square_bracket")
         await wait_until(pilot, lambda: app.answers == ["third"])
         assert [message.text for message in store.branches.thread(conversation)] == ["one", "third"]
@@ -163,8 +152,9 @@ async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store
 
 async def test_a_stopped_answer_goes_on(store: Store) -> None:
     stops: list[Step] = [Verified("half ", 1, 0), asyncio.Event()]
-    app = Window(ScriptedCore(store, [stops, [Verified("half ", 1, 0), Verified("and whole", 1, 0), finished(2)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(
+        ScriptedCore(store, [stops, [Verified("half ", 1, 0), Verified("and whole", 1, 0), finished(2)]])
+    ) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("escape")
@@ -178,28 +168,26 @@ async def test_a_stopped_answer_goes_on(store: Store) -> None:
 @pytest.mark.parametrize("key", ["r", "g", "e"])
 async def test_where_nothing_comes_of_it_all_is_as_it_was(store: Store, key: str) -> None:
     failure = Failed("No verifier: no route.", "unavailable")
-    app = Window(ScriptedCore(store, [[failure]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[failure]])) as (app, pilot):
         conversation = await opened(pilot, app, store)
         before = [message.id for message in store.branches.thread(conversation)]
         await pilot.press("alt+up", key, *(["x", "enter"] if key == "e" else []))
-        await wait_until(pilot, lambda: failure.message in toasts(app))
+        await wait_until(pilot, lambda: app.toasted(failure.message))
         await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
         assert [message.id for message in store.branches.thread(conversation)] == before
         assert app.prompt.text == ("twox" if key == "e" else "")
 
 
 async def test_a_message_is_deleted_and_brought_back(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         conversation = await opened(pilot, app, store)
         await pilot.press("u")
         assert app.prompt.text == "u"
         await pilot.press("backspace", "alt+up", "u")
-        await wait_until(pilot, lambda: "Nothing was deleted" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
         await pilot.press("d")
         await wait_until(pilot, lambda: app.questions == ["one", "two"] and app.answers == ["first *answer*", ""])
-        assert "Press u on a message to bring it back." in toasts(app)
+        assert app.toasted("Press u on a message to bring it back.")
         await pilot.press("alt+up", "alt+up", "d")
         await wait_until(pilot, lambda: app.questions == ["one"])
         assert len(store.branches.thread(conversation)) == 1
@@ -211,8 +199,7 @@ async def test_a_message_is_deleted_and_brought_back(store: Store) -> None:
 
 
 async def test_a_conversation_is_forked_at_a_message(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         conversation = await opened(pilot, app, store)
         await pilot.press("alt+up", "alt+up", "alt+up", "f")
         await wait_until(pilot, lambda: app.questions == ["one"] and app.chat.conversation.id != conversation)
@@ -224,8 +211,7 @@ async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None
     conversation = store.conversations.create("drafted")
     answer = store.messages.ask(conversation.id, "q", parent_id=None)
     store.messages.finish(answer.id, range(4), [True, True, False, False], "use tar xf file!", "done", {})
-    app = Window(ScriptedCore(store, [[Verified("so", 1, 0), Drafted("is", 1), finished(2, 1)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[Verified("so", 1, 0), Drafted("is", 1), finished(2, 1)]])) as (app, pilot):
         await app.chat.open_conversation(conversation.id)
         await pilot.press("alt+up", "p")
         shaded = lambda: [answer.prose.shaded for answer in app.screen.query(AnswerView)]  # noqa: E731
@@ -242,8 +228,7 @@ async def test_the_drafted_answer_with_the_cursor_is_verified(store: Store) -> N
     for text in ("a", "b"):
         parent = store.messages.ask(conversation.id, text, parent_id=parent).id
         store.messages.finish(parent, (1,), (False,), f"{text} drafted", "done", {})
-    app = Window(ScriptedCore(store, mode=ScriptedCore(store).mode))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=ScriptedCore(store).mode)) as (app, pilot):
         app.core.scripts = [[Verified("b own", 1, 0), finished(1)]]
         await app.chat.open_conversation(conversation.id)
         await wait_until(pilot, lambda: app.answers == ["a drafted", "b drafted"])
@@ -252,11 +237,10 @@ async def test_the_drafted_answer_with_the_cursor_is_verified(store: Store) -> N
 
 
 async def test_while_an_answer_runs_others_wait(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[Verified("half ", 1, 0), asyncio.Event()]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[Verified("half ", 1, 0), asyncio.Event()]])) as (app, pilot):
         conversation = await opened(pilot, app, store)
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("alt+up", "alt+up", "alt+up", "r", "d", "left_square_bracket")
-        await wait_until(pilot, lambda: "still running" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("still running"))
         assert len(store.messages.of(conversation)) == 6

@@ -118,9 +118,7 @@ async def test_a_server_that_is_gone_is_told_with_the_key(store: Store, folders:
     gone = store.conversations.create("old", Choices(remote="sold", model="other")).id
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(gone)
-        await wait_until(
-            pilot, lambda: any("sold" in one.message and "F5" in one.message for one in app._notifications)
-        )
+        await wait_until(pilot, lambda: app.toasted("sold") and app.toasted("F5"))
 
 
 async def test_each_answer_has_the_name_of_its_model(store: Store) -> None:

@@ -20,7 +20,7 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.nearby import SHOWN_MODELS, NearbyScreen
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import RemotesScreen
-from app.tui.widgets.first_look import FirstLook
+from app.tui.widgets.welcome import FirstLook
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, shows, verified, wait_until
 from tests.app.tui.window import Window
@@ -57,10 +57,6 @@ class First(Window):
     def said(self) -> str:
         return str(self.screen.query_one("#said", Static).content)
 
-    @property
-    def told(self) -> list[str]:
-        return [notification.message for notification in self._notifications]
-
     async def looked(self, pilot: Pilot[None], rows: int) -> None:
         await wait_until(pilot, lambda: isinstance(self.screen, NearbyScreen), PATIENCE_SECONDS)
         await wait_until(
@@ -85,14 +81,6 @@ def folders(tmp_path: Path) -> Folders:
 
 
 # ---- the first start -------------------------------------------------------------------------------------------------
-
-
-async def test_it_names_the_model_that_answers(store: Store, folders: Folders) -> None:
-    app = First(store, folders, [], {"target": "/models/llama"})
-    async with app.run_test(size=(80, 24)) as pilot:
-        await wait_until(pilot, lambda: app.offered)
-        await wait_until(pilot, lambda: app.text("#explanation").startswith("llama, on this device, answers here."))
-        assert "Shell Guide" not in app.text("#explanation")
 
 
 async def test_it_asks_once_and_nothing_is_sent_before_the_answer(store: Store, folders: Folders) -> None:
@@ -146,22 +134,25 @@ async def test_the_words_can_be_clicked(store: Store, folders: Folders) -> None:
         await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
 
 
-@pytest.mark.parametrize("settings", [{"mode": "offline"}, {"remote": "https://office.example"}, {"remote": "bundled"}])
-async def test_it_does_not_ask_who_has_chosen(store: Store, folders: Folders, settings: dict[str, str]) -> None:
-    app = First(store, folders, settings=settings)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and app.prompt.has_focus)
-        assert not app.offered
-
-
-@pytest.mark.parametrize("text", ['[remotes."mine"]\nurl = "http://127.0.0.1:9"\n', "broken = "])
-async def test_it_does_not_ask_who_has_servers(store: Store, folders: Folders, text: str) -> None:
-    folders.config.mkdir(parents=True)
-    (folders.config / "remotes.toml").write_text(text)
-    app = First(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and app.prompt.has_focus)
-        assert not app.offered
+@pytest.mark.parametrize(
+    ("settings", "servers", "asks"),
+    [
+        ({}, "", True),
+        ({"mode": "offline"}, "", False),
+        ({"remote": "https://office.example"}, "", False),
+        ({"remote": "bundled"}, "", False),
+        ({}, '[remotes."mine"]\nurl = "http://127.0.0.1:9"\n', False),
+        ({}, "broken = ", False),
+    ],
+)
+def test_it_does_not_ask_who_has_chosen_or_has_servers(
+    store: Store, folders: Folders, settings: dict[str, str], servers: str, asks: bool
+) -> None:
+    if servers:
+        folders.config.mkdir(parents=True)
+        (folders.config / "remotes.toml").write_text(servers)
+    switcher = RemoteSwitcher(Settings().replaced(settings, "a test"), folders, ScriptedCore(store))
+    assert switcher.unconfigured == asks
 
 
 async def test_a_server_that_is_added_by_hand_ends_the_question(store: Store, folders: Folders) -> None:
@@ -201,32 +192,12 @@ async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, fol
             await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
             await pilot.press("down", "enter")
             await wait_until(pilot, lambda: shows(app, ChatScreen))
-            assert app.told == ["qwen3:8b at Ollama answers now. This server is called ollama."]
+            assert app.toasts == ["qwen3:8b at Ollama answers now. This server is called ollama."]
             source = app.scripted.sources[-1]
             assert isinstance(source, RemoteSource) and source.name == "ollama" and not app.offered
     remotes = Remotes(folders)
     assert remotes.used == "ollama"
     assert dict(remotes) == {"ollama": Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", model="qwen3:8b")}
-
-
-async def test_a_server_that_is_known_is_used_and_another_model_gets_a_name_of_its_own(
-    store: Store, folders: Folders
-) -> None:
-    async with ModelServer(dialects.OLLAMA).listening() as port:
-        address = f"http://127.0.0.1:{port}/v1"
-        Remotes(folders).put("ollama", Remote(url=address, kind="openai", model="llama3.2:latest"))
-        app = First(store, folders, [port])
-        async with app.run_test(size=(80, 24)) as pilot:
-            await wait_until(pilot, lambda: shows(app, ChatScreen))
-            for model, name in ((0, "ollama"), (1, "ollama-2")):
-                await app.choose(pilot, "look for model servers")
-                await app.looked(pilot, 2)
-                await app.choose_row(pilot, 1)
-                await wait_until(pilot, lambda: app.rows[0] == "llama3.2:latest")
-                await app.choose_row(pilot, model)
-                await wait_until(pilot, lambda: shows(app, ChatScreen))
-                assert Remotes(folders).used == name
-    assert [name for name, _ in Remotes(folders)] == ["ollama", "ollama-2"]
 
 
 async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: Store, folders: Folders) -> None:
@@ -245,19 +216,7 @@ async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: S
             await app.choose_row(pilot, 0)
             await wait_until(pilot, lambda: shows(app, ChatScreen))
             assert isinstance(app.scripted.sources[-1], Loopback) and Remotes(folders).used is None
-            assert app.told[-1] == "The bundled model answers now."
-
-
-async def test_the_bundled_model_may_stay(store: Store, folders: Folders) -> None:
-    app = First(store, folders)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await wait_until(pilot, lambda: app.offered)
-        await pilot.press("f12")
-        await wait_until(pilot, lambda: shows(app, NearbyScreen))
-        await pilot.press("f12")  # It is open already.
-        await app.choose_row(pilot, 0)
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-        assert app.scripted.sources == [] and not folders.config.exists()
+            assert app.toasts[-1] == "The bundled model answers now."
 
 
 async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Folders) -> None:
@@ -280,7 +239,7 @@ async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Fo
             app.screen.query_one("#token", Input).value = TOKEN
             await pilot.press("ctrl+s")
             await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
-            assert not any(TOKEN in told for told in app.told)
+            assert not any(TOKEN in told for told in app.toasts)
     remotes = Remotes(folders)
     assert remotes.used == "vllm" and remotes.token("vllm") == TOKEN
 
@@ -314,7 +273,7 @@ async def test_it_looks_again(store: Store, folders: Folders) -> None:
             await app.looked(pilot, 2)
             assert app.said.startswith(f"Port {other} cannot be used: ") and "\x1b" not in app.said
             await pilot.press("enter")
-            await wait_until(pilot, lambda: app.told == ["Ollama lists no model. Load one there; r looks again."])
+            await wait_until(pilot, lambda: app.toasts == ["Ollama lists no model. Load one there; r looks again."])
             pages |= dialects.OLLAMA
             await pilot.press("r")
             await wait_until(pilot, lambda: app.rows[-1].endswith("llama3.2:latest, qwen3:8b"), PATIENCE_SECONDS)
@@ -369,5 +328,5 @@ async def test_a_server_that_cannot_be_kept_is_told(store: Store, folders: Folde
             folders.config.mkdir(parents=True)
             (folders.config / "remotes.toml").write_text("broken = ")
             await pilot.press("enter")
-            await wait_until(pilot, lambda: any("not valid TOML" in told for told in app.told))
+            await wait_until(pilot, lambda: app.toasted("not valid TOML"))
             assert isinstance(app.screen, NearbyScreen) and app.scripted.sources == []

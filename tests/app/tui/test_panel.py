@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import re
 
 import pytest
 
-from app.drafting.prompt import conversation_length, conversation_tokens
-from app.events import Done, RoundEnded, RoundReport, Started, Stats
+from app.events import Done, ModeChanged, RoundEnded, RoundReport, Started, Stats, Verified
 from app.tui.metrics import SessionMetrics, bar, bytes_text, sparkline
 from app.tui.widgets.panel import TEXT, Panel, lines
-from app.tui.widgets.status_bar import StatusBar
-from models.text.chat_text import ChatText
-from storage import Message, Store
-from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, store_turns, verified, wait_until
-from tests.app.tui.window import Window
+from app.tui.widgets.status_bar import StatusBar, figures
+from storage import Store
+from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
+from tests.app.tui.window import Window, started
 
 
 def ended(levels: int, gained: int, rtt: float = 0.08, stats: Stats = Stats()) -> RoundEnded:  # noqa: B008
@@ -81,8 +79,7 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
     store_turns(store, "one", [("q", "a")])
     round_ended = ended(2, 3, stats=Stats(rounds=1, verified=3, seconds=0.1))
     script: list[Step] = [*verified("yes"), round_ended, finished(3)]
-    app = Window(ScriptedCore(store, [script]))
-    async with app.run_test(size=(130, 30)) as pilot:
+    async with started(ScriptedCore(store, [script]), (130, 30)) as (app, pilot):
         panel = app.screen.query_one(Panel)
         assert not panel.display
         await pilot.press(*"hi", "enter")
@@ -93,14 +90,12 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
         assert app.prompt.region.right <= 90 and app.prompt.has_focus
         await pilot.resize_terminal(60, 30)
         await wait_until(pilot, lambda: panel.region.x == 20 and app.prompt.region.right > 50)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(150, 30)) as pilot:
+    async with started(ScriptedCore(store), (150, 30)) as (app, pilot):
         await wait_until(pilot, lambda: app.screen.query_one(Panel).region.width == 40)
         assert app.chat.has_class("-wide"), "150 columns hold the list, too"
         await pilot.press("f3")
         await wait_until(pilot, lambda: not app.screen.query_one(Panel).display)
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(150, 30)) as pilot:
+    async with started(ScriptedCore(store), (150, 30)) as (app, pilot):
         await pilot.pause()
         assert not app.screen.query_one(Panel).display
 
@@ -109,8 +104,7 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
     hold = asyncio.Event()
     first, second = (Stats(rounds=number, verified=verified) for number, verified in ((1, 3), (2, 7)))
     script: list[Step] = [ended(2, 3, stats=first), ended(2, 4, stats=second), hold]
-    app = Window(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]))
-    async with app.run_test(size=(130, 30)) as pilot:
+    async with started(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]), (130, 30)) as (app, pilot):
         await pilot.press("f3", "f9", *"hello", "enter")
         await wait_until(pilot, lambda: app.text("#figures") == "7 tokens checked")
         assert "rounds 2 2" in " ".join(app.text("Panel Static").split())
@@ -123,8 +117,7 @@ async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
     hold = asyncio.Event()
     core = ScriptedCore(store, [[RoundEnded(Stats(rounds=1, verified=30)), hold, *verified("yes"), finished(3)]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         assert app.text("#context") == ""
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.text("#context") == "context 100/8.2k")
@@ -150,30 +143,14 @@ async def test_a_conversation_that_is_nearly_full_is_told_once(store: Store) -> 
             await wait_until(pilot, lambda: app.text("#context") == "context 100/110")
             await app.chat.open_conversation(None)
             await wait_until(pilot, lambda: app.text("#context") == "")
-        told = [toast.message for toast in app._notifications if "is nearly full" in toast.message]
+        told = [toast for toast in app.toasts if "is nearly full" in toast]
         assert len(told) == 1 and "(100 of 110 tokens)" in told[0]
         assert app.screen.query_one(StatusBar).query_one("#context")
 
 
-def test_a_conversations_length_is_close_to_its_prompt(tiny_pair: Path) -> None:
-    text = ChatText.load(tiny_pair / "drafter")
-    thread: list[Message] = []
-    for number in range(4):
-        for role, said in (("user", f"question {number}"), ("assistant", f"a longer answer {number}, with words")):
-            tokens = tuple(text.encode(said)) if role == "assistant" and number % 2 else ()
-            parent = thread[-1].id if thread else None
-            thread.append(
-                Message(f"m{len(thread)}", "c", parent, role, said, "done", tokens, (True,) * len(tokens), {}, "")  # type: ignore[arg-type]
-            )
-            if role == "user":
-                exact = len(conversation_tokens(text, thread))
-                assert abs(conversation_length(text, thread) - exact) <= 2 + len(thread)
-
-
 async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_meter(store: Store) -> None:
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
-    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
@@ -186,9 +163,52 @@ async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_mete
 
 
 async def test_in_a_low_window_the_panels_columns_stay_whole(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[*verified("yes"), ended(9, 3), finished(3)]]))
-    async with app.run_test(size=(40, 16)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("yes"), ended(9, 3), finished(3)]]), (40, 16)) as (app, pilot):
         await pilot.press("a", "enter", "f3")
         panel = app.screen.query_one(Panel)
         await wait_until(pilot, lambda: panel.show_vertical_scrollbar)
         assert panel.query_one("Static").region.width >= TEXT
+
+
+OFFLINE = ModeChanged("offline", "no answer from the server; trying again")
+ROUND = RoundEnded(STATS, RoundReport(3, 9, 2.0, 3, None, 0.01, 0.02, 0.084))
+
+
+async def test_a_line_that_is_down_has_no_round_trip(store: Store) -> None:
+    lost = asyncio.Event()
+    script: list[Step] = [Verified("begun", 1, 0), ROUND, lost, OFFLINE, RoundEnded(STATS), finished(3, 1)]
+    core = ScriptedCore(store, [script, [Verified("again", 1, 0), ROUND, finished(1)]])
+    async with started(core, (140, 36)) as (app, pilot):
+        bar = app.screen.query_one(StatusBar)
+
+        def panel() -> str:
+            return app.text("Panel Static")
+
+        await pilot.press("f3", "q", "enter")
+        await wait_until(pilot, lambda: "84 ms now" in panel())
+        lost.set()
+        await wait_until(pilot, lambda: bar.has_class("-offline"))
+        await wait_until(pilot, lambda: len(app.answers) == 1)
+        assert re.search(r"down since \d\d:\d\d; 84 to 84 ms before", panel()) and "now" not in panel()
+        core.modes.put_nowait(READY)
+        await wait_until(pilot, lambda: bar.has_class("-edge"))
+        await pilot.press("q", "enter")
+        await wait_until(pilot, lambda: "84 ms now" in panel())
+
+
+@pytest.mark.parametrize(("counted", "says"), [(True, "512 tokens"), (False, "~512 tokens")])
+def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) -> None:
+    stats = Stats(rounds=0, streamed=512, counted=counted, seconds=8.0, rtt_ms=30.0)
+    bar = str(figures(stats, 200, short=False))
+    assert says in bar and "checked" not in bar and "τ" not in bar
+    counting = SessionMetrics()
+    counting.apply(Started("c", "m"))
+    counting.apply(RoundEnded(stats))
+    panel = "\n".join(str(line) for line in lines(counting, None))
+    assert "streamed 512 512" in " ".join(panel.split())
+    assert "checked" not in panel and "τ" not in panel and "passes" not in panel
+
+
+def test_what_a_verifier_verified_beside_it_is_still_told() -> None:
+    bar = str(figures(Stats(rounds=4, verified=12, streamed=5, counted=True, seconds=1.0), 200, short=False))
+    assert "12 tokens checked" in bar and "5 tokens" in bar

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
-from textual.widgets import Static
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
 
 from app.events import Drafted, Event, Failed, Judged, ModeChanged, Verified
+from app.tui.screens.log import LogScreen
+from app.tui.screens.queue import QueueScreen, Rewording
 from app.tui.widgets.message import AnswerView
+from app.tui.widgets.transcript import QueuedPrompts, Transcript
 from app.tui.widgets.welcome import Welcome
 from storage import Message, Store
-from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, shows, store_turns, wait_until
+from tests.app.tui.window import Window, started
 
 OFFLINE = ModeChanged("offline", "no route")
 DRAFTED = "use tar xf file"
@@ -43,8 +48,7 @@ def notes(app: Window) -> list[str]:
 
 
 async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await wait_until(pilot, lambda: "ctrl+s queue" in str(app.prompt.border_subtitle))
         await pilot.press("ctrl+s")
         assert not store.queue.all(), "nothing to put off"
@@ -66,8 +70,7 @@ async def test_what_waits_is_shown_with_its_conversation(store: Store) -> None:
     answer = drafted(store)
     store.queue.add(answer.conversation_id, "evil \x1b]0;title\x07one")
     store.queue.add(store.conversations.create("other").id, "elsewhere")
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await wait_until(pilot, lambda: app.waiting == ["evil one"])
         assert app.questions == ["unpack"]
@@ -82,8 +85,7 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
     core = ScriptedCore(store, [[Verified("here", 1, 0), finished(1)], asked, verification(answer)])
     core.outbox.enqueue(answer.conversation_id, "and zip?")
     core.outbox.enqueue_verification(answer.id)
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await app.chat.open_conversation(None)
         await pilot.press("a", "enter")  # Another conversation is open, and stays so.
         await wait_until(pilot, lambda: app.answers == ["here"])
@@ -104,8 +106,7 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
 
 async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store: Store) -> None:
     answer = drafted(store)
-    app = Window(ScriptedCore(store, [verification(answer)]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [verification(answer)])) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await wait_until(pilot, lambda: "ctrl+t check" in str(app.prompt.border_subtitle))
         await pilot.press("ctrl+t")
@@ -123,8 +124,7 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store:
 
 async def test_offline_a_drafted_answer_is_marked_to_be_verified_and_unmarked(store: Store) -> None:
     answer = drafted(store)
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await pilot.press("ctrl+t")
         await wait_until(pilot, lambda: notes(app) == ["drafted offline, not checked · queued to be checked"])
@@ -140,8 +140,7 @@ async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: S
     answer = drafted(store)
     failure = Failed("No verifier: no route.", "unavailable")
     script: list[Step] = [Drafted(DRAFTED, 4), Verified("use", 1, 1), asyncio.Event() if end == "stopped" else failure]
-    app = Window(ScriptedCore(store, [script]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [script])) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await pilot.press("ctrl+t")
         if end == "stopped":
@@ -149,14 +148,13 @@ async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: S
             await pilot.press("ctrl+t", "escape")
         await wait_until(pilot, lambda: not app.prompt.answering and app.answers == [DRAFTED])
         assert notes(app) == ["drafted offline, not checked"] and app.prompt.text == ""
-        told = any(failure.message in toast.message for toast in app._notifications)
+        told = app.toasted(failure.message)
         assert told == (end == "failed")
 
 
 async def test_a_queued_prompt_that_is_stopped_leaves_the_queue(store: Store) -> None:
     core = ScriptedCore(store, [[Verified("half", 1, 0), asyncio.Event()]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await pilot.press("a", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["a"])
         core.outbox.returned.put_nowait(store.queue.all()[0])
@@ -170,8 +168,7 @@ async def test_a_queued_prompt_that_is_stopped_leaves_the_queue(store: Store) ->
 
 async def test_a_prompt_that_somebody_else_sent_is_shown_as_it_is_stored(store: Store) -> None:
     core = ScriptedCore(store)
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await pilot.press("a", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["a"])
         (queued,) = store.queue.all()
@@ -186,8 +183,7 @@ async def test_a_prompt_that_somebody_else_sent_is_shown_as_it_is_stored(store: 
 async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
     hold = asyncio.Event()
     core = ScriptedCore(store, [[Verified("one", 1, 0), hold, finished(1)]], mode=READY)
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.prompt.answering)
         await pilot.press("b", "ctrl+s")
@@ -201,12 +197,121 @@ async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
 async def test_other_words_for_a_question_are_not_queued(store: Store) -> None:
     answer = drafted(store)
     store.queue.add(answer.conversation_id, "later")
-    app = Window(ScriptedCore(store, mode=OFFLINE))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
         await app.chat.open_conversation(answer.conversation_id)
         await pilot.press("alt+up", "e", *"ed", "ctrl+s")
-        await wait_until(pilot, lambda: any("cannot be queued" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("cannot be queued"))
         assert app.prompt.text == "unpacked" and app.waiting == ["later"]
         await pilot.press("ctrl+u", "ctrl+s", "x")
         await wait_until(pilot, lambda: app.prompt.text == "x")
         assert app.waiting == ["later"] and app.prompt.border_title
+
+
+def listed(app: Window) -> list[str]:
+    return [str(option.prompt).splitlines()[0] for option in app.screen.query_one(OptionList).options]
+
+
+async def open_queue(app: Window, pilot: Pilot[None]) -> None:
+    await pilot.press("f7")
+    await wait_until(pilot, lambda: shows(app, QueueScreen))
+
+
+async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    for text in ("one", "two \x1b[2J", "three"):
+        store.queue.add(conversation, text)
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
+        await app.chat.open_conversation(conversation)
+        await open_queue(app, pilot)
+        assert listed(app) == ["one", "two", "three"]
+        await pilot.press("shift+down", "j", "j")
+        assert listed(app) == ["two", "three", "one"]
+        await pilot.press("k", "e", "ctrl+j", *"more", "enter")
+        await wait_until(pilot, lambda: listed(app) == ["two", "one more", "three"])
+        assert store.queue.all()[1].text == "one\nmore"
+        await pilot.press("e", *" no", "escape")
+        assert listed(app) == ["two", "one more", "three"] and not app.screen.query_one(Rewording).display
+        await pilot.press("down", "d")
+        await wait_until(pilot, lambda: listed(app) == ["two", "one more"])
+        assert [queued.text for queued in store.queue.all()] == ["two \x1b[2J", "one\nmore"]
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen is app.chat and app.waiting == ["two ", "one\nmore"])
+        await pilot.press("up")
+        assert app.prompt.text == "three", "what was taken out can be recalled"
+
+
+async def test_a_text_whose_prompt_was_sent_meanwhile_is_not_lost(store: Store) -> None:
+    queued = store.queue.add(store_turns(store, "old", [("q", "a")]), "one")
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
+        await open_queue(app, pilot)
+        await pilot.press("e", *" more")
+        store.queue.take(queued.id)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: listed(app) == ["Nothing waits."])
+        assert app.toasted("nothing can change it")
+        await pilot.press("d", "j", "e", "enter", "escape")
+        await wait_until(pilot, lambda: app.screen is app.chat)
+        await pilot.press("up")
+        assert app.prompt.text == "one more"
+
+
+async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Store) -> None:
+    other = store_turns(store, "other", [("asked", "answered")])
+    store.queue.add_verification(store.branches.thread(other)[-1].id)
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
+        await open_queue(app, pilot)
+        (option,) = app.screen.query_one(OptionList).options
+        assert str(option.prompt) == "asked\n  its answer is to be checked, in other"
+        await pilot.press("e")
+        assert app.toasted("no text to change")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.screen is app.chat and app.questions == ["asked"])
+
+
+async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> None:
+    conversation = store_turns(store, "long", [(f"question {at}", "line\n\n" * 20) for at in range(4)])
+    store.queue.add(conversation, "later")
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
+        await app.chat.open_conversation(conversation)
+        transcript = app.screen.query_one(Transcript)
+        await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
+        await pilot.press("pageup", "pageup")
+        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y and transcript.turn_list.settled)
+        place = transcript.scroll_y
+        await open_queue(app, pilot)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
+        await pilot.pause()
+        assert transcript.scroll_y == place and app.waiting == ["later"]
+        await open_queue(app, pilot)
+        taken = store.queue.take(store.queue.all()[0].id)  # Another window has sent it.
+        assert taken is not None
+        store.messages.finish(taken.id, (1,), (True,), "sent", "done", {}, settles=taken.id)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.waiting == [] and app.answers[-1:] == ["sent"])
+
+
+async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(store: Store) -> None:
+    async with started(ScriptedCore(store, mode=OFFLINE)) as (app, pilot):
+        await pilot.press(*"later", "ctrl+s")
+        await wait_until(pilot, lambda: app.waiting == ["later"])
+        await pilot.click(QueuedPrompts)
+        await wait_until(pilot, lambda: shows(app, QueueScreen))
+        await pilot.press("d", "escape")
+        await wait_until(pilot, lambda: app.screen is app.chat and app.chat.conversation.id is None)
+        assert store.conversations.all() == [] and store.queue.all() == []
+
+
+@pytest.mark.parametrize(("key", "kind"), [("f8", LogScreen), ("f7", QueueScreen)])
+async def test_keys_open_screens_once(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, kind: type
+) -> None:
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path))
+    async with started(ScriptedCore(store)) as (app, pilot):
+        await pilot.press(key)
+        await wait_until(pilot, lambda: shows(app, kind))
+        await pilot.press(key)
+        await pilot.pause()
+        assert len(app.screen_stack) == 3
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)

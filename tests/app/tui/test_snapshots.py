@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
+from app.config import Settings
 from app.events import Drafted, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
-from app.tui.screens.help import HelpScreen
+from app.tui.screens.code_block import CodeBlockScreen
+from app.tui.screens.page_sources import SourceScreen
 from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.message import AnswerView
+from app.tui.widgets.markdown_view import MarkdownView
+from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import SearchBox, TitleBox
+from app.tui.widgets.transcript import QueuedPrompts, Transcript
+from models.guide.pages import FILE
+from recipes.shell_guide.index import write
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
 
@@ -45,7 +51,7 @@ def test_welcome(store: Store, snap_compare: Any) -> None:
     assert snap_compare(app, terminal_size=(100, 30))
 
 
-@pytest.mark.parametrize("width", [60, 100, 130])
+@pytest.mark.parametrize("width", [60, 130])
 def test_ghost_text_after_solid_text(store: Store, snap_compare: Any, width: int) -> None:
     store_turns(store, "Find files larger than 1 GB", [("q", "a")])
     running = ask(*verified(ANSWER[:119]), Drafted(ANSWER[119:190], 20), RoundEnded(STATS), asyncio.Event())
@@ -225,14 +231,195 @@ def test_the_queue(store: Store, snap_compare: Any) -> None:
     assert snap_compare(OutriderApp(ScriptedCore(store, mode=OFFLINE)), terminal_size=(100, 24), run_before=play)
 
 
-def test_help_in_the_list(store: Store, snap_compare: Any) -> None:
-    organised(store)
+MESSAGE_ANSWER = (
+    "Use `tar` to **extract** a gzip-compressed archive:\n\n```sh\ntar xzvf {{path/to/archive.tar.gz}}\n```\n\n"
+    "or, from a URL:\n\n```sh\ncurl -L {{url}} | tar xz\n```\n\n"
+    "| option | meaning |\n|---|---|\n| `-x` | extract |\n| `-z` | through gzip |\n\n"
+    "1. See the [manual](https://www.gnu.org/software/tar/manual/tar.html).\n2. Try `-t` first:\n   - it lists\n"
+)
+SHORT = "A tarball is unpacked by `tar xf {{file}}`, which finds out by itself how it was compressed."
+
+
+def talk(store: Store) -> str:
+    """Two wordings of the first question, three answers to the second, of which the last was drafted in part."""
+    conversation = store.conversations.create("Unpack a .tar.gz file").id
+    first = store.messages.ask(conversation, "Unpack a tar", parent_id=None)
+    store.messages.finish(first.id, range(20), [True] * 20, SHORT, "done", {})
+    asked = store.messages.ask(conversation, "Unpack a .tar.gz file", parent_id=None)
+    store.messages.finish(asked.id, range(60), [True] * 60, MESSAGE_ANSWER, "done", {})
+    again = store.messages.ask(conversation, "And in one word?", parent_id=asked.id)
+    store.messages.finish(again.id, range(9), [True] * 9, "`tar`", "done", {})
+    for checked in (0, 8):
+        beside = store.messages.add(conversation, "assistant", "", parent_id=again.parent_id, status="pending")
+        store.messages.finish(beside.id, range(20), [at < checked for at in range(20)], SHORT, "stopped", {})
+    return conversation
+
+
+async def opened(pilot: Pilot[None], conversation: str) -> ChatScreen:
+    screen = pilot.app.screen
+    assert isinstance(screen, ChatScreen)
+    await screen.open_conversation(conversation)
+    await wait_until(pilot, lambda: all(one.region.height for one in screen.query("QuestionView, AnswerView")))
+    return screen
+
+
+@pytest.mark.parametrize(("width", "light"), [(60, False), (100, True)])
+def test_a_question_with_the_cursor(store: Store, snap_compare: Any, width: int, light: bool) -> None:
+    conversation = talk(store)
 
     async def play(pilot: Pilot[None]) -> None:
-        await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: pilot.app.screen.query_one(ConversationList).has_focus)
-        await pilot.press("f1")
-        await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await pilot.press(*["f2"] * light)
+        screen = await opened(pilot, conversation)
+        await pilot.press("alt+up", "alt+up", "alt+up", "alt+up")
+        await wait_until(pilot, lambda: screen.query(QuestionView).first().has_class("-cursor"))
         await pilot.pause()
 
-    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 30), run_before=play)
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(width, 44), run_before=play)
+
+
+def test_what_nobody_verified_is_shaded(store: Store, snap_compare: Any) -> None:
+    conversation = talk(store)
+
+    async def play(pilot: Pilot[None]) -> None:
+        await pilot.press("f2")
+        screen = await opened(pilot, conversation)
+        await pilot.press("alt+up", "p")
+        await wait_until(pilot, lambda: bool(screen.query(AnswerView).last().prose.shaded))
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 44), run_before=play)
+
+
+def test_a_deleted_answer_can_be_brought_back(store: Store, snap_compare: Any) -> None:
+    conversation = talk(store)
+
+    async def play(pilot: Pilot[None]) -> None:
+        screen = await opened(pilot, conversation)
+        await pilot.press("alt+up", "d")
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().turn.versions == (2, 2))
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-cursor"))
+        await wait_until(pilot, lambda: bool(screen.query("Toast")))
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 44), run_before=play)
+
+
+def test_a_question_is_reworded(store: Store, snap_compare: Any) -> None:
+    conversation = talk(store)
+
+    async def play(pilot: Pilot[None]) -> None:
+        screen = await opened(pilot, conversation)
+        await pilot.press("alt+up", "e")
+        await wait_until(pilot, lambda: screen.query_one("Prompt").has_focus)
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 44), run_before=play)
+
+
+def test_an_answer_goes_on(store: Store, snap_compare: Any) -> None:
+    conversation = talk(store)
+    core = ScriptedCore(store, [[Verified(f"{SHORT} So does", 1, 0), asyncio.Event()]])
+
+    async def play(pilot: Pilot[None]) -> None:
+        screen = await opened(pilot, conversation)
+        await pilot.press("alt+up", "g")
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().prose.source.endswith("So does"))
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(core), terminal_size=(100, 44), run_before=play)
+
+
+RISKY = (
+    "The first frees space, the second starts anew:\n\n```sh\nsudo rm -rf /var/log/*\nsudo reboot\n```\n\n"
+    "1. Then publish:\n\n   ```console\n   $ git push --force origin main\n   done\n   ```\n\n2. A disk:\n\n"
+    "   ```sh\n   dd if=/dev/zero of=/dev/sda\n   ```\n"
+)
+PAGE = {
+    "platform": "common",
+    "name": "mv",
+    "alias": False,
+    "translations": 9,
+    "description": "Move or rename files and directories.\nMore information: <https://www.gnu.org/software/coreutils/mv>.",
+    "examples": [
+        {"task": "Rename a file when the target is not a directory that exists", "command": "mv {{source}} {{target}}"},
+        {"task": "Ask before it replaces a file", "command": "mv {{-i|--interactive}} {{source}} {{target}}"},
+    ],
+}
+
+
+@pytest.fixture
+def drafter(tmp_path: Path) -> Path:
+    folder = tmp_path / "drafter"
+    folder.mkdir()
+    write(folder / FILE, [PAGE], ())
+    return folder
+
+
+async def code_opened(pilot: Pilot[None], store: Store) -> ChatScreen:
+    """A conversation with a harmless answer that names its page, and one full of risks."""
+    conversation = store.conversations.create("Make some room").id
+    moved = store.messages.ask(conversation, "Rename draft.txt to final.txt", parent_id=None)
+    stats = {"sources": [{"page": "mv", "platform": "common"}]}
+    store.messages.finish(moved.id, (1, 2), (True, True), "```sh\nmv draft.txt final.txt\n```\n", "done", stats)
+    risky = store.messages.ask(conversation, "Make some room", parent_id=moved.id)
+    store.messages.finish(risky.id, (1, 2), (True, True), RISKY, "done", {})
+    screen = pilot.app.screen
+    assert isinstance(screen, ChatScreen)
+    await screen.open_conversation(conversation)
+    await wait_until(pilot, lambda: all(one.region.height for one in screen.query("QuestionView, AnswerView")))
+    return screen
+
+
+@pytest.mark.parametrize(("width", "light"), [(60, False), (100, True)])
+def test_a_chosen_block_and_what_is_said_about_the_others(
+    store: Store, snap_compare: Any, width: int, light: bool
+) -> None:
+    async def play(pilot: Pilot[None]) -> None:
+        await pilot.press(*["f2"] * light)
+        screen = await code_opened(pilot, store)
+        await pilot.press("alt+up", "tab", "tab")
+        await wait_until(pilot, lambda: screen.query_one(Transcript).block == 2)
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(width, 50), run_before=play)
+
+
+def test_what_can_be_done_with_a_block(store: Store, snap_compare: Any) -> None:
+    async def play(pilot: Pilot[None]) -> None:
+        await code_opened(pilot, store)
+        await pilot.press("alt+up", "tab", "enter")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, CodeBlockScreen))
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(OptionList).has_focus)
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(MarkdownView).region.height > 0)
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(80, 24), run_before=play)
+
+
+def test_a_command_waits_for_the_shell(store: Store, snap_compare: Any) -> None:
+    async def play(pilot: Pilot[None]) -> None:
+        screen = await code_opened(pilot, store)
+        await pilot.press("alt+up", "tab", "enter")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, CodeBlockScreen))
+        await pilot.press("s")
+        await wait_until(pilot, lambda: screen.query_one("#for-shell").region.width > 0)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: screen.query_one("Prompt").has_focus)
+        pilot.app.clear_notifications()
+        await wait_until(pilot, lambda: not screen.query("Toast"))
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(80, 24), run_before=play)
+
+
+def test_the_page_that_an_answer_came_from(store: Store, drafter: Path, snap_compare: Any) -> None:
+    async def play(pilot: Pilot[None]) -> None:
+        await pilot.press("f2")
+        await code_opened(pilot, store)
+        await pilot.press("alt+up", "alt+up", "alt+up", "s")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, SourceScreen))
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(MarkdownView).region.height > 0)
+        await pilot.pause()
+
+    app = OutriderApp(ScriptedCore(store), Settings(drafter=str(drafter)))
+    assert snap_compare(app, terminal_size=(80, 24), run_before=play)

@@ -11,8 +11,9 @@ from textual.pilot import Pilot
 
 from app.config import Settings
 from app.events import PageSource, Verified
-from app.tui.screens.source import SourceScreen
-from app.tui.sources import OWN_EXAMPLE, read_sources, source_lines, sources_of
+from app.tui.block_notes import source_lines
+from app.tui.screens.page_sources import OWN_EXAMPLE, SourceScreen, read_sources
+from app.tui.turn import sources_of
 from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.message import AnswerView
 from models.config import DrafterCorrupt
@@ -20,7 +21,7 @@ from models.guide.pages import FILE
 from recipes.shell_guide.index import write
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, shows, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 ANSWER = "Use:\n\n```sh\nzap -x file.zap\n```\n"
 ZAP = PageSource("zap", "common", "tldr")
@@ -68,10 +69,6 @@ async def opened(pilot: Pilot[None], app: Window, conversation: str) -> Markdown
 
 def rows(view: MarkdownView) -> list[str]:
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
-
-
-def toasts(app: Window) -> str:
-    return "\n".join(f"{toast.title} {toast.message}" for toast in app._notifications)
 
 
 # ---- what a message names --------------------------------------------------------------------------------------------
@@ -142,13 +139,12 @@ async def test_a_stored_answer_names_its_page_and_a_click_shows_it(store: Store,
         await wait_until(pilot, lambda: not isinstance(app.screen, SourceScreen))
 
 
-@pytest.mark.parametrize("keys", [["alt+up", "s"], ["/", *"source", "enter"]])
-async def test_a_key_and_a_word_in_the_prompt_show_it(store: Store, drafter: Path, keys: list[str]) -> None:
+async def test_a_key_shows_it(store: Store, drafter: Path) -> None:
     core = ScriptedCore(store)
     app = Window(core, Settings(drafter=str(drafter)))
     async with app.run_test(size=(100, 40)) as pilot:
         await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
-        await pilot.press(*keys)
+        await pilot.press("alt+up", "s")
         await wait_until(pilot, lambda: shows(app, SourceScreen))
         await pilot.press("escape")
         await wait_until(pilot, lambda: not isinstance(app.screen, SourceScreen))
@@ -157,14 +153,13 @@ async def test_a_key_and_a_word_in_the_prompt_show_it(store: Store, drafter: Pat
 
 async def test_an_answer_without_a_page_says_so(store: Store) -> None:
     core = ScriptedCore(store)
-    app = Window(core)
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(core, (100, 40)) as (app, pilot):
         await pilot.press("/", *"source", "enter")
-        await wait_until(pilot, lambda: "There is no message yet." in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("There is no message yet."))
         prose = await opened(pilot, app, stored(store))
         assert not any("tldr" in row for row in rows(prose))
         await pilot.press("/", *"source", "enter")
-        await wait_until(pilot, lambda: "names no page" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("names no page"))
         assert core.prompts == []
 
 
@@ -174,12 +169,13 @@ async def test_a_page_that_cannot_be_read_is_an_error(store: Store, drafter: Pat
     async with app.run_test(size=(100, 40)) as pilot:
         await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
         await pilot.press("alt+up", "s")
-        await wait_until(pilot, lambda: "cannot be read" in toasts(app))
+        await wait_until(pilot, lambda: app.toasted("cannot be read"))
 
 
 async def test_a_new_answer_names_its_page_as_soon_as_it_ends(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[Verified(ANSWER, 2, 0), replace(finished(2), sources=(ZAP,))]]))
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with started(
+        ScriptedCore(store, [[Verified(ANSWER, 2, 0), replace(finished(2), sources=(ZAP,))]]), (100, 40)
+    ) as (app, pilot):
         await pilot.press(*"unzap", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER])
         assert rows(app.screen.query_one(AnswerView).prose)[-1] == LINE

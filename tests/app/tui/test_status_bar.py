@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
-import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
@@ -46,25 +46,26 @@ async def test_the_bar_has_no_figures_of_the_line() -> None:
 LONG = "registry.example.com/somebody/Llama-3.3-70B-Instruct-abliterated-GGUF:Q4_K_M"
 
 
-@pytest.mark.parametrize("mode", ["edge", "hosted", "offline", "warming"])
-@pytest.mark.parametrize("model", ["", "qwen2.5:7b", LONG])
-async def test_nothing_is_cut_off_in_80_columns(mode: Mode, model: str) -> None:
+async def test_nothing_is_cut_off_in_80_columns() -> None:
     host = Host()
     async with host.run_test(size=(80, 5)) as pilot:
         bar = host.query_one(StatusBar)
         why = "nothing listens at 127.0.0.1:11434; start the server or check the address, as `outrider doctor` says."
-        bar.show_mode(ModeChanged(mode, why, model=model))
-        bar.show_stats(STATS)
-        bar.show_context(Context(1200, 2048))
-        bar.show_for_shell("ls")
-        context = host.query_one("#context", Static)
-        await wait_until(pilot, lambda: context.content_size.width == len("ctx 59%"))
-        for part in bar.query(Static):
-            text = str(part.content)
-            assert not text or (len(text) <= part.content_size.width and part.region.right <= 80), part.id
-        assert shown(host, "#badge") in ("online", "offline", "connecting")
-        name = shown(host, "#model")
-        assert name == model or (name.startswith("registry.") and name.endswith(":Q4_K_M") and "…" in name)
+        modes: tuple[Mode, ...] = ("edge", "hosted", "offline", "warming")
+        for mode, model in itertools.product(modes, ("", "qwen2.5:7b", LONG)):
+            bar.show_mode(ModeChanged(mode, why, model=model))
+            bar.show_stats(STATS)
+            bar.show_context(Context(1200, 2048))
+            bar.show_for_shell("ls")
+            context = host.query_one("#context", Static)
+            await pilot.pause()
+            await wait_until(pilot, lambda: context.content_size.width == len("ctx 59%"))  # noqa: B023
+            for part in bar.query(Static):
+                text = str(part.content)
+                assert not text or (len(text) <= part.content_size.width and part.region.right <= 80), part.id
+            assert shown(host, "#badge") in ("online", "offline", "connecting")
+            name = shown(host, "#model")
+            assert name == model or (name.startswith("registry.") and name.endswith(":Q4_K_M") and "…" in name)
 
 
 async def test_a_reason_that_does_not_fit_is_left_out_while_somebody_answers() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 import time
 import weakref
 from collections.abc import Iterator
@@ -64,3 +66,12 @@ async def test_garbage_is_collected_when_nothing_moves(store: Store) -> None:
         assert garbage() is not None, "a key was just pressed"
         app._touched = 0.0
         await wait_until(pilot, lambda: garbage() is None)
+
+
+HEAVY = ("torch", "transformers", "httpx", "tree_sitter_bash", "app.commands", "models.guide")
+
+
+def test_the_first_frame_waits_for_no_model_no_network_and_no_parser_of_commands() -> None:
+    code = f"import sys, app.tui.terminal; print([name for name in {HEAVY} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -14,11 +14,11 @@ import pytest
 from textual import events
 
 from app.editor import EditorFailed, editor_command
-from app.events import Failed, ModeChanged
+from app.events import ModeChanged
 from app.tui.unsent import UnsentTexts
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 PASTED = "\n".join(f"line {number}" for number in range(30))
 
@@ -37,8 +37,7 @@ def kept(store: Store, conversation: str | None) -> str:
 
 async def test_each_conversation_keeps_what_is_typed(store: Store) -> None:
     one, two = (store_turns(store, title, [("q", "a")]) for title in ("one", "two"))
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await pilot.press(*"new")
         await app.chat.open_conversation(one)
         assert app.prompt.text == ""
@@ -51,8 +50,7 @@ async def test_each_conversation_keeps_what_is_typed(store: Store) -> None:
         assert app.prompt.text == "first" + PASTED
         await pilot.press("ctrl+n")
         await wait_until(pilot, lambda: app.prompt.text == "new")
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await wait_until(pilot, lambda: app.prompt.text == "new")
         await app.chat.open_conversation(one)
         assert app.prompt.text == "first" + PASTED
@@ -60,8 +58,7 @@ async def test_each_conversation_keeps_what_is_typed(store: Store) -> None:
 
 async def test_what_is_typed_is_in_its_file_before_the_program_ends(store: Store) -> None:
     conversation = store_turns(store, "one", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await pilot.press(*"half a thou")
         await wait_until(pilot, lambda: kept(store, conversation) == "half a thou")
@@ -84,14 +81,12 @@ async def test_what_was_typed_in_an_erased_conversation_leaves_the_disk(store: S
 
 
 async def test_what_was_sent_is_not_offered_again(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
         await pilot.press(*"sent", "enter")
         await wait_until(pilot, lambda: app.answers == ["yes"])
         await pilot.press(*"later", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["later"])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         assert app.prompt.text == ""
         await wait_until(pilot, lambda: app.prompt.earlier == ["sent"])
         await pilot.press("up")
@@ -102,8 +97,7 @@ async def test_what_was_sent_is_not_offered_again(store: Store) -> None:
 async def test_what_is_typed_in_one_burst_behind_a_question_is_kept_and_the_question_leaves(
     store: Store, keys: tuple[str, ...]
 ) -> None:
-    app = Window(ScriptedCore(store, [[asyncio.Event()]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[asyncio.Event()]])) as (app, pilot):
         app.prompt.post_message(events.Paste(PASTED))
         await wait_until(pilot, lambda: app.prompt.full_text == PASTED)
         for pressed in ("ctrl+j", "a", *keys, "c"):
@@ -116,8 +110,7 @@ async def test_what_is_typed_in_one_burst_behind_a_question_is_kept_and_the_ques
 async def test_questions_of_all_conversations_are_recalled(store: Store) -> None:
     store_turns(store, "one", [("first", "a"), ("again", "b")])
     store_turns(store, "two", [("second", "a"), ("again", "b")])
-    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
         await wait_until(pilot, lambda: app.prompt.earlier == ["first", "second", "again"])
         await pilot.press(*"third", "enter")
         await wait_until(pilot, lambda: app.answers == ["yes"])
@@ -128,25 +121,8 @@ async def test_questions_of_all_conversations_are_recalled(store: Store) -> None
         assert seen == ["third", "again", "second", "first"]
 
 
-async def test_a_question_that_could_not_be_stored_can_be_recalled(store: Store) -> None:
-    hold = asyncio.Event()
-    app = Window(ScriptedCore(store, [[hold, Failed("The disk is full.", "internal")]]))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press(*"question", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
-        await pilot.press(*"next")
-        hold.set()
-        await wait_until(pilot, lambda: not app.prompt.answering)
-        assert app.prompt.text == "next"
-        await pilot.press("up")
-        assert app.prompt.text == "question"
-        await pilot.press("down")
-        assert app.prompt.text == "next"
-
-
 async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store: Store) -> None:
-    app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no route")))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store, mode=ModeChanged("offline", "no route"))) as (app, pilot):
         await pilot.press(*"queued", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["queued"])
         await pilot.press("ctrl+n", *"typed")
@@ -159,8 +135,7 @@ async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store:
 
 async def test_control_c_stops_an_answer(store: Store) -> None:
     core = ScriptedCore(store, [[asyncio.Event()]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await pilot.press(*"a", "enter")
         await wait_until(pilot, lambda: app.prompt.answering)
         await pilot.press("x", "ctrl+c")
@@ -173,8 +148,7 @@ async def test_control_c_stops_an_answer(store: Store) -> None:
 async def test_control_c_stops_an_answer_wherever_the_focus_is(store: Store) -> None:
     store_turns(store, "one", [("q", "a")])
     core = ScriptedCore(store, [[asyncio.Event()]])
-    app = Window(core)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         await pilot.press(*"a", "enter")
         await wait_until(pilot, lambda: app.prompt.answering)
         await pilot.press("alt+up")
@@ -192,16 +166,15 @@ async def test_a_word_that_is_said_again_stands_there_once(store: Store) -> None
         await pilot.press(*"b", "enter", "enter", "enter")
         await wait_until(pilot, lambda: len(app.screen.query("Toast")) == 1)
         await pilot.press("ctrl+c", "ctrl+s")
-        await wait_until(pilot, lambda: "Nothing is queued here." in [one.message for one in app._notifications])
-        assert len(app._notifications) == 2, "one of them for three presses"
+        await wait_until(pilot, lambda: app.toasted("Nothing is queued here."))
+        assert len(app.toasts) == 2, "one of them for three presses"
 
 
 async def test_a_file_that_cannot_be_written_is_told_once_it_matters(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         store.path.with_name("unsent").write_text("in the way")
         await pilot.press("a")
-        await wait_until(pilot, lambda: any("cannot be saved" in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("cannot be saved"))
         assert app.prompt.text == "a"
 
 
@@ -240,41 +213,23 @@ async def test_an_editor_writes_the_prompt_while_an_answer_runs(
         ("sys.exit(3)", "ended with 3; the prompt is as it was"),
         ("path.write_text('half'); sys.exit(1)", "what was written there is in"),
         ("path.unlink()", "cannot be read"),
+        ("", "no-such-editor did not start"),
+        ("pass", "cannot be lent"),
     ],
 )
 async def test_an_editor_that_fails_takes_nothing(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, told: str
 ) -> None:
-    monkeypatch.setenv("VISUAL", script(tmp_path, body))
+    monkeypatch.setenv("VISUAL", script(tmp_path, body) if body else "no-such-editor --wait")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    app = Lending(ScriptedCore(store))
+    app = (Window if body == "pass" else Lending)(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"typed", "ctrl+g")
-        await wait_until(pilot, lambda: any(told in toast.message for toast in app._notifications))
+        await wait_until(pilot, lambda: app.toasted(told))
         assert app.prompt.text == "typed"
         left = [path.read_text() for path in tmp_path.glob("outrider-prompt-*")]
         assert left == (["half"] if "half" in body else [])
-
-
-async def test_without_a_terminal_to_lend_the_prompt_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VISUAL", "true")
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press(*"typed", "ctrl+g")
-        await wait_until(pilot, lambda: any("cannot be lent" in toast.message for toast in app._notifications))
-        assert app.prompt.text == "typed"
-
-
-async def test_an_editor_that_is_not_there_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VISUAL", "no-such-editor --wait")
-    app = Lending(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press(*"typed", "ctrl+g")
-        await wait_until(
-            pilot, lambda: any("no-such-editor did not start" in toast.message for toast in app._notifications)
-        )
-        assert app.prompt.text == "typed"
 
 
 def test_which_editor() -> None:
@@ -282,3 +237,92 @@ def test_which_editor() -> None:
     assert editor_command({"VISUAL": " ", "EDITOR": "'my editor'"}) == ["my editor"]
     with pytest.raises(EditorFailed, match=r"\$EDITOR is no command"):
         editor_command({"EDITOR": "'unclosed"})
+
+
+def test_each_conversation_has_its_own_text(tmp_path: Path) -> None:
+    unsent = UnsentTexts(tmp_path / "outrider.db")
+    for conversation in ("one", "two", "../../three", "fo\udc80ur", None):
+        assert unsent.read(conversation) == ""
+        unsent.write(conversation, f"in {conversation!r}\n")
+    for conversation in ("one", "two", "../../three", "fo\udc80ur", None):
+        assert unsent.read(conversation) == f"in {conversation!r}\n"
+        unsent.write(conversation, "")
+        assert unsent.read(conversation) == ""
+    unsent.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"unsent"}
+
+
+def test_a_text_without_a_conversation_is_inherited_from_a_window_that_is_gone(tmp_path: Path) -> None:
+    first, second = UnsentTexts(tmp_path / "outrider.db"), UnsentTexts(tmp_path / "outrider.db")
+    first.write(None, "first")
+    assert second.read(None) == "", "the first window still has it"
+    second.write(None, "second")
+    assert (first.read(None), second.read(None)) == ("first", "second")
+    first.close()
+    third = UnsentTexts(tmp_path / "outrider.db")
+    assert third.read(None) == "first"
+    third.write(None, "")
+    second.close()
+    assert third.read(None) == "second"
+    third.close()
+    assert [path.name for path in (tmp_path / "unsent").iterdir() if "owner" in path.name] == []
+
+
+def test_a_window_that_typed_nothing_takes_nothing_from_another(tmp_path: Path) -> None:
+    first, second = UnsentTexts(tmp_path / "outrider.db"), UnsentTexts(tmp_path / "outrider.db")
+    assert second.read("one") == ""
+    first.write("one", "typed here")
+    second.write("one", "")
+    assert first.read("one") == "typed here"
+    assert second.read("one") == "typed here", "it opens the conversation again"
+    second.write("one", "and gone on with")
+    first.write("one", "typed here")
+    assert second.read("one") == "and gone on with"
+    second.write("one", "")
+    assert first.read("one") == ""
+
+
+def test_what_was_typed_in_a_conversation_leaves_with_it(tmp_path: Path) -> None:
+    unsent = UnsentTexts(tmp_path / "outrider.db")
+    unsent.sweep(list)  # There is no folder yet.
+    for conversation in ("gone", "there", "../../imported", "young"):
+        unsent.write(conversation, conversation)
+    for path in (tmp_path / "unsent").glob("in-*"):
+        if path.name != "in-young":
+            os.utime(path, (0, 0))
+    unsent.sweep(lambda: ["there", "../../imported"])
+    assert [unsent.read(one) for one in ("gone", "there", "../../imported")] == ["", "there", "../../imported"]
+    assert unsent.read("young") == "young", "it may be of a conversation that was begun a moment ago"
+
+
+def test_what_was_half_written_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = UnsentTexts(tmp_path / "outrider.db")
+    first.write(None, "whole")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "replace", killed)
+        first.write(None, "half")
+    first.close()
+    second = UnsentTexts(tmp_path / "outrider.db")
+    assert second.read(None) == "whole"
+    second.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes")
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    unsent = UnsentTexts(tmp_path / "outrider.db")
+    for conversation in ("one", None):
+        unsent.write(conversation, "my secret")
+    modes = {path.name[:3]: path.stat().st_mode & 0o777 for path in (tmp_path / "unsent").iterdir()}
+    assert (modes["in-"], modes["new"]) == (0o600, 0o600)
+    assert (tmp_path / "unsent").stat().st_mode & 0o777 == 0o700
+    unsent.close()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "unsent").write_text("in the way")
+    with pytest.raises(OSError):
+        UnsentTexts(tmp_path / "outrider.db").write("one", "text")

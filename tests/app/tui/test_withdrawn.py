@@ -6,10 +6,12 @@ import pytest
 from rich.style import Style
 from textual.pilot import Pilot
 
+from app.events import AnsweredAgain, Judged
+from app.reply.judgement import judge_again, judgement_stats
 from app.tui.widgets.message import AnswerView, WithdrawnLine
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
-from tests.app.tui.window import Window
+from tests.app.tui.window import Window, started
 
 KEPT = "Use `tar`. It knows "
 DRAFT = f"{KEPT}these options:\n\n- `-x` extracts\n- `-v` names each\n\n```sh\ntar xf file\n```\n"
@@ -61,18 +63,8 @@ async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerVie
     return answer
 
 
-async def test_only_the_checked_answer_stands_there_until_the_other_words_are_wanted(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        answer = await checked(pilot, app, judged(store))
-        assert not struck(answer) and rows(answer)[0] == "Use tar. It knows many forms:"
-        assert app.text(".withdrawn") == f"▸ {LABEL}"
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
-async def test_it_is_struck_through_where_it_stood(store: Store, size: tuple[int, int]) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=size) as pilot:
+async def test_it_is_struck_through_where_it_stood(store: Store) -> None:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         answer = await shown(pilot, app, judged(store))
         found = rows(answer)
         assert found[0] == "Use tar. It knows ~these options:~ many forms:"
@@ -88,8 +80,7 @@ async def test_it_is_struck_through_where_it_stood(store: Store, size: tuple[int
 
 
 async def test_it_can_be_hidden_and_shown_again(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         answer = await shown(pilot, app, judged(store))
         await pilot.press("w")
         await wait_until(pilot, lambda: app.text(".withdrawn") == f"▸ {LABEL}" and not struck(answer))
@@ -99,14 +90,6 @@ async def test_it_can_be_hidden_and_shown_again(store: Store) -> None:
         anew = AnswerView(answer.turn)
         await app.screen.mount(anew)
         await wait_until(pilot, lambda: "these options:" in struck(anew))
-
-
-async def test_all_of_a_long_one_is_shown(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    tail = " ".join(f"word{n}" for n in range(60))
-    async with app.run_test(size=(100, 30)) as pilot:
-        answer = await shown(pilot, app, judged(store, f"{KEPT}{tail}", OWN))
-        assert struck(answer).endswith("word59")
 
 
 async def test_struck_text_is_neither_copied_nor_selected(store: Store) -> None:
@@ -130,4 +113,65 @@ async def test_nothing_is_told_where_all_was_kept(store: Store) -> None:
         await wait_until(pilot, lambda: app.answers == [OWN])
         assert not app.screen.query(WithdrawnLine)
         await pilot.press("alt+up", "w")
-        await wait_until(pilot, lambda: any("did not remove any words" in one.message for one in app._notifications))
+        await wait_until(pilot, lambda: app.toasted("did not remove any words"))
+
+
+AGAIN_DRAFT = "Use `tar` to unpack it:\n\n```sh\ntar xf file\n```\n"
+AGAIN_OWN = "Use `tar` like this:\n\n```sh\ntar xvzf file\n```\n"
+NEVER = ("verified", "checked", "target", "τ")
+
+
+def answered(store: Store, again: AnsweredAgain) -> tuple[str, Judged]:
+    """A conversation whose offline answer was answered again, and what was found out."""
+    conversation = store.conversations.create("t").id
+    drafted = store.messages.ask(conversation, "Unpack it", parent_id=None)
+    store.messages.finish(drafted.id, range(40), [False] * 40, AGAIN_DRAFT, "done", {})
+    judged = judge_again(store.messages.get(drafted.id), AGAIN_OWN, again)
+    newer = store.messages.verify(drafted.id)
+    assert newer is not None and judged is not None
+    stats = {"model": again.model, "streamed": 9, **judgement_stats(judged)}
+    store.messages.finish(newer.id, (), (), AGAIN_OWN, "done", stats, settles=drafted.id)
+    return conversation, judged
+
+
+@pytest.mark.parametrize(
+    ("again", "said"),
+    [
+        (AnsweredAgain("talker", False), "answered again by talker; 50 % of the words are the same"),
+        (
+            AnsweredAgain("talker", True, (12, 4)),
+            "talker got the offline answer as a suggestion and kept 12 of 16 tokens; 50 % of the words",
+        ),
+    ],
+)
+async def test_the_note_says_who_answered_and_what_agrees(store: Store, again: AnsweredAgain, said: str) -> None:
+    conversation, judged = answered(store, again)
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        await app.chat.open_conversation(conversation)
+        answer = app.screen.query_one(AnswerView)
+        await wait_until(pilot, lambda: bool(answer.query(WithdrawnLine)))
+        assert answer.turn.judged == judged and said in answer.turn.note
+        line = answer.query_one(WithdrawnLine)
+        assert str(line.content) == "▸ 4 words of the offline answer are not in this one" and answer.turn.struck is None
+        await wait_until(pilot, lambda: answer.region.height > 0)
+        shown = f"{answer.turn.note} {line.content}"
+        assert not any(word in shown for word in NEVER), shown
+        height = answer.prose.region.height
+        await pilot.press("alt+up", "w")
+        await wait_until(pilot, lambda: answer.prose.region.height > height)
+        struck = answer.turn.struck
+        assert struck is not None and struck.at == len(AGAIN_OWN), "it stands in no place of its own"
+        assert [one for one in struck.text.split() if one != "…"] == ["to", "unpack", "it:", "xf"]
+
+
+async def test_both_versions_say_so(store: Store) -> None:
+    conversation, judged = answered(store, AnsweredAgain("talker", True))
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: app.answers == [AGAIN_OWN])
+        store.branches.show(judged.message)
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: app.answers == [AGAIN_DRAFT])
+        note = app.screen.query_one(AnswerView).turn.note
+        assert "drafted offline" in note and str(judged) in note
+        assert not app.screen.query(WithdrawnLine), "the offline answer has all its own words"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
@@ -12,8 +15,8 @@ from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.markdown_view import WAITING
 from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import QueuedPrompts
-from tests.app.tui.scripted import wait_until
+from app.tui.widgets.transcript import QueuedPrompts
+from tests.app.tui.scripted import ScriptedCore, wait_until
 
 
 class Window(OutriderApp):
@@ -40,6 +43,15 @@ class Window(OutriderApp):
     def text(self, selector: str) -> str:
         """What is said there; nothing where there is no such line."""
         return next((str(line.content) for line in self.screen.query(selector).results(Static)), "")
+
+    @property
+    def toasts(self) -> list[str]:
+        """What was said in toasts."""
+        return [toast.message for toast in self._notifications]
+
+    def toasted(self, words: str) -> bool:
+        """A toast has these words in its title and its message."""
+        return any(words in f"{toast.title} {toast.message}" for toast in self._notifications)
 
     @property
     def prompt(self) -> Prompt:
@@ -77,3 +89,11 @@ class Window(OutriderApp):
         """The prompts that are shown as queued."""
         widget = self.screen.query_one(QueuedPrompts)
         return [str(prompt.content) for prompt in widget.query(".prompt").results(Static)] if widget.display else []
+
+
+@asynccontextmanager
+async def started(core: ScriptedCore, size: tuple[int, int] = (100, 30)) -> AsyncIterator[tuple[Window, Pilot[None]]]:
+    """A window on this core, while it runs."""
+    app = Window(core)
+    async with app.run_test(size=size) as pilot:
+        yield app, pilot

@@ -16,12 +16,11 @@ from drafter.learning.distributions import MOST, NONE, TEXT, Distributions
 from drafter.learning.samples import Replayer, Round
 from drafter.model import DraftModel
 from drafter.step import StepGraph
-from drafter.training.adaptation import Pace, Replayed, _Adapted, _Padded, adapt
+from drafter.training.adaptation import Labels, Pace, Replayed, _Adapted, _Padded, adapt, label_losses
 from drafter.training.export import export_graph
-from drafter.training.graph_weights import read_weights, write_weights
-from drafter.training.soft_labels import Labels, label_losses
+from drafter.training.graph_weights import BITS, Rounded, read_weights, write_weights
 from models.config import DrafterConfig, DrafterCorrupt, DrafterError, Scheme
-from models.engines.quantise import quantise_graph
+from models.engines.quantise import in_blocks, quantise_graph
 from tests.drafter.conftest import Tiny, draft_model
 
 SCHEMES: tuple[Scheme, ...] = ("int8", "nbits8", "nbits4")
@@ -130,16 +129,6 @@ def test_it_learns_what_its_graph_then_guesses(tiny: Tiny, graph: Path, tmp_path
     assert after > before + 0.1
 
 
-def test_half_of_each_step_is_rehearsed(tiny: Tiny, graph: Path, tmp_path: Path) -> None:
-    steps: list[tuple[int, int]] = []
-    older, newer = replayed(tiny, 8), replayed(tiny, 8, 8)
-    adapt(
-        graph, tiny.config, newer, older, older, tmp_path / "out.onnx", Pace(epochs=1, steps=0),
-        progress=lambda done, of: steps.append((done, of)),
-    )  # fmt: skip
-    assert steps[-1] == (2, 2), "four of the eight newer answers fit into a step"
-
-
 def test_where_nothing_is_gained_or_it_is_halted_nothing_is_written(tiny: Tiny, graph: Path, tmp_path: Path) -> None:
     answers, out = replayed(tiny, 4), tmp_path / "out.onnx"
     assert not adapt(graph, tiny.config, answers, [], answers, out, halted=lambda: True)
@@ -208,3 +197,20 @@ def test_a_label_is_what_was_chosen_where_nothing_else_is_known() -> None:
         spread = -0.5 * log_probs[2, 5] - 0.125 * log_probs[2, 7] - 0.375 * others
         assert torch.isclose(losses[2], soft * spread - (1 - soft) * log_probs[2, 5], atol=1e-5)
         assert torch.isclose(losses[3], -0.75 * log_probs[3, 2] - 0.25 * log_probs[3, 4], atol=1e-5)
+
+
+# ---- rounded weights -------------------------------------------------------------------------------------------------
+
+
+def stored(weight: np.ndarray) -> np.ndarray:
+    """(outputs, inputs) as a graph holds it."""
+    packed, scales = in_blocks(np.ascontiguousarray(weight.T), BITS)
+    numbers = np.stack((packed & 15, packed >> 4), axis=-1).reshape(*packed.shape[:2], -1).astype(np.float32) - 8
+    return (numbers * scales[..., None]).reshape(len(weight), -1)[:, : weight.shape[1]]
+
+
+@pytest.mark.parametrize("inputs", [32, 40, 7])
+def test_a_rounded_matrix_is_what_a_graph_holds(inputs: int) -> None:
+    weight = np.random.default_rng(0).normal(size=(5, inputs)).astype(np.float32)
+    weight[2] = 0
+    np.testing.assert_allclose(Rounded()(torch.from_numpy(weight)).numpy(), stored(weight), atol=1e-6)

@@ -82,9 +82,3 @@ def test_tokens_that_the_head_cannot_draft_teach_nothing() -> None:
 
 def test_it_stops_when_it_is_told_to() -> None:
     assert learn(drawn(500, 1, 1.0), drawn(100, 2, 1.0), VOCABULARY, halted=lambda: True) is None
-
-
-def test_the_same_samples_teach_the_same() -> None:
-    rates = Rates(rate=1e-2)
-    one, other = (learn(drawn(1500, 1, 1.0), drawn(100, 2, 1.0), VOCABULARY, rates) for _ in range(2))
-    assert one is not None and other is not None and np.array_equal(one.up, other.up)

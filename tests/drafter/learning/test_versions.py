@@ -150,22 +150,6 @@ def test_a_damaged_graph_is_refused_with_advice(versions: Versions) -> None:
         versions.graph(used)
 
 
-def test_a_full_disk_with_a_graph_leaves_the_old_version_in_use(
-    versions: Versions, config: DrafterConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    used = versions.publish(about(), some(config))
-    made = graph(versions, b"whole")
-
-    def full(source: Path, target: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("drafter.learning.versions.os.replace", full)
-    with pytest.raises(OSError, match="No space left"):
-        versions.publish(about(), None, made)
-    monkeypatch.undo()
-    assert versions.in_use == used and versions.load(used, config).up.any()
-
-
 def test_an_index_that_cannot_be_read_tells_of_no_version(versions: Versions, config: DrafterConfig) -> None:
     versions.publish(about(), some(config))
     (versions.folder / INDEX).write_text("{")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from transformers import PreTrainedModel
 
-from benchmarks.gguf_file import write_gguf
 from drafter.model import save_weights
 from models.config import ENCODER, write_config
 from models.engines.engine import Engine
@@ -22,6 +21,7 @@ from models.engines.sequential_engine import SequentialEngine
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from tests.remote.verifier.tiny import TREELESS, encoder_config, tiny_encoder, tiny_model
+from tests.support.gguf_writer import write_gguf
 
 TORCH = ("llama", "qwen3-mixed", "gemma2-eager", "gpt2")
 ONNX = ("llama", "llama-tied", "qwen2", "qwen3", "llama-many-heads")

@@ -11,7 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.engines.engine import BrokenTarget, Engine, EngineError, Forward, TargetContext, UnknownToken
+from models.engines.engine import BrokenTarget, Engine, Forward, TargetContext, UnknownToken
 from models.engines.llama_engine import LlamaEngine
 from models.engines.llama_lane import LlamaContext
 from models.engines.llama_rows import CacheRows, UnreadableRows
@@ -365,7 +365,3 @@ def test_memory_in_numpy_is_memory_in_pytorch(encoding: Bench) -> None:
         for one, other in zip(pair, wanted, strict=True):
             # The folder's weights are bfloat16.
             np.testing.assert_allclose(one, other.numpy(), atol=0.05)
-
-
-def test_an_error_of_the_engine_is_one_of_the_tree_of_errors() -> None:
-    assert issubclass(BrokenTarget, EngineError) and issubclass(UnknownToken, EngineError)

@@ -11,7 +11,6 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from benchmarks.gguf_file import write_gguf
 from models.engines.engine import TargetContext
 from models.engines.llama_engine import RESUMED, LlamaEngine
 from models.engines.llama_lane import BLOCK, LEAST, PIECE
@@ -19,6 +18,7 @@ from models.tree import DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tree_around
+from tests.support.gguf_writer import write_gguf
 from tests.support.made_once import made_once
 
 EMPTY = DraftTree.empty()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import random
 import struct
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
-from benchmarks.gguf_file import write_gguf
 from drafter.model import MemoryEncoder, save_weights
 from models.config import ENCODER, write_config
 from models.engines.engine import Forward, TargetContext
@@ -25,6 +22,7 @@ from models.errors import CorruptWeights
 from models.tree import DraftTree
 from tests.models.engines.conftest import Bench, llama_bench
 from tests.remote.verifier.tiny import encoder_config, random_tree, tiny_model
+from tests.support.gguf_writer import write_gguf
 
 EMPTY = DraftTree.empty()
 
@@ -229,34 +227,6 @@ def test_many_sessions_with_wide_trees_have_the_rows_that_count(llama: Bench) ->
 
 def _asked(context: TargetContext, tree: DraftTree) -> Forward:
     return Forward(context, len(context.tokens) - context.computed, tree)
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
-def test_no_thread_of_the_check_at_the_start_is_left(llama: Bench, tmp_path: Path) -> None:
-    """OpenMP would count them, and let all threads of later forwards wait asleep: those took five times as long."""
-    llama.model.save_pretrained(tmp_path / "target")
-    write_gguf(tmp_path / "target", tmp_path / "target.gguf")
-
-    def threads() -> int:
-        return len(list(Path("/proc/self/task").iterdir()))
-
-    def forward() -> int:
-        context = engine.context()
-        context.assign(0, [1, 2, 3])
-        engine.verify(context, EMPTY)
-        return threads()
-
-    before = threads()
-    engine = LlamaEngine(tmp_path / "target.gguf", threads=3)
-    try:
-        ends = time.monotonic() + 10
-        while threads() > before and time.monotonic() < ends:  # A thread is listed until the system has taken it away.
-            time.sleep(0.01)
-        assert threads() == before
-        with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(forward).result() == before + 3, "a thread, and the two that help it"
-    finally:
-        engine.close()
 
 
 def test_where_rows_cannot_be_read_there_is_no_memory_and_it_is_said(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from remote import VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from remote.verifier.http import create_app
 from remote.verifier.loader import opened
+from remote.verifier.options import ServeOptions
 from remote.verifier.serve import card
 from tests.remote.verifier.test_http import PATIENT, running
 from tests.remote.verifier.tiny import STOP, TREELESS, plain_logits, tiny_model, tiny_tokenizer
@@ -71,7 +72,7 @@ async def test_one_is_served_without_drafts_to_devices_and_other_programs(tmp_pa
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
     tokenizer.save_pretrained(tmp_path)
-    found = opened(str(tmp_path), None, None, "auto", None, 1)
+    found = opened(ServeOptions(str(tmp_path), threads=1))
     side, engine = found.side, found.engine
     assert found.drafter is None and side.text is not None and "without drafts" in engine.description
     words = "w5 w9 w30"

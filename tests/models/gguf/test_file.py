@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,19 +12,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 from transformers import AutoTokenizer
 
-from benchmarks.gguf_file import write_gguf
-from models.engines.choice import graph_of, llama_engine
+from models.engines.choice import EngineOptions, graph_of, licence, llama_engine, open_model
 from models.engines.target import load_target
 from models.errors import CorruptWeights, MissingPackage, UnknownModel
-from models.gguf.file import text_source
+from models.gguf.text import first_difference, text_source
 from models.text.text_side import read_text_side
 from models.tree import DraftTree
-from remote.verifier.loader import licence, opened
+from remote.verifier.loader import opened
 from remote.verifier.maker import kept_drafter
+from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import save_speaking
+from tests.support.gguf_files import LlamaVocabulary
+from tests.support.gguf_writer import write_gguf
 from tests.support.tiny_text import END, SPECIAL
 
 ASSISTANT = SPECIAL.index("<|assistant|>")
@@ -83,7 +86,7 @@ def test_pytorch_reads_the_same_weights(model_folder: Path, alone: Path) -> None
 
 
 def test_it_is_served_by_pytorch_where_that_is_asked_for(model_folder: Path, alone: Path) -> None:
-    found = opened(str(alone), None, None, "torch", None, 1)
+    found = opened(ServeOptions(str(alone), engine="torch", threads=1))
     assert (found.side.name, found.drafter) == ("tiny-f32", None) and "PyTorch" in found.engine.description
     context = found.engine.context()
     context.assign(0, [5, 9, 200])
@@ -113,7 +116,7 @@ def test_its_drafter_is_kept_by_the_file_as_it_is(alone: Path, tmp_path: Path) -
 def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     with pytest.raises(MissingPackage, match=r"\.\[gguf\].*--engine torch"):
-        llama_engine(str(alone), None, 1, None)
+        llama_engine(str(alone))
 
 
 def test_neither_pytorch_nor_transformers_is_needed(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,13 +224,36 @@ def test_what_is_no_gguf_file_is_told(tmp_path: Path, model_folder: Path) -> Non
     with pytest.raises(CorruptWeights, match=r"a.gguf is no GGUF file"), text_source(str(tmp_path / "a.gguf")):
         pass
     with pytest.raises(UnknownModel, match="name ends in .gguf"):
-        graph_of(str(model_folder), "llama", None)
+        graph_of(str(model_folder), EngineOptions("llama"))
     with pytest.raises(UnknownModel, match="--quantize is for PyTorch"):
         (tmp_path / "b.gguf").write_bytes(b"")
-        llama_engine(str(tmp_path / "b.gguf"), None, 1, "int8")
+        llama_engine(str(tmp_path / "b.gguf"), None, EngineOptions(quantize="int8"))
 
 
-def test_a_model_of_another_kind_is_not_written(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bloom"}))
-    with pytest.raises(SystemExit, match="bloom"):
-        write_gguf(tmp_path, tmp_path / "a.gguf")
+# ---- compared with llama.cpp ----------------------------------------------------------------------------------------
+
+
+def test_the_tokenizer_reads_text_as_llama_cpp_does(alone: Path, llama_cpp: Callable[[Path], LlamaVocabulary]) -> None:
+    with text_source(str(alone)) as folder:
+        text = read_text_side(Path(folder)).text
+    assert text is not None and first_difference(text, llama_cpp(alone)) is None
+    difference = first_difference(text, lambda data: text.encode(data.decode().lower()))
+    assert difference is not None and difference.startswith("English, such as ")
+    assert first_difference(text, lambda data: text.encode(data.decode())) == "what its chat template writes"
+
+
+def test_a_tokenizer_beside_the_file_that_reads_text_in_another_way_is_taken_with_a_warning(
+    model_folder: Path, alone: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install '.[gguf]'")
+    shutil.copy(alone, tmp_path)
+    for name in ("config.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(model_folder / name, tmp_path)
+    tokenizer = Tokenizer.from_file(str(model_folder / "tokenizer.json"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    said = list[str]()
+    found = open_model(str(tmp_path / alone.name), EngineOptions(threads=1), say=said.append)
+    assert found.side.tokenizer == read_text_side(tmp_path).tokenizer
+    warning = f"llama.cpp reads English, such as .* the tokenizer.json beside {alone.name}"
+    assert any(re.search(warning, line) for line in said)

@@ -6,7 +6,7 @@ import pytest
 
 from models.guide.assignment import fill
 from models.guide.mentions import Named, named
-from models.guide.outline import Slot, perhaps
+from models.guide.outline import Slot, perhaps, put, slots, unfilled
 
 
 def slot(name: str, kind: str = "", form: str = "", placeholder: str = "x", *, optional: bool = False) -> Slot:
@@ -89,3 +89,37 @@ def test_what_the_example_has_already_takes_no_place() -> None:
 def test_a_name_with_a_space_is_quoted_and_inside_quotes_it_is_not() -> None:
     text = f"print {slot('text')}", f"echo '{slot('text', 'text', 'raw')}' > {slot('file')}"
     assert fill(*text, things("'two words' > \"my notes.txt\"")).command == "echo 'two words' > 'my notes.txt'"
+
+
+# ---- slots -----------------------------------------------------------------------------------------------------------
+
+
+FILE_SLOT = Slot("file", "file", "", False, "file.txt")
+SIZE_SLOT = Slot("size", "size", "find", True, "100M")
+URL_SLOT = Slot("url", "url", "raw", False, "https://example.com")
+
+
+def test_what_is_written_is_read() -> None:
+    text = f"curl {URL_SLOT} > {FILE_SLOT}; find . -size +{SIZE_SLOT}"
+    assert [slot for slot, _ in slots(text)] == [URL_SLOT, FILE_SLOT, SIZE_SLOT]
+    assert [at for _, at in slots(text)] == [text.index(str(slot)) for slot in (URL_SLOT, FILE_SLOT, SIZE_SLOT)]
+
+
+def test_without_values_the_placeholders_stand_there() -> None:
+    assert unfilled(f"curl {URL_SLOT} > {FILE_SLOT}; find . -size +{SIZE_SLOT}") == (
+        "curl https://example.com > file.txt; find . -size +100M"
+    )
+    assert unfilled("awk '{print $1}' <(ls) [0:2]") == "awk '{print $1}' <(ls) [0:2]"
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [({}, "list files"), ({"file": "a.md"}, "list files like a.md"), ({"size": "2M"}, "list files over 2M, fast")],
+)
+def test_what_is_said_perhaps_needs_its_slots(values: dict[str, str], wanted: str) -> None:
+    text = f"list files {perhaps(f'like {FILE_SLOT}')} {perhaps(f'over {SIZE_SLOT}, fast')}"
+    assert put(text, lambda slot: values.get(slot.name)) == wanted
+
+
+def test_a_command_of_several_lines_keeps_its_spaces() -> None:
+    assert put(f"cat {FILE_SLOT} << EOF\n  a  b\nEOF", lambda _: "x") == "cat x << EOF\n  a  b\nEOF"

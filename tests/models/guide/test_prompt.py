@@ -27,10 +27,6 @@ def test_the_examples_stand_before_the_question(prompt: Prompt) -> None:
     assert 1 <= len(examples) <= EXAMPLES
 
 
-def test_a_remark_gets_the_task_alone(prompt: Prompt) -> None:
-    assert prompt.apply([("user", "thanks!")]) == [("system", task("linux")), ("user", "thanks!")]
-
-
 def test_a_longer_conversation_begins_with_the_shorter_one(prompt: Prompt, pages: Pages) -> None:
     said = [("user", "untar a.tar.gz"), ("assistant", "..."), ("user", "and only list it?"), ("assistant", "...")]
     said += [("user", "sort by a column")]

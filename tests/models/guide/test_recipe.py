@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from drafter import Drafter
-from models.config import CONFIG, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
+from drafter.runtime import Drafter
+from models.config import CONFIG, DrafterCorrupt, DrafterError, DrafterMissing
 from models.guide.pages import FILE
 from tests.support.guide_pages import guided_drafter
 
@@ -35,11 +35,6 @@ def test_one_without_has_none_and_the_same_config(tiny_pair: Path, tmp_path: Pat
     plain = tiny_pair / "drafter"
     assert Drafter.load(plain).prompt is None
     assert "prompt_recipe" not in json.loads((plain / CONFIG).read_text())
-
-
-def test_the_config_keeps_the_recipe(folder: Path) -> None:
-    before = read_config(folder)
-    assert write_config(folder, before) == before == read_config(folder)
 
 
 @pytest.mark.parametrize("values", [{"version": 2, "more": [1]}, {"name": "oracle"}])

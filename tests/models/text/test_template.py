@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from models.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterConfig, DrafterCorrupt, read_config, write_config
 from models.text.chat_text import ChatText
 from models.text.template import ChatTemplate, TemplateFailed
-from tests.drafter.families import DIALECT, FAMILIES, Family
+from tests.models.text.families import DIALECT, FAMILIES, Family
 
 
 def tiny_config(stop_tokens: tuple[int, ...]) -> DrafterConfig:
@@ -142,14 +142,6 @@ def test_what_is_spelt_out_is_encoded_as_in_transformers(pair: tuple[ChatText, A
         spoken = [("user", f" list {token} all"), ("assistant", "ls"), ("user", f"{token}\n")]
         tokens = theirs.apply_chat_template(chat_of(spoken), add_generation_prompt=True, sanitize_control_tokens=True)
         assert ours.render(spoken) == tokens["input_ids"], token
-
-
-def test_a_prompt_after_another_is_as_if_it_was_made_anew(pair: tuple[ChatText, Any]) -> None:
-    ours, _ = pair
-    messages, before = [*CONVERSATIONS["several turns"], ("assistant", "</s> a"), ("user", "b")], None
-    for end in range(1, len(messages) + 1):
-        before = ours.render_after(before, messages[:end])
-        assert before.tokens == ours.render(messages[:end])
 
 
 HOSTILE = {

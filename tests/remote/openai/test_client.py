@@ -26,6 +26,7 @@ from remote.detect import detect
 from remote.openai.schema import GATEWAY_OWNER, OWNER, Model
 from remote.protocol import Card, Progress, Sampling, unpack_tokens
 from tests.remote.toy_verifier import CARD, ToyVerifier, cutting_relay, http, listening, raw_peer, refusal, serving
+from tests.support.clock import FastClock
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import tiny_text
@@ -40,7 +41,7 @@ def client_of(port: int, token: str | None = None) -> CompletionsClient:
 
 
 async def begin(client: CompletionsClient, *more: tuple[str, str], most: int = 40, **fields: Any) -> ChatStream:
-    options = {"model": "target", "deadline": PATIENCE, "silence": PATIENCE, "patience": PATIENCE}
+    options = {"model": "target", "deadline": PATIENCE, "silence": PATIENCE}
     sampling = fields.pop("sampling", Sampling())
     return await client.chat([QUESTION, *more], sampling, most=most, **{**options, **fields})
 
@@ -136,92 +137,65 @@ def packed(body: bytes, how: str) -> bytes:
     return http(body, content_type=SSE, extra=f"content-encoding: {how}\r\n")
 
 
+def as_json(body: bytes, status: str = "200 OK") -> bytes:
+    return http(body, status=status, content_type="application/json")
+
+
 WORDS = chunk("one ") + chunk("two", "stop") + DONE
 PICTURE = (
     b'data: {"choices":[{"index":0,"delta":{"images":[{"url":"data:image/png;base64,'
     + b"A" * (15 << 20)
     + b'"}]}}]}\n\n'
 )
+ONE_ANSWER = b'{"choices":[{"message":{"role":"assistant","content":"one two"},"finish_reason":"stop"}]}'
 WHOLE = {
-    "plain": (events(chunk("one "), chunk("two"), chunk(reason="stop"), DONE), "one two", "stop"),
-    "no DONE": (events(chunk("one"), chunk(" two", "stop")), "one two", "stop"),
-    "no reason": (events(chunk("one two"), DONE), "one two", None),
-    "comments, CR LF": (
-        events(b": wait\r\n\r\n", chunk("one two", "length").replace(b"\n", b"\r\n"), b":\r\n", DONE),
-        "one two",
-        "length",
+    "plain": events(chunk("one "), chunk("two"), chunk(reason="stop"), DONE),
+    "no DONE": events(chunk("one"), chunk(" two", "stop")),
+    "no reason": events(chunk("one two"), DONE),
+    "comments, CR LF": events(b": wait\r\n\r\n", chunk("one two", "length").replace(b"\n", b"\r\n"), b":\r\n", DONE),
+    "odd fields": events(
+        b'data: {"choices":[],"prompt_filter_results":[{}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning":"hm"}}]}\n\n',
+        b'data: {"choices":[{"index":1,"delta":{"content":"another"}}]}\n\n',
+        chunk("one two", "stop", id=None, created=1.5, error=None),
+        b'data: {"choices":null,"usage":{"total_tokens":9}}\n\n',
+        DONE,
     ),
-    "odd fields": (
-        events(
-            b'data: {"choices":[],"prompt_filter_results":[{}]}\n\n',
-            b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning":"hm"}}]}\n\n',
-            b'data: {"choices":[{"index":1,"delta":{"content":"another"}}]}\n\n',
-            chunk("one two", "stop", id=None, created=1.5, error=None),
-            b'data: {"choices":null,"usage":{"total_tokens":9}}\n\n',
-            DONE,
-        ),
-        "one two",
-        "stop",
+    "no blank line at the end": events(chunk("one "), chunk("two", "stop")[:-1]),
+    "no line end at the end": events(chunk("one "), chunk("two", "stop")[:-2]),
+    "no line end after DONE": events(chunk("one two"), DONE[:-2]),
+    "no blank lines": events(chunk("one ")[:-1], chunk("two", "stop")[:-1], DONE[:-1]),
+    "a picture between words": events(chunk("one "), PICTURE, chunk("two", "stop"), DONE),
+    "heartbeats that are no JSON": events(
+        b"data: ping\n\n", chunk("one "), b"data: -\n\ndata: keep-alive\n\n", chunk("two", "stop"), DONE
     ),
-    "no blank line at the end": (events(chunk("one "), chunk("two", "stop")[:-1]), "one two", "stop"),
-    "no line end at the end": (events(chunk("one "), chunk("two", "stop")[:-2]), "one two", "stop"),
-    "no line end after DONE": (events(chunk("one two"), DONE[:-2]), "one two", None),
-    "no blank lines": (events(chunk("one ")[:-1], chunk("two", "stop")[:-1], DONE[:-1]), "one two", "stop"),
-    "a picture between words": (
-        events(chunk("one "), PICTURE, chunk("two", "stop"), DONE),
-        "one two",
-        "stop",
-    ),
-    "heartbeats that are no JSON": (
-        events(b"data: ping\n\n", chunk("one "), b"data: -\n\ndata: keep-alive\n\n", chunk("two", "stop"), DONE),
-        "one two",
-        "stop",
-    ),
-    "an event of another type": (events(b"event: ping\ndata: {}\n\n", chunk("one two", "stop")), "one two", "stop"),
-    "plain text": (http(WORDS, content_type="text/plain; charset=utf-8"), "one two", "stop"),
-    "events as JSON": (http(WORDS, content_type="application/json"), "one two", "stop"),
-    "events as a page": (http(WORDS, content_type="text/html"), "one two", "stop"),
-    "no content type": (http(b"\xef\xbb\xbf\r\n: hello\n\n" + WORDS, content_type=None), "one two", "stop"),
-    "status 201": (http(WORDS, status="201 Created", content_type=SSE), "one two", "stop"),
-    "status 206": (http(WORDS, status="206 Partial", content_type="text/plain"), "one two", "stop"),
-    "gzip": (packed(gzip.compress(WORDS), "gzip"), "one two", "stop"),
-    "gzip in two members": (packed(gzip.compress(WORDS[:40]) + gzip.compress(WORDS[40:]), "x-gzip"), "one two", "stop"),
-    "deflate": (packed(zlib.compress(WORDS), "deflate"), "one two", "stop"),
-    "raw deflate": (packed(zlib.compress(WORDS, wbits=-15), "deflate"), "one two", "stop"),
-    "an end that is no end": (events(chunk("one ", "null"), chunk("two", "stop"), DONE), "one two", "stop"),
-    "one answer as events": (
-        http(b'{"choices":[{"message":{"content":"one two"},"finish_reason":"stop"}]}', content_type=SSE),
-        "one two",
-        "stop",
-    ),
-    "one answer as plain text": (
-        http(b'\n\n{"choices":[{"message":{"content":"one two"},"finish_reason":"stop"}]}', content_type="text/plain"),
-        "one two",
-        "stop",
-    ),
-    "a good base_resp": (
-        events(chunk("one two", "stop", base_resp={"status_code": 0, "status_msg": "success"}), DONE),
-        "one two",
-        "stop",
-    ),
-    "not streamed": (
-        http(
-            b'{"choices":[{"message":{"role":"assistant","content":"one two"},"finish_reason":"stop"}]}',
-            content_type="application/json",
-        ),
-        "one two",
-        "stop",
-    ),
+    "an event of another type": events(b"event: ping\ndata: {}\n\n", chunk("one two", "stop")),
+    "plain text": http(WORDS, content_type="text/plain; charset=utf-8"),
+    "events as JSON": as_json(WORDS),
+    "events as a page": http(WORDS, content_type="text/html"),
+    "no content type": http(b"\xef\xbb\xbf\r\n: hello\n\n" + WORDS, content_type=None),
+    "status 201": http(WORDS, status="201 Created", content_type=SSE),
+    "status 206": http(WORDS, status="206 Partial", content_type="text/plain"),
+    "gzip": packed(gzip.compress(WORDS), "gzip"),
+    "gzip in two members": packed(gzip.compress(WORDS[:40]) + gzip.compress(WORDS[40:]), "x-gzip"),
+    "deflate": packed(zlib.compress(WORDS), "deflate"),
+    "raw deflate": packed(zlib.compress(WORDS, wbits=-15), "deflate"),
+    "an end that is no end": events(chunk("one ", "null"), chunk("two", "stop"), DONE),
+    "one answer as events": http(ONE_ANSWER, content_type=SSE),
+    "one answer as plain text": http(b"\n\n" + ONE_ANSWER, content_type="text/plain"),
+    "not streamed": as_json(ONE_ANSWER),
+    "a good base_resp": events(chunk("one two", "stop", base_resp={"status_code": 0, "status_msg": "success"}), DONE),
 }
+"""Ways to say "one two"."""
+REASONS = {"no reason": None, "no line end after DONE": None, "comments, CR LF": "length"}
 
 
 @pytest.mark.parametrize("name", WHOLE)
 async def test_servers_differ_and_are_understood(name: str) -> None:
-    reply, text, reason = WHOLE[name]
-    async with raw_peer(lambda _: reply) as port, client_of(port) as client:
+    async with raw_peer(lambda _: WHOLE[name]) as port, client_of(port) as client:
         stream = await begin(client)
-        assert "".join([piece async for piece in stream]) == text
-        assert stream.reason == reason
+        assert "".join([piece async for piece in stream]) == "one two"
+        assert stream.reason == REASONS.get(name, "stop")
 
 
 async def test_characters_split_over_chunks_stay_whole() -> None:
@@ -241,180 +215,79 @@ async def test_characters_split_over_chunks_stay_whole() -> None:
 
 def openai_error(code: object, status: str, message: str = "A reason.", **extra: Any) -> bytes:
     body = json.dumps({"error": {"message": message, "type": "an_error", "code": code, **extra}})
-    return http(body.encode(), status=status, content_type="application/json")
+    return as_json(body.encode(), status)
 
 
-Failure = tuple[bytes, type[RemoteError], str, str | None, bool]
-FAILURES: dict[str, Failure] = {
-    "a login page": (http(PAGE, content_type="text/html"), Stranger, "login page", None, False),
-    "a redirect": (
-        http(b"", status="302 Found", extra="location: http://portal/\r\n"),
-        Stranger,
-        "portal",
-        None,
-        False,
-    ),
-    "a proxy": (http(b"", status="502 Bad Gateway"), LinkDown, "no server behind", None, False),
-    "401": (openai_error("invalid_api_key", "401 No"), Refused, "token", "unauthorised", False),
-    "403": (openai_error(None, "403 No"), Refused, "token", "unauthorised", False),
-    "404": (openai_error("model_not_found", "404 No"), Refused, "A reason", "not_found", False),
-    "429": (openai_error("rate_limit", "429 No"), Refused, "A reason", "busy", True),
-    "no money": (openai_error("insufficient_quota", "429 No"), Refused, "A reason", "busy", False),
-    "500": (openai_error(None, "500 No"), Refused, "A reason", "unavailable", True),
-    "503": (openai_error(None, "503 No"), Refused, "A reason", "unavailable", True),
-    "too long": (openai_error("context_length_exceeded", "400 No"), Refused, "A reason", "too_long", False),
-    "too long, in words": (
-        openai_error(400, "400 No", "This model's maximum context length is 9 tokens."),
-        Refused,
-        "maximum",
-        "too_long",
-        False,
-    ),
-    "a bare error": (
-        http(b'{"error":"model not loaded"}', status="400 No", content_type="application/json"),
-        Refused,
-        "not loaded",
-        "bad_request",
-        False,
-    ),
-    "a framework's": (
-        http(b'{"detail":"Not Found"}', status="404 No", content_type="application/json"),
-        Refused,
-        "Not Found",
-        "not_found",
-        False,
-    ),
-    "an old vLLM's": (
-        http(b'{"object":"error","message":"No.","code":400}', status="400 No", content_type="application/json"),
-        Refused,
-        "No.",
-        "bad_request",
-        False,
-    ),
-    "nothing": (b"", Broken, "broke", None, False),
-    "no events": (events(), Broken, "early", None, False),
-    "no end": (events(chunk("one"), chunk(" two")), Broken, "early", None, False),
-    "half an event": (events(chunk("one"), b'data: {"choi'), Broken, "early", None, False),
-    "half a body": (
-        http(chunk("one"), content_type=SSE, extra="content-length: 9999\r\n"),
-        Broken,
-        "broke",
-        None,
-        False,
-    ),
-    "no JSON": (events(b"data: hello\n\n"), Incompatible, "readable", None, False),
-    "JSON of another kind": (events(b'data: {"choices":[{"delta":"x"}]}\n\n'), Broken, "early", None, False),
-    "nothing but the end": (events(b'data: {"choices":[]}\n\n', DONE), Incompatible, "without a word", None, False),
-    "an error that llama.cpp sends amid it": (
+FAILURES: dict[str, tuple[bytes, type[RemoteError], str]] = {
+    "a login page": (http(PAGE, content_type="text/html"), Stranger, "login page"),
+    "a redirect": (http(b"", status="302 Found", extra="location: http://portal/\r\n"), Stranger, "portal"),
+    "a proxy": (http(b"", status="502 Bad Gateway"), LinkDown, "no server behind"),
+    "nothing": (b"", Broken, "broke"),
+    "no events": (events(), Broken, "early"),
+    "no end": (events(chunk("one"), chunk(" two")), Broken, "early"),
+    "half an event": (events(chunk("one"), b'data: {"choi'), Broken, "early"),
+    "half a body": (http(chunk("one"), content_type=SSE, extra="content-length: 9999\r\n"), Broken, "broke"),
+    "no JSON": (events(b"data: hello\n\n"), Incompatible, "readable"),
+    "JSON of another kind": (events(b'data: {"choices":[{"delta":"x"}]}\n\n'), Broken, "early"),
+    "nothing but the end": (events(b'data: {"choices":[]}\n\n', DONE), Incompatible, "without a word"),
+    "a packed answer": (packed(WORDS, "br"), Incompatible, "packs its answers"),
+    "an answer that cannot be unpacked": (packed(b"\x1f\x8b" + b"0" * 99, "gzip"), Incompatible, "cannot be unpacked"),
+    "an endless line": (events(b"data: " + b"x" * (17 << 20)), Incompatible, "more than"),
+    "words, and then nothing": (events(chunk("one"), b"data: upstream died\n\n"), Broken, "after 'upstream died'"),
+    "an answer without text": (as_json(b'{"choices":[]}'), Incompatible, "without text"),
+}
+REFUSALS: dict[str, tuple[bytes, str, str]] = {
+    "403": (openai_error(None, "403 No"), "token", "unauthorised"),
+    "an error inside an answer": (
+        events(chunk("one"), b'data: {"error":{"message":"Out of memory.","code":500}}\n\n'), "Out of", "unavailable"),
+    "a refusal inside an answer": (
+        events(chunk("one"), b'data: {"error":{"message":"Too much.","code":429}}\n\n', DONE), "Too much", "busy"),
+    "llama.cpp's error inside an answer": (
         events(chunk("one"), b'error: {"code":500,"message":"Slot lost.","type":"server_error"}\n\n'),
-        Refused,
-        "Slot lost",
-        "unavailable",
-        True,
-    ),
+        "Slot lost", "unavailable"),
     "an end that is an error": (
         events(b'data: {"choices":[{"delta":{"content":"one"},"finish_reason":"error"}]}\n\n', DONE),
-        Refused,
-        "did not say which",
-        "unavailable",
-        True,
-    ),
-    "a packed answer": (packed(WORDS, "br"), Incompatible, "packs its answers", None, False),
-    "an answer that cannot be unpacked": (
-        packed(b"\x1f\x8b" + b"0" * 99, "gzip"),
-        Incompatible,
-        "cannot be unpacked",
-        None,
-        False,
-    ),
-    "an endless line": (events(b"data: " + b"x" * (17 << 20)), Incompatible, "more than", None, False),
+        "did not say which", "unavailable"),
     "an event of type error": (
         events(chunk("one"), b'event: error\ndata: {"code":500,"message":"Out of memory."}\n\n', DONE),
-        Refused,
-        "Out of memory",
-        "unavailable",
-        True,
-    ),
+        "Out of memory", "unavailable"),
     "an event of type error, in words": (
-        events(b"event: error\ndata: The model is not there.\n\n", DONE),
-        Refused,
-        "The model is not there",
-        "unavailable",
-        True,
-    ),
-    "code and msg amid it": (
-        events(b'data: {"code":1301,"msg":"Not with me."}\n\n'),
-        Refused,
-        "Not with me",
-        "unavailable",
-        True,
-    ),
-    "base_resp": (
-        http(
-            b'{"choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}',
-            content_type="application/json",
-        ),
-        Refused,
-        "insufficient balance",
-        "unavailable",
-        True,
-    ),
-    "error_msg": (
-        http(b'{"error_code":336,"error_msg":"Open api daily limit"}', content_type="application/json"),
-        Refused,
-        "daily limit",
-        "unavailable",
-        True,
-    ),
+        events(b"event: error\ndata: The model is gone.\n\n", DONE), "The model is gone", "unavailable"),
+    "code and msg in an event": (
+        events(b'data: {"code":1301,"msg":"Not with me."}\n\n'), "Not with me", "unavailable"),
+    "base_resp in a good answer": (
+        as_json(b'{"choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}'),
+        "insufficient balance", "unavailable"),
+    "error_msg in a good answer": (
+        as_json(b'{"error_code":336,"error_msg":"Open api daily limit"}'), "daily limit", "unavailable"),
     "a choice that failed": (
         events(b'data: {"choices":[{"delta":{},"finish_reason":"error","error":{"message":"Gone.","code":502}}]}\n\n'),
-        Refused,
-        r"\(502\): Gone",
-        "unavailable",
-        True,
-    ),
-    "words that are no answer, and then nothing": (
-        events(chunk("one"), b"data: upstream died\n\n"),
-        Broken,
-        "after 'upstream died'",
-        None,
-        False,
-    ),
-    "an answer without text": (
-        http(b'{"choices":[]}', content_type="application/json"),
-        Incompatible,
-        "without text",
-        None,
-        False,
-    ),
-    "an error amid it": (
-        events(chunk("one"), b'data: {"error":{"message":"Out of memory.","code":500}}\n\n'),
-        Refused,
-        "Out of memory",
-        "unavailable",
-        True,
-    ),
-    "a refusal amid it": (
-        events(chunk("one"), b'data: {"error":{"message":"Too much.","code":429}}\n\n', DONE),
-        Refused,
-        "Too much",
-        "busy",
-        True,
-    ),
-}
+        r"\(502\): Gone", "unavailable"),
+}  # fmt: skip
+"""Errors that come with an answer, and a token that may not ask. All others are in `test_dialects` and `test_pages`."""
+
+
+async def failure(reply: bytes, kind: type[RemoteError], words: str) -> RemoteError:
+    """The error that an answer ends with. What came before it is part of what was sent."""
+    got = ""
+    async with raw_peer(lambda _: reply) as port, client_of(port) as client:
+        with pytest.raises(kind, match=words) as raised:
+            async for piece in await begin(client):
+                got += piece
+    assert "one".startswith(got[:3]) and str(raised.value).isprintable()
+    return raised.value
 
 
 @pytest.mark.parametrize("name", FAILURES)
 async def test_every_failure_is_of_the_one_tree(name: str) -> None:
-    reply, kind, words, code, retry = FAILURES[name]
-    async with raw_peer(lambda _: reply) as port, client_of(port) as client:
-        got = ""
-        with pytest.raises(kind, match=words) as raised:
-            async for piece in await begin(client):
-                got += piece
-        if isinstance(raised.value, Refused):
-            assert (raised.value.code, raised.value.retry) == (code, retry)
-        assert "one".startswith(got[:3]) and str(raised.value).isprintable()
+    await failure(*FAILURES[name])
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_errors_inside_an_answer_are_refusals(name: str) -> None:
+    reply, words, code = REFUSALS[name]
+    error = await failure(reply, Refused, words)
+    assert isinstance(error, Refused) and (error.code, error.retry) == (code, code != "unauthorised")
 
 
 @pytest.mark.parametrize("keeps_alive", [False, True])
@@ -428,11 +301,12 @@ async def test_silence_and_a_line_kept_open_for_nothing_both_end(keeps_alive: bo
             await asyncio.sleep(0.02)
         await asyncio.Event().wait()
 
-    async with listening(serve) as port, client_of(port) as client:
-        limits = {"silence": PATIENCE, "patience": 0.3} if keeps_alive else {"silence": 0.3, "patience": PATIENCE}
-        stream = await begin(client, **limits)
+    clock, (deadline, silence) = FastClock(), (PATIENCE, 2 * PATIENCE) if keeps_alive else (2 * PATIENCE, PATIENCE)
+    async with listening(serve) as port, CompletionsClient(f"http://127.0.0.1:{port}", clock=clock) as client:
+        stream = await begin(client, deadline=deadline, silence=silence)
         assert await anext(stream) == "one"
-        with pytest.raises(LinkDown, match="nothing more for 0.3 s" if keeps_alive else "was silent for 0.3 s"):
+        clock.hurry(PATIENCE / 0.2)
+        with pytest.raises(LinkDown, match="nothing more for" if keeps_alive else "was silent for"):
             await anext(stream)
 
 
@@ -507,19 +381,20 @@ async def test_a_verifier_is_known_and_its_chat_address_too(verifier: VerifierPr
         await found(verifier.url, tokenizer=b"x" * 16)
 
 
-def by_path(replies: dict[bytes, bytes], default: bytes) -> Any:
+def by_path(replies: dict[bytes, bytes], default: bytes, asked: list[bytes] | None = None) -> Any:
+    """A server with an answer for each path. `asked` collects the paths."""
+    asked = [] if asked is None else asked
+
     async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        writer.write(replies.get(head.split(b" ")[1], default))
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b" ")[1])
+        writer.write(replies.get(asked[-1], default))
         await writer.drain()
 
     return listening(serve)
 
 
 NOT_FOUND = openai_error(None, "404 Not Found", "Unknown path.")
-LISTED = http(
-    b'{"object":"list","data":[{"id":"a/b","owned_by":"me","permission":[]}]}', content_type="application/json"
-)
+LISTED = as_json(b'{"object":"list","data":[{"id":"a/b","owned_by":"me","permission":[]}]}')
 
 
 @pytest.mark.parametrize("stranger", [NOT_FOUND, openai_error(None, "401 No"), http(b"ok", content_type="text/plain")])
@@ -529,17 +404,19 @@ async def test_an_openai_compatible_server_is_known_by_its_models(stranger: byte
         assert isinstance(model, Model) and (model.id, model.continues) == ("a/b", False)
 
 
+def listing(owner: str) -> bytes:
+    return as_json(b'{"object":"list","data":[{"id":"target","owned_by":"%s"}]}' % owner.encode())
+
+
 async def test_a_verifier_behind_a_login_page_that_just_went_is_no_plain_server() -> None:
-    listed = b'{"object":"list","data":[{"id":"target","owned_by":"%s"}]}' % OWNER.encode()
-    ours = http(listed, content_type="application/json")
-    async with by_path({b"/v1/models": ours, b"/v1/card": http(PAGE, content_type="text/html")}, NOT_FOUND) as port:
+    pages = {b"/v1/models": listing(OWNER), b"/v1/card": http(PAGE, content_type="text/html")}
+    async with by_path(pages, NOT_FOUND) as port:
         with pytest.raises(Stranger, match="login page"):
             await found(f"http://127.0.0.1:{port}")
 
 
 async def test_a_gateway_has_models_of_its_own_and_no_card() -> None:
-    listed = b'{"object":"list","data":[{"id":"target","owned_by":"%s"}]}' % GATEWAY_OWNER.encode()
-    async with by_path({b"/v1/models": http(listed, content_type="application/json")}, NOT_FOUND) as port:
+    async with by_path({b"/v1/models": listing(GATEWAY_OWNER)}, NOT_FOUND) as port:
         [model] = await found(f"http://127.0.0.1:{port}")
         assert isinstance(model, Model) and (model.id, model.continues) == ("target", False)
 
@@ -552,8 +429,7 @@ async def test_who_is_neither_is_told_in_a_sentence() -> None:
     async with by_path({}, openai_error(None, "401 No")) as port:
         with pytest.raises(Refused, match="token"):
             await found(f"http://127.0.0.1:{port}")
-    nothing = http(b'{"object":"list","data":[]}', content_type="application/json")
-    async with by_path({b"/v1/models": nothing}, NOT_FOUND) as port:
+    async with by_path({b"/v1/models": as_json(b'{"object":"list","data":[]}')}, NOT_FOUND) as port:
         with pytest.raises(Incompatible, match="serves no model"):
             await found(f"http://127.0.0.1:{port}")
 
@@ -580,25 +456,17 @@ async def test_a_verifier_without_chat_is_still_a_verifier() -> None:
 
 async def test_what_is_known_to_be_there_is_asked_at_once() -> None:
     asked: list[bytes] = []
-
-    async def serve(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b" ")[1])
-        writer.write(http(b'{"object":"list","data":[{"id":"m"}]}', content_type="application/json"))
-        await writer.drain()
-
-    async with listening(serve) as port:
-        url = f"http://127.0.0.1:{port}"
-        async with VerifierClient(url) as verifier, CompletionsClient(url) as endpoint:
-            found = await detect(verifier, endpoint, PATIENCE, kind="openai")
-            with pytest.raises(Stranger):
-                await detect(verifier, endpoint, PATIENCE, kind="verifier")
-    assert isinstance(found, tuple) and found[0].id == "m"
+    async with by_path({b"/v1/models": LISTED}, NOT_FOUND, asked) as port:
+        models = await found(f"http://127.0.0.1:{port}", kind="openai")
+        assert isinstance(models, tuple) and models[0].id == "a/b"
+        with pytest.raises(Stranger):
+            await found(f"http://127.0.0.1:{port}", kind="verifier")
     assert asked == [b"/v1/models", b"/v1/card"]
 
 
 async def test_the_advice_of_a_server_that_knows_it_is_not_repeated() -> None:
     told = json.dumps({"error": {"message": "No. Check the token of this remote.", "code": "unauthorised"}}).encode()
-    reply = http(told, status="401 Unauthorized", content_type="application/json")
+    reply = as_json(told, "401 Unauthorized")
     async with raw_peer(lambda _: reply) as port, CompletionsClient(f"http://127.0.0.1:{port}", "wrong") as chat:
         with pytest.raises(Refused) as caught:
             await chat.models(PATIENCE)
@@ -607,7 +475,7 @@ async def test_the_advice_of_a_server_that_knows_it_is_not_repeated() -> None:
 
 async def test_a_token_that_a_server_quotes_is_hidden() -> None:
     quoted = json.dumps({"error": {"message": "Incorrect API key provided: s3cret-token.", "code": "invalid"}}).encode()
-    refused = http(quoted, status="401 Unauthorized", content_type="application/json")
+    refused = as_json(quoted, "401 Unauthorized")
     typed = refusal("unauthorised", status="401 Unauthorized", message="Not s3cret-token.")
     moved = http(b"", status="302 Found", extra="location: /login?key=s3cret-token\r\n")
     for reply in (refused, typed, moved, http(b"data: " + quoted + b"\n\n", content_type="text/event-stream")):
@@ -616,14 +484,7 @@ async def test_a_token_that_a_server_quotes_is_hidden() -> None:
             CompletionsClient(f"http://127.0.0.1:{port}", "s3cret-token") as chat,
             VerifierClient(f"http://127.0.0.1:{port}", "s3cret-token") as verifier,
         ):
-            for call in (verifier.card(PATIENCE), chat.models(PATIENCE), whole(chat)):
+            for call in (verifier.card(PATIENCE), chat.models(PATIENCE), answer(chat)):
                 with pytest.raises(RemoteError) as caught:
                     await call
                 assert "s3cret" not in str(caught.value)
-
-
-async def whole(client: CompletionsClient) -> str:
-    stream = await client.chat(
-        [QUESTION], Sampling(), model="m", most=1, deadline=PATIENCE, silence=PATIENCE, patience=PATIENCE
-    )
-    return "".join([piece async for piece in stream])

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remote.openai.delta import TAGS, ThinkTags, read_delta
 from remote.openai.delta import AnswerDelta as Delta
-from remote.openai.delta import read_delta
 from remote.openai.error_bodies import read_error
 from remote.openai.lenient_json import parse
-from remote.openai.reasoning_tags import TAGS, ThinkTags
 from remote.openai.schema import Usage
 from remote.openai.server_errors import refused
 

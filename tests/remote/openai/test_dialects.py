@@ -6,13 +6,16 @@ The sources stand in each file of `tests/remote/openai/dialects`.
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from remote import Busy, ChatStream, CompletionsClient, RemoteError
 from remote.errors import Refused
-from remote.openai.dialect import takes_prediction
-from remote.openai.schema import Model
+from remote.openai.dialect import OPENING, ordered, takes_prediction
+from remote.openai.schema import Content, ContentPart, Model
 from remote.protocol import Sampling
 from tests.support.dialects import FOLDER, MODEL, Exchange, Playback, exchanges
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE
@@ -33,7 +36,6 @@ async def begin(client: CompletionsClient) -> ChatStream:
         most=50,
         deadline=PATIENCE,
         silence=PATIENCE,
-        patience=PATIENCE,
         prediction="ls -la",
     )
 
@@ -118,3 +120,48 @@ def test_each_service_names_its_sources() -> None:
 )
 def test_who_takes_predictions(url: str, owner: str, takes: bool | None) -> None:
     assert takes_prediction(url, owner) is takes
+
+
+# ---- the order of messages -------------------------------------------------------------------------------------------
+
+PICTURE = ContentPart(type="image_url", image_url="data:image/png;base64,AAAA")
+
+
+def test_late_system_messages_and_neighbours_of_one_role_are_joined() -> None:
+    said: list[tuple[str, Content]] = [
+        ("system", "Be brief."),
+        ("user", "how?"),
+        ("system", "Be polite."),
+        ("user", "and why?"),
+        ("assistant", ""),
+        ("assistant", "So."),
+        ("assistant", "Because."),
+        ("developer", "Be brief."),
+        ("user", "what is this?"),
+        ("user", (PICTURE,)),
+    ]
+    assert ordered(said) == [
+        ("system", "Be brief.\n\nBe polite."),
+        ("user", "how?\n\nand why?"),
+        ("assistant", "So.\n\nBecause."),
+        ("user", (ContentPart(type="text", text="what is this?"), PICTURE)),
+    ]
+
+
+def test_a_conversation_begins_with_a_question() -> None:
+    assert ordered([("assistant", "Hello."), ("user", "hi")])[:2] == [("user", OPENING), ("assistant", "Hello.")]
+    assert ordered([("system", "Write a poem.")]) == [("system", "Write a poem."), ("user", OPENING)]
+
+
+turns = st.lists(st.tuples(st.sampled_from(["system", "developer", "user", "assistant"]), st.text(max_size=3)))
+
+
+@given(turns)
+def test_the_form_holds_for_any_conversation_and_no_word_is_lost(said: list[tuple[str, Content]]) -> None:
+    found = ordered(said)
+    roles = [role for role, _ in found]
+    spoken = roles[1:] if roles[0] == "system" else roles
+    assert spoken[0] == "user" and "system" not in spoken and all(one != other for one, other in pairwise(spoken))
+    for role, content in said:
+        assert any(role in (kind, "developer") and content in whole for kind, whole in found) or not content
+    assert ordered(found) == found

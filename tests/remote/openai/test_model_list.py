@@ -153,3 +153,23 @@ async def test_trouble_is_no_missing_list(status: str) -> None:
 async def test_a_long_list_is_read() -> None:
     models = [{"id": f"m{number}", "description": "x" * 2000} for number in range(1000)]
     assert len(await listed(found({"data": models}), None)) == 1000
+
+
+@pytest.mark.parametrize(
+    ("entry", "images"),
+    [
+        ('{"id": "a"}', None),
+        ('{"id": "a", "type": "vlm"}', True),
+        ('{"id": "a", "type": "llm"}', None),
+        ('{"id": "a", "capabilities": {"vision": false}}', False),
+        ('{"id": "a", "capabilities": {"vision": true}}', True),
+        ('{"id": "a", "capabilities": ["completion", "multimodal"]}', True),
+        ('{"id": "a", "capabilities": ["completion"]}', False),
+        ('{"id": "a", "architecture": {"input_modalities": ["text", "image"]}}', True),
+        ('{"id": "a", "architecture": {"input_modalities": ["text"]}}', False),
+        ('{"id": "a", "capabilities": [["image"]], "architecture": "x"}', None),
+    ],
+)
+def test_what_a_list_says_of_images(entry: str, images: bool | None) -> None:
+    found = read_model_list(f'{{"data": [{entry}]}}')
+    assert found is not None and found.models[0].images is images

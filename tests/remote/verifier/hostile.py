@@ -32,18 +32,18 @@ from tests.support.serving import REPOSITORY
 
 PATIENT = 300.0
 """Seconds: a test machine may be busy."""
-MOST_SESSIONS, MOST_CONNECTIONS, CACHE_BYTES = 12, 48, 24 << 20
+MOST_SESSIONS, MOST_CONNECTIONS, CACHE_MB = 12, 48, 24
 LAUNCH = """
 import sys
 from pathlib import Path
 from remote.verifier import connections
-from remote.verifier.serve import serve
+from remote.verifier.serve import ServeOptions, serve
 connections.ClientConnection.head_seconds = 1.0
 connections.ClientConnection.body_seconds = 1.0
 connections.ClientConnection.stall_seconds = 2.0
 target, drafter, sessions, cache, most = sys.argv[1:]
-serve(target, drafter=Path(drafter), watch_stdin=True, max_sessions=int(sessions), max_cached_bytes=int(cache),
-      max_connections=int(most))
+serve(ServeOptions(target, Path(drafter), port=0, watch_stdin=True, max_sessions=int(sessions), cache_mb=int(cache),
+                   max_connections=int(most)))
 """
 
 
@@ -52,7 +52,7 @@ class LoggedVerifier:
 
     def __init__(self, pair: Path, log: Path) -> None:
         self._command = [sys.executable, "-c", LAUNCH, str(pair / "target"), str(pair / "drafter")]
-        self._command += [str(MOST_SESSIONS), str(CACHE_BYTES), str(MOST_CONNECTIONS)]
+        self._command += [str(MOST_SESSIONS), str(CACHE_MB), str(MOST_CONNECTIONS)]
         self._log = log
         self.port = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import httpx
 import pytest
@@ -12,10 +13,18 @@ from hypothesis import strategies as st
 from models.engines.engine import Engine
 from models.engines.torch_engine import TorchEngine
 from remote.protocol import Card, Error, Verdict, decode, encode
-from remote.verifier.admission import MAX_ANSWERS, RESUMED_SECONDS, RUNNING_SECONDS, Admission, Draining
+from remote.verifier.admission import (
+    MINUTE,
+    RESUMED_SECONDS,
+    RUNNING_SECONDS,
+    Admission,
+    Bucket,
+    Draining,
+    RateLimited,
+)
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
-from remote.verifier.rate_limits import MINUTE, Bucket, RateLimited, RateLimits
+from remote.verifier.options import ServeOptions
 from remote.verifier.record import Record
 from tests.remote.verifier.test_hosted import ask
 from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, frames_of, gate, message, running
@@ -67,7 +76,7 @@ def test_the_time_that_is_told_is_enough_and_not_too_long(a_minute: int, spent: 
 
 def test_requests_of_a_minute_come_back_one_by_one() -> None:
     time = Time()
-    admission = Admission(RateLimits(requests=2), time)
+    admission = Admission(ServeOptions(requests_per_minute=2), time)
     for _ in range(2):
         record = Record()
         admission.begin(record, "anna")
@@ -82,7 +91,7 @@ def test_requests_of_a_minute_come_back_one_by_one() -> None:
 
 def test_tokens_are_counted_when_they_are_there_and_a_debt_is_waited_for() -> None:
     time = Time()
-    admission = Admission(RateLimits(tokens=60), time)
+    admission = Admission(ServeOptions(tokens_per_minute=60), time)
     long = Record()
     admission.begin(long, "anna")
     long.read(100)
@@ -100,7 +109,7 @@ def test_tokens_are_counted_when_they_are_there_and_a_debt_is_waited_for() -> No
 
 def test_rounds_of_a_running_answer_are_never_refused() -> None:
     time = Time()
-    admission = Admission(RateLimits(answers=1, requests=1, tokens=1), time)
+    admission = Admission(ServeOptions(max_per_token=1, requests_per_minute=1, tokens_per_minute=1), time)
     length = 10
     for _ in range(20):
         record = Record()
@@ -114,40 +123,31 @@ def test_rounds_of_a_running_answer_are_never_refused() -> None:
             admission.go_on(Record(), "anna", "anna/other", 10, MOST)
 
 
-def test_what_is_said_next_in_a_session_is_another_answer() -> None:
-    time = Time()
-    admission = Admission(RateLimits(requests=1), time)
-    record = Record()
+@pytest.mark.parametrize(
+    ("wrote", "finished", "next_length", "goes_on"),
+    [
+        (3, False, 13, True),
+        (3, False, 20, False),  # Something else is said.
+        (3, True, 13, False),  # The answer is complete.
+        (0, False, 10, True),  # A round that is sent again after a conflict.
+    ],
+)
+def test_a_round_belongs_to_the_answer_that_it_continues(
+    wrote: int, finished: bool, next_length: int, goes_on: bool
+) -> None:
+    admission, record = Admission(ServeOptions(requests_per_minute=1), Time()), Record()
     admission.go_on(record, "anna", "anna/s", 10, MOST)
-    record.wrote(3, 0.1, 13, False)
+    if wrote:
+        record.wrote(wrote, 0.1, 10 + wrote, finished)
     record.end()
-    with pytest.raises(RateLimited):
-        admission.go_on(Record(), "anna", "anna/s", 20, MOST)
-    admission.go_on(Record(), "anna", "anna/s", 13, MOST)
-
-
-def test_an_answer_that_is_complete_is_not_gone_on_with() -> None:
-    admission = Admission(RateLimits(requests=1), Time())
-    record = Record()
-    admission.go_on(record, "anna", "anna/s", 10, MOST)
-    record.wrote(3, 0.1, 13, True)
-    record.end()
-    assert not admission.running
-    with pytest.raises(RateLimited):
-        admission.go_on(Record(), "anna", "anna/s", 13, MOST)
-
-
-def test_a_round_that_is_sent_again_after_a_conflict_is_the_same_answer() -> None:
-    admission = Admission(RateLimits(requests=1), Time())
-    conflict = Record()
-    admission.go_on(conflict, "anna", "anna/s", 40, MOST)
-    conflict.end()
-    admission.go_on(Record(), "anna", "anna/s", 40, MOST)
+    assert bool(admission.running) != finished
+    with contextlib.nullcontext() if goes_on else pytest.raises(RateLimited):
+        admission.go_on(Record(), "anna", "anna/s", next_length, MOST)
 
 
 def test_no_answer_takes_much_more_than_a_session_holds() -> None:
     """Or a device that says the same again and again would begin only one."""
-    admission = Admission(RateLimits(requests=1), Time())
+    admission = Admission(ServeOptions(requests_per_minute=1), Time())
     with pytest.raises(RateLimited):
         for _ in range(10):
             record = Record()
@@ -160,7 +160,7 @@ def test_no_answer_takes_much_more_than_a_session_holds() -> None:
 
 def test_a_place_is_free_again_when_the_device_falls_silent_or_says_so() -> None:
     time = Time()
-    admission = Admission(RateLimits(answers=1), time)
+    admission = Admission(ServeOptions(max_per_token=1), time)
     for session, leave in (
         ("anna/a", lambda: admission.ended("anna/a")),
         ("anna/b", lambda: setattr(time, "now", time.now + RUNNING_SECONDS)),
@@ -176,21 +176,22 @@ def test_a_place_is_free_again_when_the_device_falls_silent_or_says_so() -> None
     assert refused.value.reason == "answers"
 
 
-def test_no_more_answers_are_remembered_than_may_be() -> None:
+def test_no_more_answers_are_remembered_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remote.verifier.admission.MAX_ANSWERS", 20)
     time = Time()
-    admission = Admission(clock=time)
-    for number in range(MAX_ANSWERS + 10):
+    admission = Admission(ServeOptions(), time)
+    for number in range(30):
         record = Record()
         admission.go_on(record, "anna", f"anna/{number}", 10, MOST)
         record.end()
-    assert admission.running == MAX_ANSWERS
+    assert admission.running == 20
     time.now += RESUMED_SECONDS
     admission.begin(Record(), "anna")
     assert admission.running == 1
 
 
 def test_a_draining_server_begins_nothing_and_ends_what_runs() -> None:
-    admission = Admission(clock=Time())
+    admission = Admission(ServeOptions(), Time())
     record = Record()
     admission.go_on(record, "anna", "anna/s", 10, MOST)
     record.wrote(3, 0.1, 13, False)
@@ -216,7 +217,7 @@ def test_a_draining_server_begins_nothing_and_ends_what_runs() -> None:
 def test_a_holder_never_has_more_answers_than_are_allowed(most: int, steps: list[tuple[str, str, int]]) -> None:
     """Whatever order they begin and end in. Who is refused had them all, and a refusal takes no place."""
     time = Time()
-    admission = Admission(RateLimits(answers=most), time)
+    admission = Admission(ServeOptions(max_per_token=most), time)
     running: dict[str, list[Record]] = {"a": [], "b": []}
     for step, holder, number in steps:
         if step == "sleep":
@@ -239,7 +240,7 @@ def test_a_holder_never_has_more_answers_than_are_allowed(most: int, steps: list
 
 
 async def test_a_holder_over_the_limit_is_told_when_to_come_again(target: Engine, card: Card) -> None:
-    app = create_app(target, card, tokens=TOKENS, admission=Admission(RateLimits(requests=1)))
+    app = create_app(target, card, ServeOptions(tokens=TOKENS, requests_per_minute=1))
     async with connected(app) as client:
         for token in (ANNA, BERT):
             first = await client.post("/v1/rounds", content=message(1, [], PROMPT), headers=bearer(token))
@@ -259,7 +260,7 @@ async def test_a_holder_over_the_limit_is_told_when_to_come_again(target: Engine
 
 
 async def test_other_clients_are_refused_in_openais_shape(target: Engine, card: Card) -> None:
-    app = create_app(target, card, tokens=TOKENS, admission=Admission(RateLimits(requests=1, tokens=5)))
+    app = create_app(target, card, ServeOptions(tokens=TOKENS, requests_per_minute=1, tokens_per_minute=5))
     async with connected(app, **bearer(ANNA)) as client:
         await client.post("/v1/rounds", content=message(1, [], PROMPT))
         reply = await client.post("/v1/chat/completions", json={"messages": []})
@@ -271,9 +272,7 @@ async def test_other_clients_are_refused_in_openais_shape(target: Engine, card: 
 
 
 async def test_a_running_stream_goes_on_beside_what_is_refused(target: Engine, card: Card) -> None:
-    app = create_app(
-        TorchEngine(target.model), card, tokens=TOKENS, admission=Admission(RateLimits(answers=1, tokens=1))
-    )
+    app = create_app(TorchEngine(target.model), card, ServeOptions(tokens=TOKENS, max_per_token=1, tokens_per_minute=1))
     with running(app) as url, gate(target.model) as held:
         async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False, headers=bearer(ANNA)) as client:
             stream = encode(ask([], PROMPT, most=20))
@@ -287,7 +286,7 @@ async def test_a_running_stream_goes_on_beside_what_is_refused(target: Engine, c
 
 
 async def test_nobody_goes_on_with_the_session_of_another_holder(target: Engine, card: Card) -> None:
-    app = create_app(target, card, tokens=TOKENS)
+    app = create_app(target, card, ServeOptions(tokens=TOKENS))
     async with connected(app) as client:
         first = await client.post("/v1/rounds", content=message(1, [], PROMPT), headers=bearer(ANNA))
         (verdict,) = frames_of(first.content)

@@ -44,8 +44,10 @@ def prompt(tiny_pair: Path) -> list[int]:
     return Drafter.load(tiny_pair / "drafter").text.render([("user", "unpack a tar archive " * 12)])
 
 
-def beating(target: Target, engine: Engine, every: float = BEAT) -> VerifierApp:
-    return create_app(engine, card(target, engine), alive_seconds=every)
+@pytest.fixture
+def beating(target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> VerifierApp:
+    monkeypatch.setattr("remote.verifier.http.ALIVE_SECONDS", BEAT)
+    return create_app(engine, card(target, engine))
 
 
 async def stream_of(
@@ -58,9 +60,9 @@ async def stream_of(
 
 @pytest.mark.parametrize("signs", [SIGNS, None])
 async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
-    target: Target, engine: Engine, prompt: list[int], signs: Signs | None
+    beating: VerifierApp, engine: Engine, prompt: list[int], signs: Signs | None
 ) -> None:
-    with running(beating(target, engine)) as url, gate(engine.encoder) as held:
+    with running(beating) as url, gate(engine.encoder) as held:
         async with VerifierClient(url) as client:
             stream = await stream_of(client, prompt, signs)
             assert isinstance(await anext(stream), Progress)
@@ -76,8 +78,10 @@ async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
             await stream.aclose()
 
 
-async def test_a_server_that_says_nothing_else_is_given_up(target: Target, engine: Engine, prompt: list[int]) -> None:
-    with running(beating(target, engine)) as url, gate(engine.encoder):
+async def test_a_server_that_says_nothing_else_is_given_up(
+    beating: VerifierApp, engine: Engine, prompt: list[int]
+) -> None:
+    with running(beating) as url, gate(engine.encoder):
         async with VerifierClient(url) as client:
             stream = await stream_of(client, prompt, Signs(line=PATIENT, busy=BEARS), silence=PATIENT)
             assert isinstance(await anext(stream), Progress)
@@ -87,9 +91,9 @@ async def test_a_server_that_says_nothing_else_is_given_up(target: Target, engin
     assert BEARS / 2 < time.monotonic() - begun < PATIENT / 2
 
 
-async def test_signs_count_once_there_is_one(target: Target, engine: Engine, prompt: list[int]) -> None:
+async def test_signs_count_once_there_is_one(beating: VerifierApp, engine: Engine, prompt: list[int]) -> None:
     """An older server gives none. It is borne as before, for as long as a frame may take."""
-    with running(beating(target, engine)) as url, gate(engine.encoder) as held:
+    with running(beating) as url, gate(engine.encoder) as held:
         async with VerifierClient(url) as client:
             stream = await stream_of(client, prompt, None, silence=PATIENT)
             stream.signs = Signs(line=BEAT, busy=BEAT)
@@ -101,7 +105,7 @@ async def test_signs_count_once_there_is_one(target: Target, engine: Engine, pro
             await stream.aclose()
 
 
-async def test_who_does_not_ask_is_told_nothing(target: Target, engine: Engine, prompt: list[int]) -> None:
+async def test_who_does_not_ask_is_told_nothing(beating: VerifierApp, engine: Engine, prompt: list[int]) -> None:
     async def kinds(alive: bool) -> list[type]:
         body = encode(ask([], prompt, most=3, memory_from=0, alive=alive, session=f"s{alive}"))
         with gate(engine.encoder) as held:
@@ -112,7 +116,7 @@ async def test_who_does_not_ask_is_told_nothing(target: Target, engine: Engine, 
                 asyncio.get_running_loop().call_later(4 * BEAT, held.open.set)
                 return [type(frame) async for frame in read_frames(response.aiter_raw())]
 
-    with running(beating(target, engine)) as url:
+    with running(beating) as url:
         asked, silent = await kinds(True), await kinds(False)
     assert asked[:2] == [Progress, Alive] and [kind for kind in asked if kind is not Alive] == silent
     assert asked.count(Alive) > 1 and Alive not in silent and Memory in silent
@@ -131,9 +135,9 @@ async def test_a_dead_line_is_noticed_by_its_silence(verifier: VerifierProcess, 
 
 
 async def test_a_device_that_stood_still_reads_what_came_meanwhile(
-    target: Target, engine: Engine, prompt: list[int]
+    beating: VerifierApp, engine: Engine, prompt: list[int]
 ) -> None:
-    with running(beating(target, engine)) as url, gate(engine.encoder) as held:
+    with running(beating) as url, gate(engine.encoder) as held:
         async with VerifierClient(url) as client:
             stream = await stream_of(client, prompt)
             assert isinstance(await anext(stream), Progress)

@@ -118,12 +118,6 @@ def test_a_client_that_does_not_finish_is_given_up(begun: bytes) -> None:
         assert not answer or answer.startswith(b"HTTP/1.1 405 ")
 
 
-def test_half_a_head_after_a_whole_request_is_given_up_too() -> None:
-    with serving(Service(), head_seconds=0.5) as port, connect(port) as client:
-        client.sendall(ASK + b"GET / HT")
-        assert read(client).count(b"200 OK") == 1
-
-
 def test_an_answer_may_take_longer_than_any_request() -> None:
     service = Service()
     with serving(service, head_seconds=0.2, body_seconds=0.2, stall_seconds=0.2) as port, connect(port) as client:
@@ -241,7 +235,7 @@ def test_a_connection_without_requests_is_closed_after_a_while() -> None:
         assert read(client).count(b"200 OK") == 1
 
 
-@pytest.mark.parametrize("size", [MAX_HEAD_BYTES + 1, 40_000, 200_000])
+@pytest.mark.parametrize("size", [MAX_HEAD_BYTES + 1, 200_000])
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "without an end"])
 def test_a_head_that_is_too_long_is_refused(size: int, whole: bool) -> None:
     many = b"".join(b"x-%d: %s\r\n" % (number, b"a" * 90) for number in range(size // 98 + 2))
@@ -253,16 +247,6 @@ def test_a_head_that_is_too_long_is_refused(size: int, whole: bool) -> None:
             assert b"200 OK" not in answer
             # A reset may overtake the answer where much of the head was still unread.
             assert not answer or answer.startswith(b"HTTP/1.1 431 ")
-
-
-def test_a_long_head_is_told_why() -> None:
-    service = Service()
-    with serving(service) as port, connect(port) as client:
-        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nx-long: " + b"a" * MAX_HEAD_BYTES + b"\r\n\r\n")
-        head, _, body = read(client).partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 431 ") and b"Connection: close" in head
-        assert json.loads(body)["error"]["code"] == "too_large"
-    assert service.refused == ["head"]
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "without an end"])
@@ -278,7 +262,8 @@ def test_a_long_head_is_told_why() -> None:
     ],
 )
 def test_a_long_head_is_told_in_the_shape_of_its_path(path: bytes, devices: bool, openai: bool, whole: bool) -> None:
-    with serving(Service(), devices=devices) as port, connect(port) as client:
+    service = Service()
+    with serving(service, devices=devices) as port, connect(port) as client:
         client.sendall(ASK)  # The path of an earlier request does not count.
         answer = b""
         while not answer.endswith(b"ok"):
@@ -286,24 +271,11 @@ def test_a_long_head_is_told_in_the_shape_of_its_path(path: bytes, devices: bool
         end = b"\r\n\r\n" if whole else b""
         client.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nx-long: " + b"a" * MAX_HEAD_BYTES + end)
         head, _, body = read(client).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 431 ")
+    assert head.startswith(b"HTTP/1.1 431 ") and b"Connection: close" in head and service.refused == ["head"]
     if openai:
         assert b"Content-Type: application/json" in head and json.loads(body)["error"]["code"] == "too_large"
     else:
         assert decode(body, Error).code == "too_large"
-
-
-def test_what_is_no_request_is_told_so_as_json() -> None:
-    with serving(Service(), devices=True) as port, connect(port) as client:
-        client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nno header\r\n\r\n")
-        head, _, body = read(client).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 ") and json.loads(body)["error"]["code"] == "bad_request"
-
-
-def test_a_head_of_usual_length_is_read() -> None:
-    with serving(Service()) as port, connect(port) as client:
-        client.sendall(ASK[:-2] + b"authorization: Bearer " + b"a" * 8000 + b"\r\n\r\n")
-        assert client.recv(1000).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,9 @@ from drafter.floors import why_no_drafts
 from models.config import CONFIG, GRAPH, read_config
 from remote.protocol import Card, decode
 from remote.verifier.birth import BUDGET
-from remote.verifier.maker import QUIET_SECONDS, Kept, Making, MakingOutcome, MakingTask, kept_drafter, look_up
+from remote.verifier.maker import QUIET_SECONDS, Kept, MakingOutcome, MakingTask, kept_drafter, look_up
 from remote.verifier.maker_worker import make
+from remote.verifier.options import ServeOptions
 from storage import Store
 from tests.support.deep import LAYERS, write_deep_target
 from tests.support.made_once import made_once
@@ -34,7 +35,7 @@ def made_for(target: Path, home: Path) -> tuple[MakingOutcome, Path]:
 
 
 def looked_up(target: Path, folder: Path) -> Kept:
-    return look_up(str(target), Making(folder.parent, BUDGET, QUESTIONS))
+    return look_up(ServeOptions(str(target), made=folder.parent))
 
 
 @pytest.fixture(scope="module")

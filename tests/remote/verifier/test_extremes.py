@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.multicandidate import DraftSampling
-from models.engines.engine import BrokenTarget, Engine
+from models.engines.engine import BrokenTarget
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
 from remote.protocol import ProtocolError, Sampling, decode, encode
-from remote.verifier.acceptance import chooser, draw, target_distribution
-from tests.remote.verifier.test_sessions import PROMPT, Device, table
-from tests.remote.verifier.tiny import VOCABULARY, generated, tiny_model
+from remote.verifier.acceptance import chooser, target_distribution
+from tests.remote.verifier.test_sessions import PROMPT
+from tests.remote.verifier.tiny import VOCABULARY, tiny_model
 
 TINY = [5e-324, 1e-320, 1e-40, 1e-38, 1e-30, 1e-9]
 extremes = st.sampled_from([math.inf, -math.inf, 0.0, -0.0, 3e38, -3e38, 1e-45, 20.0, 20.000002, -7.5])
@@ -55,22 +55,6 @@ def test_a_tiny_temperature_is_its_limit(temperature: float) -> None:
         assert chooser(row, Sampling(temperature=temperature, seed=seed))(0, 3) == int(row.argmax())
     drafted = DraftSampling(temperature).weights(np.log(np.array([[0.5, 0.3, 0.2]])))
     assert drafted[0, 0] > 0 and (drafted[0, 1:] == 0).all()
-
-
-@given(
-    weights=st.lists(st.sampled_from([0.0, 5e-324, 1e-300, 0.1, 1.0, 1 + 2**-52]), min_size=1, max_size=9).filter(any),
-    uniform=st.sampled_from([0.0, 0.5, 1 - 2**-53]),
-)
-def test_the_last_token_that_has_a_share_is_the_last_that_is_drawn(weights: list[float], uniform: float) -> None:
-    assert weights[draw(np.array(weights), uniform)] > 0
-
-
-@pytest.mark.parametrize("temperature", TINY)
-def test_a_session_goes_on_after_a_tiny_temperature(target: Engine, temperature: float) -> None:
-    device = Device(table(target))
-    for _ in range(4):
-        device.play(PROMPT if not device.tokens else [], sampling=Sampling(temperature=temperature, seed=3))
-    assert device.tokens == PROMPT + generated(target.model, PROMPT, 4)
 
 
 def test_a_target_that_allows_no_token_at_all_is_told() -> None:

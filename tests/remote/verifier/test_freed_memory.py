@@ -77,35 +77,18 @@ def told(program: str, gives_back: str, seconds: float = 0.0, **environment: str
     return int(before), int(after)
 
 
-def test_freed_memory_is_given_back() -> None:
-    before, after = told(SMALL, "yes", 30.0)
+@pytest.mark.parametrize(("program", "seconds"), [(SMALL, (30.0, 0.5)), (LARGE, (0.0, 0.0))], ids=["small", "large"])
+def test_freed_memory_is_given_back_and_else_would_be_kept(program: str, seconds: tuple[float, float]) -> None:
+    before, after = told(program, "yes", seconds[0])
     assert before > 100 and after < before - 80
-
-
-def test_else_it_would_be_kept() -> None:
-    before, after = told(SMALL, "no", 0.5)
+    before, after = told(program, "no", seconds[1])
     assert after > before - 20
 
 
-def test_large_blocks_go_back_at_once() -> None:
-    before, after = told(LARGE, "yes")
-    assert before > 100 and after < before - 80
-
-
-def test_else_large_blocks_would_be_kept() -> None:
-    before, after = told(LARGE, "no")
-    assert after > before - 20
-
-
-def test_threads_take_memory_from_one_place() -> None:
+def test_threads_take_memory_from_one_place_unless_the_environment_says_otherwise() -> None:
     alone, _ = told(PLACES, "yes")
     apart, _ = told(PLACES, "no")
-    assert alone < apart
-
-
-def test_the_environment_counts_more() -> None:
+    chosen, _ = told(PLACES, "yes", MALLOC_ARENA_MAX="8")
+    assert alone < apart and alone < chosen
     before, after = told(LARGE, "yes", MALLOC_MMAP_THRESHOLD_=str(32 << 20))
     assert after > before - 20
-    alone, _ = told(PLACES, "yes")
-    chosen, _ = told(PLACES, "yes", MALLOC_ARENA_MAX="8")
-    assert chosen > alone

@@ -9,15 +9,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.gguf_file import write_gguf
-from models.engines.choice import llama_engine
+from models.engines.choice import EngineOptions, llama_engine
 from models.engines.engine import Engine, UnfitDrafter
 from models.errors import UnknownModel
 from models.tree import DraftTree
 from remote.verifier.loader import opened
-from remote.verifier.maker import Making
+from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import save_speaking
 from tests.support.gguf_files import rewritten, texts
+from tests.support.gguf_writer import write_gguf
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -84,9 +84,9 @@ def test_a_model_in_several_files_is_served_by_any_of_their_names(
     llama: Path, parts: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert len(parts) > 1
-    whole = opened(str(llama), None, None, "auto", None, 1)
+    whole = opened(ServeOptions(str(llama), threads=1))
     for part in (parts[0], parts[-1]):
-        found = opened(str(part), None, Making(tmp_path, 1000, ("hello",)), "auto", None, 1)
+        found = opened(ServeOptions(str(part), made=tmp_path, budget=1000, threads=1))
         assert found.side.name == "parted" and found.side.tokenizer == whole.side.tokenizer and not found.due
         assert _likeliest(found.engine) == _likeliest(whole.engine)
     said = capsys.readouterr().err
@@ -103,16 +103,16 @@ def _likeliest(engine: Engine) -> int:
 def test_a_file_that_is_missing_among_several_is_named(parts: list[Path], tmp_path: Path) -> None:
     shutil.copy(parts[0], tmp_path)
     with pytest.raises(UnknownModel, match=f"in {len(parts)} files, and {parts[1].name} is not beside {parts[0].name}"):
-        opened(str(tmp_path / parts[0].name), None, None, "auto", None, 1)
+        opened(ServeOptions(str(tmp_path / parts[0].name), threads=1))
     with pytest.raises(UnknownModel, match="--merge"):
-        opened(str(parts[0]), None, None, "torch", None, 1)
+        opened(ServeOptions(str(parts[0]), engine="torch", threads=1))
 
 
 def test_what_only_llama_cpp_reads_is_served_with_its_tokenizer(
     llama: Path, foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = opened(str(llama), None, None, "auto", None, 1)
-    found = opened(str(foreign), None, Making(tmp_path, 1000, ("hello",)), "auto", None, 1)
+    known = opened(ServeOptions(str(llama), threads=1))
+    found = opened(ServeOptions(str(foreign), made=tmp_path, budget=1000, threads=1))
     assert found.side.chat_template == known.side.chat_template and found.side.stop_tokens == known.side.stop_tokens
     assert (found.side.name, found.side.positions, found.due) == ("foreign", known.side.positions, False)
     said = capsys.readouterr().err
@@ -120,7 +120,7 @@ def test_what_only_llama_cpp_reads_is_served_with_its_tokenizer(
 
 
 def test_its_tokenizer_reads_and_writes_as_the_same_one_elsewhere(llama: Path) -> None:
-    side, engine = llama_engine(str(llama), None, 1, None)
+    side, engine = llama_engine(str(llama), None, EngineOptions(threads=1))
     own = engine.text_side("tiny")
     assert own is not None and own.text is not None and side.text is not None
     special = side.text.spelling(side.stop_tokens[0])[0]
@@ -163,17 +163,17 @@ def test_a_program_asks_it_for_text_and_json(foreign: Path, tiny_pair: Path, tmp
 )
 def test_why_llama_cpp_loads_no_file_is_told(llama: Path, tmp_path: Path, changes: dict[str, str], why: str) -> None:
     with pytest.raises(UnknownModel, match=why):
-        opened(str(rewritten(llama, tmp_path / "odd.gguf", **changes)), None, None, "auto", None, 1)
+        opened(ServeOptions(str(rewritten(llama, tmp_path / "odd.gguf", **changes)), threads=1))
 
 
 def test_a_drafter_of_another_model_is_refused(files: dict[str, Path], tiny_pair: Path) -> None:
     with pytest.raises(UnfitDrafter, match="was made for tiny, 3 layers of 2 x 8 keys; this file has 3 of 2 x 16"):
-        opened(str(files[WINDOWS]), tiny_pair / "drafter", None, "auto", None, 1)
+        opened(ServeOptions(str(files[WINDOWS]), tiny_pair / "drafter", threads=1))
 
 
 def test_a_drafter_of_a_model_that_takes_none_is_left_out(
     files: dict[str, Path], tiny_pair: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert opened(str(files[STATES]), tiny_pair / "drafter", None, "auto", None, 1).drafter is None
+    assert opened(ServeOptions(str(files[STATES]), tiny_pair / "drafter", threads=1)).drafter is None
     said = capsys.readouterr().err
     assert f"without the drafter {tiny_pair / 'drafter'}, because the model takes none: {NO_DRAFTS}" in said

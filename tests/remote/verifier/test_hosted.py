@@ -17,7 +17,6 @@ from models.memory import dequantise, unpack_memory
 from models.tree import DraftTree
 from remote import LinkDown, VerifierClient
 from remote.protocol import (
-    Card,
     Conflict,
     Limits,
     Memory,
@@ -27,10 +26,8 @@ from remote.protocol import (
     Stream,
     Tree,
     decode,
-    decode_frame,
     digest_of,
     encode,
-    encode_frame,
     pack_tokens,
     unpack_tokens,
 )
@@ -39,6 +36,7 @@ from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, UnknownPrefix
 from remote.verifier.serve import card
 from remote.verifier.sessions import Sessions
+from remote.verifier.stream_payoff import StreamPayoff
 from remote.verifier.turns import alone
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, running
 from tests.remote.verifier.tiny import generated
@@ -60,8 +58,8 @@ def prompt(drafter) -> list[int]:
 @pytest.fixture(autouse=True)
 def always_drafting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the time of the tiny target's forwards would decide."""
-    monkeypatch.setattr(OwnDrafter, "pays", True)
-    monkeypatch.setattr(OwnDrafter, "reads", lambda self, tokens: True)
+    monkeypatch.setattr(StreamPayoff, "pays", True)
+    monkeypatch.setattr(StreamPayoff, "reads", lambda self, tokens: True)
 
 
 def table(engine: Engine, drafter: Drafter | None, stops: frozenset[int] = frozenset(), **changed) -> Sessions:
@@ -115,9 +113,9 @@ def test_drafts_of_its_own_change_no_token_and_save_rounds(engine, drafter, prom
 
 @pytest.mark.parametrize("sampling", [Sampling(), WARM])
 def test_what_was_said_before_is_a_draft_that_needs_no_drafter(engine, drafter, prompt, sampling, monkeypatch):
-    monkeypatch.setattr(OwnDrafter, "pays", False)
-    monkeypatch.setattr(OwnDrafter, "looks", True)
-    monkeypatch.setattr(OwnDrafter, "cost", Cost(round=0.01, level=0.02, node=0.001))
+    monkeypatch.setattr(StreamPayoff, "pays", False)
+    monkeypatch.setattr(StreamPayoff, "looks", True)
+    monkeypatch.setattr(StreamPayoff, "cost", Cost(round=0.01, level=0.02, node=0.001))
     # The prompt has what greedy decoding says, and the question again.
     asked = [*prompt, *generated(engine.model, prompt, 40), *prompt]
     plain = tokens_of(alone(engine, table(engine, None).stream(ask([], asked, most=60, sampling=sampling))))
@@ -126,7 +124,7 @@ def test_what_was_said_before_is_a_draft_that_needs_no_drafter(engine, drafter, 
     assert tokens_of(frames) == plain
     if sampling.temperature == 0:
         assert sum(frame.drafted for frame in frames) > 0 and len(frames) < 60
-    assert sessions.own.calls.count == 0  # The drafter was never called.
+    assert sessions.own.payoff.calls.count == 0  # The drafter was never called.
 
 
 @pytest.mark.parametrize("known", [0, 5])
@@ -324,25 +322,12 @@ def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, draf
     )
 
 
-def test_a_full_session_is_finished(engine, drafter, prompt):
-    long = (prompt * 20)[: LIMITS.max_tokens - 6]
-    frames = told(alone(engine, table(engine, drafter).stream(ask([], long, most=100))))
-    assert len(tokens_of(frames)) == 6 and frames[-1].finished
-
-
 # ---- over HTTP -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def app(tiny_pair, engine, drafter):
     return create_app(engine, card(load_target(str(tiny_pair / "target")), engine), own=OwnDrafter(drafter, engine))
-
-
-async def test_the_card_says_whether_the_verifier_drafts(tiny_pair, engine, app):
-    alone = create_app(engine, card(load_target(str(tiny_pair / "target")), engine))
-    for served, drafts in ((app, True), (alone, False)):
-        async with connected(served) as client:
-            assert decode((await client.get("/v1/card")).content, Card).drafts is drafts
 
 
 async def test_frames_come_over_http_and_a_conflict_before_any(app, engine, prompt):
@@ -355,13 +340,6 @@ async def test_frames_come_over_http_and_a_conflict_before_any(app, engine, prom
     frames = frames_of(answer.content)
     assert isinstance(frames[0], Progress) and any(isinstance(frame, Memory) for frame in frames)
     assert tokens_of(frames) == generated(engine.model, prompt, 40)
-
-
-async def test_too_many_waiting_is_busy(tiny_pair, engine, drafter, prompt):
-    made = card(load_target(str(tiny_pair / "target")), engine)
-    async with connected(create_app(engine, made, max_waiting=0, own=OwnDrafter(drafter, engine))) as client:
-        answer = await client.post("/v1/streams", content=encode(ask([], prompt)))
-    assert answer.status_code == 503
 
 
 async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app, engine, prompt):
@@ -444,10 +422,3 @@ async def test_a_stream_that_breaks_leaves_what_was_read(app, engine, prompt):
             transport.cut = False
             rest = await session.stream(known, Sampling(), most=20 - len(tokens_of(read)), **arguments)
             assert tokens_of(read) + tokens_of([frame async for frame in rest]) == text
-
-
-def test_a_frame_of_progress_is_read_as_it_was_written():
-    frame = Progress(
-        tokens=pack_tokens([1, 2]), drafted=1, length=9, digest=digest_of([3]), finished=True, server_seconds=0.25
-    )
-    assert decode_frame(encode_frame(frame)[4:]) == frame

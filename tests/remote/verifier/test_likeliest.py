@@ -52,17 +52,6 @@ def agrees(wanted: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> boo
     return near and np.allclose(log_probs[:count], best[:count], atol=0.01)
 
 
-def test_they_are_the_models_own() -> None:
-    logits = 3 * torch.randn(40, 300, generator=torch.Generator().manual_seed(1))
-    tokens, log_probs = likeliest(logits.numpy(), 5)
-    wanted = logits.log_softmax(-1).numpy()
-    assert (tokens[:, 5:] == NONE).all() and (tokens[:, 0] == wanted.argmax(axis=1)).all()
-    for row in range(40):
-        listed = tokens[row][tokens[row] != NONE]
-        assert np.allclose(log_probs[row, : len(listed)], wanted[row][listed], atol=0.01)
-        assert (wanted[row][listed] >= np.log(LEAST)).all()
-
-
 def test_a_sure_target_has_one_token_and_infinite_logits_share_all() -> None:
     logits = np.full((4, 2000), -np.inf, np.float32)
     logits[0, 7] = 1.0

@@ -86,15 +86,3 @@ async def test_who_would_wait_too_long_is_told_at_once() -> None:
         with pytest.raises(Overloaded, match="Try again in 45 s"):
             await line._enter(stays)
         group.cancel_scope.cancel()
-
-
-async def test_a_slow_model_lets_as_many_wait_as_it_answers() -> None:
-    line = Line(2, 100, max_wait=3.0)
-    line._seconds = 60.0
-    async with line.place(stays), line.place(stays), anyio.create_task_group() as group:
-        for _ in range(2):
-            assert not line.full
-            group.start_soon(line._enter, stays)
-            await anyio.wait_all_tasks_blocked()
-        assert line.full
-        group.cancel_scope.cancel()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gguf_file import write_gguf
 from drafter.training.text_side import read_text_side as read_for_training
 from models.config import TEMPLATE
 from models.engines.onnx_graph import write_graph
@@ -15,9 +14,11 @@ from models.errors import BadTemplate
 from models.text.text_side import read_template
 from remote.verifier.loader import opened
 from remote.verifier.maker import kept_drafter
-from remote.verifier.replicas import Replicas, serve_replicas
+from remote.verifier.options import ServeOptions
+from remote.verifier.replicas import serve_replicas
 from remote.verifier.serve import build_app, serve
 from tests.remote.verifier.test_starting import started
+from tests.support.gguf_writer import write_gguf
 
 OWN = "{% for message in messages %}<|user|>{{ message.content }}, please<|end|>{% endfor %}<|assistant|>"
 
@@ -45,7 +46,7 @@ def test_every_engine_takes_it(target: Path, engine: str) -> None:
         model = target.parent / "files" / "tiny.gguf"
         model.parent.mkdir()
         write_gguf(target, model)
-    side = opened(str(model), None, None, kind, None, 1, template=OWN).side  # type: ignore[arg-type]
+    side = opened(ServeOptions(str(model), engine=kind, threads=1, template=OWN)).side  # type: ignore[arg-type]
     assert side.chat_template == OWN and side.text is not None
     assert side.text.decode(side.text.render([("user", "list")])) == "list, please"
 
@@ -74,9 +75,9 @@ def test_one_that_cannot_be_used_is_told_before_anything_is_loaded(own: Path, te
     with pytest.raises(BadTemplate, match=said):
         read_template(own)
     with pytest.raises(BadTemplate, match=said):
-        serve("no model at all", chat_template=own)
+        serve(ServeOptions("no model at all", port=0, chat_template=own))
     with pytest.raises(BadTemplate, match=said):
-        serve_replicas("no model at all", replicas=Replicas(1, 1), chat_template=own)
+        serve_replicas(ServeOptions("no model at all", port=0, replicas=1, chat_template=own))
 
 
 def test_special_tokens_have_their_names_in_it(own: Path) -> None:
@@ -93,8 +94,8 @@ def test_a_drafter_is_made_with_it(target: Path, tmp_path: Path) -> None:
 
 def test_a_model_without_one_is_said_to_be_a_base_model(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (target / TEMPLATE).unlink()
-    build_app(str(target), engine="torch", threads=1)
+    build_app(ServeOptions(str(target), engine="torch", threads=1))
     assert "target is a base model: without a chat template" in (said := capsys.readouterr().err), said
     assert "--chat-template FILE" in said
-    build_app(str(target), engine="torch", threads=1, template=OWN)
+    build_app(ServeOptions(str(target), engine="torch", threads=1, template=OWN))
     assert "base model" not in capsys.readouterr().err

@@ -14,6 +14,7 @@ from remote.verifier.admission import Admission
 from remote.verifier.holders import Tokens
 from remote.verifier.http import create_app
 from remote.verifier.line import Line
+from remote.verifier.options import ServeOptions
 from remote.verifier.readiness import Readiness
 from remote.verifier.turns import Turns
 from tests.remote.verifier.test_http import PATIENT, PROMPT, TOKEN, connected, gate, message, running
@@ -27,14 +28,14 @@ async def told(client: httpx.AsyncClient) -> tuple[int, str]:
 
 
 async def test_a_server_that_is_idle_is_ready_and_says_so_to_anybody(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card, tokens=Tokens.one(TOKEN))) as client:
+    async with connected(create_app(target, card, ServeOptions(tokens=Tokens.one(TOKEN)))) as client:
         assert await told(client) == (200, "ready\n")
 
 
 async def test_a_full_line_and_a_stuck_engine_are_not_ready(
     target: Engine, card: Card, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = create_app(TorchEngine(target.model), card, max_waiting=1)
+    app = create_app(TorchEngine(target.model), card, ServeOptions(max_waiting=1))
     with running(app) as url, gate(target.model) as held:
         async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
             waits = asyncio.create_task(client.post("/v1/rounds", content=message(1, [], PROMPT)))
@@ -53,7 +54,7 @@ async def test_a_full_line_and_a_stuck_engine_are_not_ready(
 
 async def test_a_full_line_of_chat_completions_is_not_ready(target: Engine) -> None:
     line = Line(places=1, longest=0)
-    readiness = Readiness(Turns(8, target), Admission(), line)
+    readiness = Readiness(Turns(8, target), Admission(ServeOptions()), line)
     assert readiness.reasons() == []
 
     async def gone() -> bool:
@@ -65,9 +66,9 @@ async def test_a_full_line_of_chat_completions_is_not_ready(target: Engine) -> N
 
 
 async def test_a_draining_server_is_not_ready_and_sends_others_away(target: Engine, card: Card) -> None:
-    admission = Admission()
-    async with connected(create_app(target, card, admission=admission)) as client:
-        admission.drain()
+    app = create_app(target, card)
+    async with connected(app) as client:
+        app.admission.drain()
         assert await told(client) == (503, "the server is about to stop\n")
         for method, path in (("POST", "/v1/rounds"), ("GET", "/v1/card"), ("POST", "/v1/chat/completions")):
             body = message(1, [], PROMPT) if path == "/v1/rounds" else None

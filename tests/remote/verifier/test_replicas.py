@@ -142,7 +142,9 @@ async def test_a_client_that_hangs_up_stops_its_answer(served: RayProcess):
 
         async def metric(name: str) -> int:
             text = (await plain.get("/metrics", headers=named)).text
-            return int(next(line.split()[1] for line in text.splitlines() if line.startswith(f"outrider_{name} ")))
+            return int(
+                float(next(line.split()[1] for line in text.splitlines() if line.startswith(f"outrider_{name} ")))
+            )
 
         before, times = await metric("new_tokens_total"), 10
         for _ in range(times):

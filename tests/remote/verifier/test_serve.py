@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -24,6 +25,7 @@ from models.tree import DraftTree
 from remote.protocol import Card, Limits, decode
 from remote.verifier.connections import bind
 from remote.verifier.holders import Tokens
+from remote.verifier.options import ServeOptions
 from remote.verifier.security import Unprotected
 from remote.verifier.serve import card, serve
 from remote.verifier.start_errors import BadCertificate, CannotBind
@@ -93,69 +95,60 @@ def test_a_quantised_target_still_verifies(saved: Path, kind: str) -> None:
     assert type(target.model.lm_head).__name__ == "Linear"
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UnknownModel, match="There is no folder"):
-        load_target(str(tmp_path / "none"))
+def halved(folder: Path) -> None:
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
 
 
-def test_a_folder_without_a_model(tmp_path: Path) -> None:
-    with pytest.raises(UnknownModel, match="no model"):
-        load_target(str(tmp_path))
-
-
-def test_an_unknown_architecture(copy: Path) -> None:
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "model_type": "abacus", "architectures": ["Abacus"]}))
-    with pytest.raises(UnknownModel, match="abacus"):
-        load_target(str(copy))
-
-
-def test_weights_cut_short(copy: Path) -> None:
-    weights = (copy / "model.safetensors").read_bytes()
-    (copy / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    with pytest.raises(CorruptWeights, match="damaged"):
-        load_target(str(copy))
-
-
-def test_weights_with_a_tensor_missing(copy: Path) -> None:
-    tensors = load_file(copy / "model.safetensors")
+def without_a_tensor(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
     del tensors["model.layers.1.mlp.up_proj.weight"]
-    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(CorruptWeights, match=r"layers\.1\.mlp\.up_proj"):
-        load_target(str(copy))
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_pickled_weights_are_never_read(copy: Path) -> None:
-    torch.save(load_file(copy / "model.safetensors"), copy / "pytorch_model.bin")
-    (copy / "model.safetensors").unlink()
-    with pytest.raises(UnknownModel, match="safetensors"):
-        load_target(str(copy))
+def pickled(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
 
 
-def test_a_model_without_tokenizer(copy: Path) -> None:
-    (copy / "tokenizer.json").unlink()
-    with pytest.raises(MissingTokenizer, match=r"tokenizer\.json"):
-        load_target(str(copy))
+def of_unknown_architecture(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "abacus", "architectures": ["Abacus"]}))
 
 
-def test_a_damaged_tokenizer(copy: Path) -> None:
-    (copy / "tokenizer.json").write_text("{")
-    with pytest.raises(MissingTokenizer, match="cannot be read"):
+@pytest.mark.parametrize(
+    ("damage", "error", "told"),
+    [
+        (shutil.rmtree, UnknownModel, "There is no folder"),
+        (lambda folder: [path.unlink() for path in folder.iterdir()], UnknownModel, "no model"),
+        (of_unknown_architecture, UnknownModel, "abacus"),
+        (halved, CorruptWeights, "damaged"),
+        (without_a_tensor, CorruptWeights, r"layers\.1\.mlp\.up_proj"),
+        (pickled, UnknownModel, "safetensors"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), MissingTokenizer, r"tokenizer\.json"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), MissingTokenizer, "cannot be read"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_told(
+    copy: Path, damage: Callable[[Path], object], error: type[Exception], told: str
+) -> None:
+    damage(copy)
+    with pytest.raises(error, match=told):
         load_target(str(copy))
 
 
 def test_what_cannot_be_served_is_told_before_loading(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(Unprotected):
-        serve(str(saved), host="0.0.0.0")
+        serve(ServeOptions(str(saved), host="0.0.0.0", port=0))
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(CannotBind, match="Choose another"):
-        serve(str(saved), port=taken.getsockname()[1])
+        serve(ServeOptions(str(saved), port=taken.getsockname()[1]))
     with pytest.raises(CannotBind):
-        serve(str(saved), host="no.such.host.invalid", tokens=Tokens.one("0123456789abcdef"))
+        serve(ServeOptions(str(saved), host="no.such.host.invalid", tokens=Tokens.one("0123456789abcdef")))
     (tmp_path / "cert.pem").write_text("no certificate")
     with pytest.raises(BadCertificate, match=r"cert\.pem"):
-        serve(str(saved), tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem")
+        serve(ServeOptions(str(saved), port=0, tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem"))
     with pytest.raises(DrafterMissing):
-        serve(str(saved), drafter=tmp_path)
+        serve(ServeOptions(str(saved), tmp_path, port=0))
 
 
 def test_a_drafter_of_another_target(saved: Path, drafter: Path, tmp_path: Path) -> None:
@@ -163,13 +156,14 @@ def test_a_drafter_of_another_target(saved: Path, drafter: Path, tmp_path: Path)
     tiny_model("llama-multi-query").save_pretrained(other)
     tiny_tokenizer().save_pretrained(other)
     with pytest.raises(UnfitDrafter, match="Serve its own target"):
-        serve(str(other), drafter=drafter)
+        serve(ServeOptions(str(other), drafter, port=0))
 
 
 def test_the_process_says_when_it_is_ready_and_ends_with_its_stdin(saved: Path, drafter: Path) -> None:
-    call = f"serve({str(saved)!r}, drafter=Path({str(drafter)!r}), watch_stdin=True)"
+    call = f"serve(ServeOptions({str(saved)!r}, Path({str(drafter)!r}), port=0, watch_stdin=True))"
+    imports = "from pathlib import Path; from remote.verifier.serve import ServeOptions, serve"
     process = subprocess.Popen(
-        [sys.executable, "-c", f"from pathlib import Path; from remote.verifier.serve import serve; {call}"],
+        [sys.executable, "-c", f"{imports}; {call}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

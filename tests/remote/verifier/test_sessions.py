@@ -14,11 +14,10 @@ from models.memory import unpack_memory
 from models.tree import Candidates, DraftTree
 from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
 from remote.verifier import pruner
-from remote.verifier.own_drafter import Judged
 from remote.verifier.pruner import Pruner
 from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions import SHORTEST_SHARED, Sessions
-from remote.verifier.table import Session, Table
+from remote.verifier.stream_payoff import Judged
 from remote.verifier.turns import alone
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
@@ -170,16 +169,6 @@ def test_a_sampled_tree_gets_the_same_verdict_again(target: Engine) -> None:
         device.tokens += [*(int(tree.tokens[node]) for node in verdict.accepted), verdict.bonus]
 
 
-def test_greedy_rounds_with_sampled_trees_give_what_generate_gives(target: Engine) -> None:
-    expected = generated(target.model, PROMPT, 30)
-    device, rng = Device(table(target)), random.Random(0)
-    device.play(PROMPT)
-    while len(device.tokens) < len(PROMPT) + 30:
-        ahead = expected[len(device.tokens) - len(PROMPT) :][: rng.randrange(6)]
-        device.play([], sampled(DraftTree.chain(ahead) if rng.random() < 0.5 else random_tree(rng, 12)))
-    assert device.tokens[len(PROMPT) :][:30] == expected
-
-
 def test_a_sampled_tree_is_cut_where_the_room_ends(target: Engine) -> None:
     prompt = [2 + token % 40 for token in range(LIMITS.max_tokens - 3)]
     tree = sampled(DraftTree([4, 5, 6, 7, 8, 9], [-1, -1, 0, 2, 3, 1]))
@@ -317,15 +306,6 @@ def test_a_full_session_finishes(target: Engine) -> None:
         answered(other.sessions, other.message([2] * 301))
 
 
-def test_indices_in_a_verdict_are_those_of_the_tree_that_was_sent(target: Engine) -> None:
-    prompt = [2 + token % 40 for token in range(LIMITS.max_tokens - 3)]
-    one, two, _ = expected = generated(target.model, prompt, 3)
-    wrong = (one + 1) % VOCABULARY
-    tree = DraftTree([wrong, 2, 3, one, two, 9], [-1, 0, 1, -1, 3, 4])
-    verdict = Device(table(target)).play(prompt, tree).verdict
-    assert (verdict.accepted, verdict.bonus) == ((3, 4), expected[2])
-
-
 def test_the_session_used_longest_ago_leaves_first(target: Engine) -> None:
     sessions = table(target, max_sessions=2)
     first, second, third = (Device(sessions, name) for name in "abc")
@@ -353,28 +333,6 @@ def test_what_two_sessions_begin_with_is_computed_once(target: Engine) -> None:
         sessions.drop(name)
     Device(sessions, "e").play([*shared[: SHORTEST_SHARED - 1], 1, 1])
     assert sessions.counters.shared_tokens == 149
-
-
-def test_the_session_that_begins_most_alike_is_found(target: Engine) -> None:
-    def session_of(tokens: list[int], computed: int, holder: str) -> Session:
-        session = Session(target.context(), holder=holder)
-        session.context.assign(0, tokens)
-        session.context.computed = computed
-        session.digest.extend(tokens)
-        return session
-
-    known = Table(1, max_sessions=9, max_bytes=1 << 30)
-    for name, tokens, computed, holder in (
-        ("near", [1, 2, 3, 4, 9], 5, "anna"),
-        ("nearer", [1, 2, 3, 4, 5, 9, 9], 7, "anna"),
-        ("hardly read", [1, 2, 3, 4, 5, 6, 7], 2, "anna"),
-        ("somebody else's", [1, 2, 3, 4, 5, 6, 7], 7, "ben"),
-    ):
-        known.touch(name, session_of(tokens, computed, holder))
-    asked = session_of([1, 2, 3, 4, 5, 6, 7, 8], 0, "anna")
-    known.touch("asked", asked)
-    assert known.begins_like(asked) == (known.get("nearer"), 5)
-    assert known.begins_like(session_of([7, 1, 2], 0, "anna")) == (None, 0)
 
 
 def allocated(sessions: Sessions) -> int:

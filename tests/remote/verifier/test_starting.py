@@ -20,7 +20,8 @@ from models.engines.target import load_target
 from models.errors import UnknownModel
 from remote.protocol import Card, decode
 from remote.verifier.birth import BUDGET
-from remote.verifier.maker import Making, kept_drafter
+from remote.verifier.maker import kept_drafter
+from remote.verifier.options import ServeOptions
 from remote.verifier.serve import serve
 from remote.verifier.start_errors import NoMemory
 from tests.support.serving import REPOSITORY
@@ -89,23 +90,16 @@ def test_it_tells_what_it_loads_and_takes_its_limits(tiny_pair: Path, tmp_path: 
         "--host", "0.0.0.0", "--token-file", str(token),
     )  # fmt: skip
     assert shown.limits.max_tokens == 300
-    assert {"outrider_max_sessions 7", f"outrider_max_cached_bytes {40 << 20}"} <= set(metrics.splitlines())
+    assert {"outrider_max_sessions 7.0", "outrider_max_cached_bytes 4.194304e+07"} <= set(metrics.splitlines())
     for what in ("loading PyTorch", f"loading {tiny_pair / 'target'}", "million parameters", "loading the drafter"):
         assert what in said
     assert "done in" in said and "sessions hold 300 tokens each, and 40 MB together" in said
     assert "warning: on 0.0.0.0 the token and all text cross the network unencrypted" in said
 
 
-def test_on_loopback_there_is_nothing_to_warn_of_and_sessions_fit_into_memory(tiny_pair: Path) -> None:
-    shown, _, said = started(tiny_pair, "--cache-mb", "2")
-    assert "warning" not in said
-    assert 0 < shown.limits.max_tokens < 1024
-    assert f"sessions hold {shown.limits.max_tokens} tokens, not 1024" in said
-
-
 def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
     with pytest.raises(NoMemory, match="--cache-mb"):
-        serve(str(tiny_pair / "target"), drafter=tiny_pair / "drafter", max_cached_bytes=1 << 10)
+        serve(ServeOptions(str(tiny_pair / "target"), tiny_pair / "drafter", port=0, cache_share=1e-9))
 
 
 def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_next_start_on(
@@ -129,8 +123,7 @@ def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_
 
 
 def test_a_drafter_of_no_use_is_neither_used_nor_made_again(brief: Path, tmp_path: Path) -> None:
-    making = Making(tmp_path / "home/data/drafters/made", BUDGET, ())
-    kept = kept_drafter(str(brief / "target"), making.budget, making.folder)
+    kept = kept_drafter(str(brief / "target"), BUDGET, tmp_path / "home/data/drafters/made")
     assert kept is not None
     kept.mkdir(parents=True)
     useless = msgspec.structs.replace(read_config(brief / "drafter"), measured=msgspec.structs.replace(GOOD, tau=1.04))
@@ -144,11 +137,13 @@ def test_a_drafter_of_no_use_is_neither_used_nor_made_again(brief: Path, tmp_pat
     assert f"without the drafter {brief / 'drafter'}: it gains 1.0 tokens a round, and less than 1.5 do not pay" in said
 
 
-def test_a_drafter_without_figures_drafts_here_and_is_not_offered(brief: Path) -> None:
+def test_a_drafter_without_figures_drafts_here_and_is_not_offered_and_sessions_fit_into_memory(brief: Path) -> None:
     config = read_config(brief / "drafter")
     write_config(brief / "drafter", msgspec.structs.replace(config, measured=msgspec.UNSET))
-    shown, _, said = started(brief)
-    assert shown.drafts and shown.drafter is None
+    shown, _, said = started(brief, "--cache-mb", "2")
+    assert shown.drafts and shown.drafter is None and "warning" not in said
+    assert 0 < shown.limits.max_tokens < 1024
+    assert f"sessions hold {shown.limits.max_tokens} tokens, not 1024" in said
     assert "it was never measured: outrider drafter eval --record does so" in said
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from remote.kept_alive import kept_alive
+from remote.tasks import kept_alive
 from remote.verifier.stream_response import Streamed
 
 SIGN = b"still here"

@@ -23,9 +23,8 @@ from app.tui.keymap import key_of
 from app.tui.notices import reporting
 from app.tui.open_conversation import OpenConversation
 from app.tui.screens.chat.conversation import ConversationView
-from app.tui.screens.chat.learning import begin_learning
 from app.tui.slash import COMMANDS, Misused, SlashCommand, TypedCommand
-from app.tui.widgets.conversation_list import one_line
+from app.tui.turn import one_line
 from app.tui.widgets.sidebar import Sidebar
 from storage import Conversation
 
@@ -58,13 +57,13 @@ class PromptCommands:
         return [one for one in COMMANDS if self._found(one) is not None]
 
     def values(self, command: SlashCommand) -> Iterable[str]:
-        """What may follow a command, as far as there is a list of it: `values_…` beside the action."""
+        """The values that may follow a command, from the method `values_…` next to its action, or none."""
         place = self._found(command)
         named = getattr(place, f"values_{command.action}", None)
         return [] if named is None else list(named())
 
     def about(self, command: SlashCommand) -> str:
-        """What is said beside a command: what it does, and the key that does the same."""
+        """Describe a command: what it does, and the key that does the same."""
         key = key_of(self._view.prompt, command.key) if command.key else ""
         return f"{command.help} ({key})" if key else command.help
 
@@ -139,6 +138,8 @@ class PromptCommands:
             raise Misused(f"/learn takes no {how!r}: /learn, or /learn deep.")
         if not self._settings.learn:
             raise Misused("Learning is switched off: `learn = false` in the settings.")
+        from app.tui.screens.chat.small_models import begin_learning  # What fetches is not needed at the start.
+
         begin_learning(self._screen, deep=bool(how))
 
     async def action_export_open(self, what: str = "") -> None:

@@ -11,7 +11,6 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from app.sanitise import sanitise
 from app.tui.background import begin
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
@@ -20,13 +19,13 @@ from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.prompt_text import PromptText
-from app.tui.screens.chat.question_files import QuestionFiles
+from app.tui.screens.chat.question_files import PromptFiles, QuestionFiles
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
-from app.tui.widgets.completions import Completions
+from app.tui.turn import one_line
+from app.tui.widgets.completing_text_area import Completions
+from app.tui.widgets.panel import Rounds
 from app.tui.widgets.prompt import GENERAL_PLACEHOLDER, PLACEHOLDER, Prompt
-from app.tui.widgets.prompt_files import PromptFiles
-from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.system_line import SystemLine
 from app.tui.widgets.welcome import Welcome
 from storage import Attachment, NotFound, StorageError
@@ -139,7 +138,7 @@ class ConversationView(Vertical):
         # Classes on the screen would have the styles of everything on it computed again, which takes 25 ms.
         self.query_one(Welcome).display = self._conversation.id is None
         self.messages.display = self._conversation.id is not None
-        self.query_one("#title", Static).update(Content(" ".join(sanitise(self._conversation.title).split())))
+        self.query_one("#title", Static).update(Content(one_line(self._conversation.title)))
         self.show_choices()
         self.post_message(self.ListChanged())
 
@@ -155,7 +154,7 @@ class ConversationView(Vertical):
         self.post_message(self.Grown())
 
     def _show_title(self) -> None:
-        # The title says the same as the first question, which stands right below it as long as it is the only one.
+        # The title repeats the first question, which is right below it while there is only one.
         self.query_one("#title").set_class(len(self._conversation.turns) > 1, "-needed")
 
     # ---- replies -----------------------------------------------------------------------------------------------------
@@ -206,7 +205,6 @@ class ConversationView(Vertical):
             self._show_head()
         return True
 
-    @on(MessageActions.VerifyAsked)
     async def verify(self) -> None:
         """Have a drafted answer verified: now, or when the verifier is back. Again: not any more."""
         reply: RunningReply | None = None
@@ -386,7 +384,7 @@ class ConversationView(Vertical):
         if self._conversation.id is None:
             self.query_one(Welcome).enter()
 
-    # The column does not fill a wide window: the wheel turns beside it, too.
+    # In a wide window, the mouse wheel also works outside the column.
 
     def on_mouse_scroll_up(self) -> None:
         self.messages.transcript.scroll_up(animate=False)

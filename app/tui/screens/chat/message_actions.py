@@ -25,8 +25,7 @@ from app.tui.open_conversation import ActionTarget, OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.turn import Cursor, Part, Turn
 from app.tui.widgets.message import AnswerView
-from app.tui.widgets.queued_prompts import QueuedPrompts
-from app.tui.widgets.transcript import Transcript
+from app.tui.widgets.transcript import QueuedPrompts, Transcript
 
 HINT = (
     ("chat.stop", "back"),
@@ -59,7 +58,7 @@ class MessageActions(Vertical):
         Binding("left_square_bracket", "show_version(-1)", "The version before", id="message.before"),
         Binding("right_square_bracket", "show_version(1)", "The version after", id="message.after"),
         Binding("g", "resume", "Continue an answer that is not whole", id="message.go_on"),
-        Binding("v", "verify", "Have the model check the drafted answer", id="message.verify"),
+        Binding("v", "screen.verify", "Have the model check the drafted answer", id="message.verify"),
         Binding("p", "shade", "Shade what nobody checked", id="message.shade"),
         Binding("w", "show_withdrawn", "Show the drafted words that the model did not keep", id="message.withdrawn"),
         Binding("t", "show_thoughts", "Show the thoughts of the model", id="message.thoughts"),
@@ -88,9 +87,6 @@ class MessageActions(Vertical):
         """The person wants a new conversation that begins with all messages up to this one."""
 
         target: ActionTarget
-
-    class VerifyAsked(Message):
-        """The person wants a drafted answer verified."""
 
     @dataclass
     class ExplainAsked(Message):
@@ -163,7 +159,7 @@ class MessageActions(Vertical):
             await self.query_one(QueuedPrompts).show(prompts)
 
     async def show_versions(self) -> None:
-        """Say at each message which of its versions it is, and shade what nobody verified if that is wanted."""
+        """Number the versions of each message, and shade unverified text if shading is on."""
         if self.alive:
             with reporting(self):
                 await self._conversation.place_versions()
@@ -242,7 +238,7 @@ class MessageActions(Vertical):
         with reporting(self):
             _, turn, part = self._target()
             if part == "question" and turn.attachments:
-                self.transcript.toggle_files(turn)
+                self.transcript.toggle(turn, "files")
                 return
             blocks = code_blocks(turn)
             number = self.transcript.block or len(turn.codes)
@@ -309,9 +305,6 @@ class MessageActions(Vertical):
             part = self._conversation.show_version(target, step)
             await self._reopen((target.at, part))
 
-    def action_verify(self) -> None:
-        self.post_message(self.VerifyAsked())
-
     # ---- deleting, forking -------------------------------------------------------------------------------------------
 
     async def action_delete_message(self) -> None:
@@ -348,10 +341,10 @@ class MessageActions(Vertical):
     def action_show_thoughts(self) -> None:
         """Show what the model thought before its answer, or fold it again."""
         with reporting(self):
-            if not self.transcript.toggle_thoughts(self._target().turn):
+            if not self.transcript.toggle(self._target().turn, "thoughts"):
                 self.notify("The model showed no thoughts for that answer.")
 
     def action_show_withdrawn(self) -> None:
         with reporting(self):
-            if not self.transcript.toggle_withdrawn(self._target().turn):
+            if not self.transcript.toggle(self._target().turn, "withdrawn"):
                 self.notify("The model did not remove any words of that answer.")

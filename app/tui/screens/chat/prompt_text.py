@@ -11,17 +11,17 @@ from textual.timer import Timer
 
 from app.editor import EditorFailed
 from app.sanitise import sanitise
-from app.tui.editor import edit
 from app.tui.keymap import key_of
 from app.tui.open_conversation import OpenConversation
+from app.tui.suspension import edit
 from app.tui.unsent import UnsentTexts
 from app.tui.widgets.prompt import Prompt
 from storage import Attachment, StorageError
 
 SAVE_SECONDS = 0.5
-"""Seconds from a change to its file: what a kill can take."""
+"""Seconds from a change until it is saved, which is what a kill can lose."""
 RECALLED = 1000
-"""Questions from before this start that can be recalled."""
+"""Maximum number of questions recalled from earlier sessions."""
 
 
 class QuestionEdit(NamedTuple):
@@ -46,7 +46,7 @@ class PromptText:
         conversation: OpenConversation,
         keep_files: Callable[[Sequence[Attachment], str], None],
     ) -> None:
-        """`keep_files` is told the files of the question that is in the prompt, and its text."""
+        """`keep_files` is called with the files of the question in the prompt, and with its text."""
         self._prompt = prompt
         self._conversation = conversation
         self._files = UnsentTexts(conversation.core.store.path)

@@ -7,21 +7,64 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.style import Style
 from textual.timer import Timer
+from textual.widgets import Static
 
 from app.attachments.mentions import Mention, mentions
-from app.attachments.preview import preview, too_large
+from app.attachments.preview import PreviewLine, preview, too_large
 from app.attachments.reader import Gathered, belongs, gather, joined
 from app.tui.background import begin
 from app.tui.open_conversation import OpenConversation
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.prompt_files import PromptFiles
 from storage import Attachment
 
+
+class PromptFiles(Static):
+    """Hidden while there is nothing to say. A click on a file takes it out of the question."""
+
+    @dataclass
+    class Removed(Message):
+        """The person does not want this path to go with the question."""
+
+        raw: str
+
+    def __init__(self) -> None:
+        super().__init__(markup=False, id="files")
+        self.lines: tuple[PreviewLine, ...] = ()
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    def show(self, lines: Sequence[PreviewLine]) -> None:
+        """Replaces the lines."""
+        if tuple(lines) != self.lines:
+            self.lines = tuple(lines)
+            self.display = bool(lines)
+            self.update(Content("\n").join(self._line(at, line) for at, line in enumerate(self.lines)))
+
+    def _line(self, at: int, line: PreviewLine) -> Content:
+        if line.problem:
+            return Content.assemble(("! ", "$text-warning"), (line.text, "$text-warning"))
+        if line.raw is None:
+            return Content.assemble(("  ", ""), (line.text, "$text-muted"))
+        return Content.assemble(("+ ", "$text-primary"), line.text, ("  ✕", Style.from_meta({"file": at})))
+
+    def on_click(self, event: events.Click) -> None:
+        at = event.style.meta.get("file")
+        if isinstance(at, int) and at < len(self.lines) and (raw := self.lines[at].raw) is not None:
+            event.stop()
+            self.post_message(self.Removed(raw))
+
+
 LOOK_SECONDS = 0.25
-"""From a change of the text to a look at the disk."""
+"""Seconds from a change of the text to a look at the disk."""
 
 
 class QuestionFiles:
@@ -85,7 +128,7 @@ class QuestionFiles:
     # ---- when it is sent ---------------------------------------------------------------------------------------------
 
     async def read(self, typed: str) -> Sequence[Attachment] | None:
-        """What goes with a question that was typed so; None: the person was told something, and may send it again."""
+        """The attachments of a typed question, or None after a warning, which sending the question again overrides."""
         if "@" not in typed and not self._unnamed:
             return ()
         gathered = await asyncio.to_thread(self._gather, typed)

@@ -14,11 +14,11 @@ from app.tui.notices import tell_cut
 from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.screens.chat.message_actions import MessageActions
+from app.tui.widgets.panel import Rounds
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.rounds import Rounds
 
 FIGURES_SECONDS = 0.25
-"""Seconds between two draws of a running reply's figures: nobody reads faster, and each lays the screen out again."""
+"""Seconds between draws of a running reply's figures. Each draw lays out the screen again."""
 
 
 class Replies:

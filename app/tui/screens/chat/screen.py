@@ -22,27 +22,33 @@ from app.remotes.registry import BUNDLED
 from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.background import begin
+from app.tui.completion import completion_of_paths
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, reporting
 from app.tui.open_conversation import UNREACHABLE, OpenConversation
-from app.tui.paths import completion_of_paths
-from app.tui.screens.chat.choices import choose_sampling, choose_system, sampling_text
+from app.tui.screens.chat.choices import (
+    choose_sampling,
+    choose_system,
+    keep_model,
+    sampling_text,
+    server_now,
+    tell_if_gone,
+)
 from app.tui.screens.chat.commands import PromptCommands
 from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
 from app.tui.slash import completion_of_commands
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.first_look import FirstLook
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
-from app.tui.widgets.welcome import Welcome
+from app.tui.widgets.transcript import QueuedPrompts
+from app.tui.widgets.welcome import FirstLook, Welcome
 from storage import Choices, Conversation, StorageError
 from storage.choices import NONE
 
@@ -50,16 +56,16 @@ if TYPE_CHECKING:
     from app.remotes.switcher import RemoteSwitcher
 
 LOOK_SECONDS = 2.0
-"""Pause between two looks for what other windows have written."""
+"""Seconds between checks for changes by other windows."""
 LEAVING_SECONDS = 4.0
-"""Time in which a second Ctrl+C quits."""
+"""Seconds within which a second Ctrl+C quits."""
 
 NARROW = 72
-"""Columns from which the transcript has margins, and the list of conversations room beside it for a while."""
+"""Minimum columns for margins around the transcript, and for opening the list of conversations next to it."""
 WIDE = 110
-"""Columns from which that list stays."""
+"""Minimum columns for keeping that list open."""
 BESIDE = 100
-"""Columns from which the panel stands beside the transcript; else it lies over it."""
+"""Minimum columns for showing the panel next to the transcript instead of over it."""
 
 
 class ChatScreen(Screen[None]):
@@ -67,16 +73,13 @@ class ChatScreen(Screen[None]):
 
     CSS_PATH = [
         "screen.tcss",
-        "../../widgets/first_look.tcss",
         "../../widgets/message.tcss",
         "../../widgets/panel.tcss",
         "../../widgets/prompt.tcss",
-        "../../widgets/rounds.tcss",
         "../../widgets/sidebar.tcss",
         "../../widgets/status_bar.tcss",
         "../../widgets/system_line.tcss",
         "../../widgets/transcript.tcss",
-        "../../widgets/queued_prompts.tcss",
         "../../widgets/welcome.tcss",
     ]
     BINDINGS = [
@@ -240,11 +243,9 @@ class ChatScreen(Screen[None]):
     # ---- the open conversation ---------------------------------------------------------------------------------------
 
     async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
-        """Show a conversation; None: a new one. `message_id`: the message to show it at."""
+        """Show a conversation at a message if one is given, or a new conversation if `conversation_id` is None."""
         await self._view.open(conversation_id, message_id)
         if (switcher := self._switcher) is not None:
-            from app.tui.screens.model_choice import tell_if_gone
-
             tell_if_gone(self, self.conversation, switcher)
 
     @property
@@ -273,7 +274,7 @@ class ChatScreen(Screen[None]):
 
     @work(group="queue-screen", exclusive=True)
     async def action_show_queue(self) -> None:
-        """Show everything that waits, on a screen of its own."""
+        """Show the whole queue on its own screen."""
         from app.tui.screens.queue import QueueScreen
 
         screen = QueueScreen(self._core)
@@ -312,10 +313,6 @@ class ChatScreen(Screen[None]):
 
     # ---- screens over the chat ---------------------------------------------------------------------------------------
 
-    @on(Prompt.HelpWanted)
-    async def show_help(self) -> None:
-        await self.run_action("app.show_help")
-
     @on(Prompt.SearchWanted)
     @work(group="asked", exclusive=True)
     async def search_asked(self) -> None:
@@ -331,12 +328,11 @@ class ChatScreen(Screen[None]):
     @work(group="models", exclusive=True)
     async def pick_model(self, switcher: RemoteSwitcher, words: str) -> None:
         """Let the person pick who answers the open conversation, and perhaps new ones."""
-        from app.tui.screens.model_choice import keep, server_now
         from app.tui.screens.models import ModelsScreen
 
         picked = await self.app.push_screen_wait(ModelsScreen(switcher, server_now(self.conversation, switcher), words))
         if picked is not None:
-            keep(self, self.conversation, switcher, picked)
+            keep_model(self, self.conversation, switcher, picked)
             self._show_mode(self._core.status())
             self._drop_figures()
         self.set_focus(self._view.prompt)
@@ -348,7 +344,7 @@ class ChatScreen(Screen[None]):
 
     @work(group="look-around", exclusive=True)
     async def _look_around(self) -> None:
-        """Show what another window did, while both are in sight or the terminal tells nothing."""
+        """Show what another window did, for windows side by side and terminals that do not report focus."""
         if await asyncio.to_thread(self.conversation.changed_elsewhere):
             self._catch_up()
 
@@ -375,7 +371,7 @@ class ChatScreen(Screen[None]):
     @on(AnswerView.SourcesAsked)
     @work(group="sources", exclusive=True)
     async def show_sources(self, event: AnswerView.SourcesAsked) -> None:
-        from app.tui.screens.source import show_sources
+        from app.tui.screens.page_sources import show_sources
 
         await show_sources(self, self._settings, event.sources)
 
@@ -433,7 +429,7 @@ class ChatScreen(Screen[None]):
     async def _tell_news(self) -> None:
         news = await self._core.news()
         if news and self._told is not None:
-            from app.tui.screens.chat.offer import tell_news  # What fetches is not needed at the start.
+            from app.tui.screens.chat.small_models import tell_news  # What fetches is not needed at the start.
 
             await tell_news(self, news, self._told)
 
@@ -451,7 +447,7 @@ class ChatScreen(Screen[None]):
     @work(group="offer")
     async def _offer_drafter(self) -> None:
         """Ask about the small model that the server offers, if it offers one."""
-        from app.tui.screens.chat.offer import offer_drafter  # What fetches is not needed at the start.
+        from app.tui.screens.chat.small_models import offer_drafter  # What fetches is not needed at the start.
 
         offer = self._core.offer
         if self._told is None or offer is None or self._offering:
@@ -474,7 +470,7 @@ class ChatScreen(Screen[None]):
         self._view.introduce(self._stranger(mode), drafts=mode.checks and mode.mode not in UNREACHABLE)
 
     def _stranger(self, mode: ModeChanged) -> str | None:
-        """The model and the server of the open conversation, for people; None: that is Shell Guide."""
+        """Name the model and the server of the open conversation, or return None for Shell Guide."""
         server = self.conversation.choices.remote or (None if self._switcher is None else self._switcher.now)
         named = "" if mode.mode in UNREACHABLE else mode.model
         if server in (None, BUNDLED):
@@ -506,7 +502,7 @@ class ChatScreen(Screen[None]):
     @on(ConversationView.Grown)
     @work(exclusive=True, group="context")
     async def measure(self) -> None:
-        """Count the tokens of the conversation; tell the person once if it nearly fills the context."""
+        """Count the tokens of the conversation, and warn once when it nearly fills the context."""
         try:
             nearly_full = await self.conversation.measure()
         except StorageError:

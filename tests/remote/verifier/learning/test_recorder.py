@@ -23,11 +23,13 @@ from models.tree import DraftTree
 from remote.protocol import Limits, Memory, Progress, Stream, Tree, Verdict, digest_of, pack_tokens, unpack_tokens
 from remote.protocol import Round as RoundMessage
 from remote.verifier.learning.answers import Answer, Answers, Piece
-from remote.verifier.learning.learning import Learning, Teaching
+from remote.verifier.learning.learning import Learning
 from remote.verifier.learning.trail import MOST_TOKENS
 from remote.verifier.learning.worker import unpacked
+from remote.verifier.options import ServeOptions
 from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.sessions import Sessions
+from remote.verifier.stream_payoff import StreamPayoff
 from remote.verifier.turns import alone
 from remote.verifier.verification import Answer as Answering
 
@@ -52,10 +54,10 @@ def drafter(tiny_pair: Path) -> Drafter:
 class Server:
     """Sessions of two holders, with what learns from them. Nothing learns: its thread is not begun."""
 
-    def __init__(self, engine: Engine, drafter: Drafter, base: Path, folder: Path, **teaching: object) -> None:
+    def __init__(self, engine: Engine, drafter: Drafter, base: Path, folder: Path, **options: object) -> None:
         own = OwnDrafter(drafter, engine)
         holders = frozenset({"anna", "bert"})
-        self.learning = Learning(Teaching(folder, **teaching), base, drafter.config, own, holders)  # type: ignore[arg-type]
+        self.learning = Learning(ServeOptions(made=folder, **options), base, drafter.config, own, holders)  # type: ignore[arg-type]
         self.sessions = Sessions(
             engine, LIMITS, frozenset(), max_sessions=8, max_bytes=1 << 30, own=own, learning=self.learning
         )
@@ -84,7 +86,7 @@ class Server:
 def server(
     engine: Engine, drafter: Drafter, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Server:
-    monkeypatch.setattr(OwnDrafter, "pays", True)  # Else a target of this size would be asked without drafts.
+    monkeypatch.setattr(StreamPayoff, "pays", True)  # Else a target of this size would be asked without drafts.
     return Server(engine, drafter, tiny_pair / "drafter", tmp_path)
 
 
@@ -203,7 +205,7 @@ def test_the_budget_holds_and_those_who_have_most_give_first() -> None:
 def test_who_shares_has_to_be_joined_by_enough(
     engine: Engine, drafter: Drafter, tiny_pair: Path, tmp_path: Path
 ) -> None:
-    server = Server(engine, drafter, tiny_pair / "drafter", tmp_path, shared=True, holders=2)
+    server = Server(engine, drafter, tiny_pair / "drafter", tmp_path, learn="shared", learn_holders=2)
     for number in range(40):
         server.learning.answers.add("anna", answer_of(number))
     for number in range(9):

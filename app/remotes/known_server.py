@@ -1,0 +1,106 @@
+"""What is known of the server at a source: who answers there, and what the drafters of this device can do for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.remotes.last_seen import LastSeen
+from app.remotes.offers import Offer
+from app.remotes.peer import Endpoint, Peer, Verifier, choose_model, list_of
+from app.remotes.source import Source
+from app.remotes.speed import Speed, key_of
+from app.remotes.substitute import why_nobody
+from drafter.shelf import Drafters
+from remote import CompletionsClient, Incompatible
+from remote.detect import detect
+from remote.errors import quoted
+from remote.openai.schema import Model
+from remote.protocol import Card
+
+
+class KnownServer:
+    """Greets a server, and remembers what it said for as long as it is away.
+
+    `drafters`: those of this device. A verifier for whose model there is none answers in plain text, if it can.
+    `seen`: which models were seen before, or None if nothing is known. `anyway`: the drafter of the settings may write
+    in the place of any model.
+    """
+
+    def __init__(self, source: Source, drafters: Drafters, seen: LastSeen | None, *, anyway: bool) -> None:
+        self.met = False
+        """Whether it has ever answered."""
+        self.checks = source.kind != "openai"
+        """Whether it checks drafts, as far as is known."""
+        self.most_read: int | None = None
+        """Most tokens of a conversation that its model reads, as far as is known."""
+        self.memory = memory_seen(source, seen)
+        """Digest of the memory of its model, by its card or by the last one seen, or None if it has none."""
+        self.fits = source.own or drafters.has(self.memory)
+        """Whether a drafter of this device was made for that model, and drafts well enough for it."""
+        self.no_substitute = why_nobody(drafters, self.memory, own=source.own, anyway=anyway)
+        """Why no drafter may write in the place of that model, as a sentence, or None if one may."""
+        self.offer: Offer | None = None
+        """The drafter for its model that it offers and that is not here."""
+        self._source, self._drafters, self._seen, self._anyway = source, drafters, seen, anyway
+
+    async def greet(self, patience: float, speed: Speed) -> Peer:
+        """Ask who is there, within `patience` seconds, and what it can do. Raises `RemoteError` and `SourceFailed`."""
+        peer = await self._greet(patience, speed)
+        self.met, self.checks, self.most_read = True, peer.checks, peer.most_read
+        return peer
+
+    async def _greet(self, patience: float, speed: Speed) -> Peer:
+        source = self._source
+        client, chat = await source.client(), source.chat
+        self.offer = None
+        try:
+            found = await detect(client, chat, patience, kind=source.kind, model=source.model)
+        except Incompatible:
+            await self._note(None)
+            raise
+        if isinstance(found, tuple):
+            assert chat is not None
+            await self._note(None)
+            return self._endpoint(chat, found, speed)
+        memory = None if found.memory is None else found.memory.digest
+        drafter = await asyncio.to_thread(self._drafters.fitting, found.tokenizer, found.vocabulary, memory)
+        if found.drafter is not None and (drafter is None or drafter.memory_digest != memory):
+            self.offer = Offer(found, source.name or client.host)
+        if drafter is None:
+            await self._note(memory)  # Its drafter may be here, and not be good enough.
+            return await self._in_plain_text(found, chat, patience, speed)
+        speed.greeted(client.rtt_seconds)
+        speed.modes.drafts = found.drafts
+        await speed.recall(key_of(source.address, found, drafter.config))
+        await self._note(memory)
+        return Verifier(client, found, source.name)
+
+    def _endpoint(self, chat: CompletionsClient, models: tuple[Model, ...], speed: Speed) -> Endpoint:
+        speed.greeted(chat.rtt_seconds)
+        return Endpoint(chat, choose_model(models, self._source.model), self._source.name, list_of(models))
+
+    async def _in_plain_text(
+        self, card: Card, chat: CompletionsClient | None, patience: float, speed: Speed
+    ) -> Endpoint:
+        """A verifier for whose model this device has no drafter, as the plain chat server that it also is.
+
+        Raises `Incompatible` if only a verifier may be there.
+        """
+        if chat is None:
+            unfit = f"the small model on this device was not made for {quoted(card.target)}"
+            raise Incompatible(f"{unfit}; set `drafter` to one that was")
+        return self._endpoint(chat, await chat.models(patience, wanted=self._source.model), speed)
+
+    async def _note(self, memory: bytes | None) -> None:
+        """Remember which model is there, by the digest of its memory, or None for another vocabulary or none."""
+        self.memory = memory
+        self.fits = await asyncio.to_thread(self._drafters.has, memory)
+        judged = asyncio.to_thread(why_nobody, self._drafters, memory, own=False, anyway=self._anyway)
+        self.no_substitute = await judged
+        if self._seen is not None and self._source.address is not None:
+            await asyncio.to_thread(self._seen.note, self._source.address, memory)  # May wait for the disk.
+
+
+def memory_seen(source: Source | None, seen: LastSeen | None) -> bytes | None:
+    """Digest of the memory of the model that was last seen at a source, or None if it had none or nobody knows."""
+    return None if seen is None or source is None or source.address is None else seen.memory(source.address)

@@ -1,0 +1,33 @@
+"""The bundled pair and its held-out questions, with which figures are measured unless a command says otherwise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from app.cli.machine import machine
+from app.config import BUNDLED_DRAFTER as DRAFTER
+from app.config import BUNDLED_TARGET as TARGET
+from app.config import REPOSITORY
+from models.config import read_config
+
+__all__ = ["DATA", "DRAFTER", "PROMPTS", "REPOSITORY", "TARGET", "machine_and_pair", "write"]
+
+DATA = REPOSITORY / "tests/data"
+PROMPTS = DATA / "heldout_pages.jsonl"
+"""Questions of pages that no training data hold."""
+
+
+def machine_and_pair(drafter: Path = DRAFTER) -> dict[str, object]:
+    """The machine, and the beginning of the digest that a drafter and its target share."""
+    return {**machine(), "pair": read_config(drafter).memory[:8]}
+
+
+def write(
+    out: Path | None, rows: Sequence[Mapping[str, object]], about: Mapping[str, object] | None = None, **others: object
+) -> None:
+    """Write a result as JSON to `out`, or do nothing if it is None. `about`: the machine, by default with the pair."""
+    if out is not None:
+        document = {"machine": about or machine_and_pair(), **others, "rows": rows}
+        out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,107 @@
+"""The page for Prometheus: the metrics of requests, and what sessions, turns and the engine count themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from remote.verifier.admission import Admission
+from remote.verifier.metrics import Metrics
+from remote.verifier.sessions import Sessions
+from remote.verifier.turns import Turns
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+COUNTERS = {
+    "rounds": "Rounds of devices that were judged.",
+    "streams": "Streams that began, chat completions among them.",
+    "forwards": "Rounds of devices and of streams that the model has checked.",
+    "replays": "Rounds that were asked again and answered from memory.",
+    "conflicts": "Requests that built on tokens which the server does not hold.",
+    "prompt_tokens": "Tokens that were appended to sessions.",
+    "shared_tokens": "Tokens among them that another session had computed.",
+    "drafted_nodes": "Tokens that were drafted, by devices and by the server.",
+    "pruned_nodes": "Tokens of devices' drafts that were not checked, because others needed the time more.",
+    "accepted_nodes": "Drafted tokens that the model accepted.",
+    "new_tokens": "Tokens that answers gained.",
+    "memory_tokens": "Tokens whose memory was sent.",
+    "evictions": "Sessions that were dropped for others.",
+    "refusals": "Requests that were refused because the server was full.",
+    "batches": "Passes through the model.",
+    "engine_seconds": "Seconds in which the engine worked.",
+}
+GAUGES = {
+    "sessions": "Sessions that are kept.",
+    "running_sessions": "Sessions whose answer is on its way.",
+    "max_sessions": "Most sessions that are kept.",
+    "cached_tokens": "Tokens of all sessions.",
+    "cached_bytes": "Bytes that sessions hold.",
+    "max_cached_bytes": "Most bytes that sessions may hold.",
+    "waiting_rounds": "Requests that wait for their first tokens.",
+    "running_answers": "Answers on their way, those of devices between two rounds among them.",
+    "draining": "1 while the server ends and begins no more answers.",
+}
+
+
+class ServiceCollector(Collector):
+    """Reads what the parts of the service count, whenever the page is asked for."""
+
+    def __init__(self, sessions: Sessions, turns: Turns, admission: Admission, target: str) -> None:
+        """`target`: the model's name."""
+        self._sessions, self._turns, self._admission = sessions, turns, admission
+        self._labels = {
+            "version": _own_version(),
+            "python": platform.python_version(),
+            "engine": type(sessions.engine).__name__,
+            "target": target,
+        }
+        self.refusals = 0
+        """Number of 503 answers."""
+
+    def collect(self) -> Iterator[Metric]:
+        table, turns, admission = self._sessions.table, self._turns, self._admission
+        counts = {
+            **dataclasses.asdict(self._sessions.counters),
+            "evictions": table.evictions,
+            "refusals": self.refusals,
+            "batches": turns.batches,
+            "engine_seconds": round(turns.seconds, 6),
+        }
+        values = {
+            "sessions": len(table),
+            "running_sessions": table.running,
+            "max_sessions": table.max_sessions,
+            "cached_tokens": table.tokens,
+            "cached_bytes": table.bytes,
+            "max_cached_bytes": table.max_bytes,
+            "waiting_rounds": turns.waiting,
+            "running_answers": admission.running,
+            "draining": admission.draining,
+        }
+        for name, count in counts.items():
+            yield CounterMetricFamily(f"outrider_{name}", COUNTERS[name], count)
+        for name, value in values.items():
+            yield GaugeMetricFamily(f"outrider_{name}", GAUGES[name], value)
+        build = GaugeMetricFamily("outrider_build_info", "The version and what it runs on.", labels=list(self._labels))
+        build.add_metric(list(self._labels.values()), 1)
+        yield build
+
+
+def page(service: ServiceCollector, metrics: Metrics) -> bytes:
+    """The text that Prometheus reads."""
+    registry = CollectorRegistry()
+    registry.register(service)
+    return generate_latest(registry) + generate_latest(metrics.registry)
+
+
+def _own_version() -> str:
+    """Outrider's version, as it was installed."""
+    try:
+        return version("outrider")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,205 @@
+"""Work for the server's idle time: processes that stop while somebody wants the engine, and go on afterwards.
+
+The server sends a task over stdin, so nothing of it is on a disk. A frame is its length in eight bytes and MessagePack.
+Stdin stays open, so the process knows when the server is gone. It answers with lines of JSON on stdout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+T = TypeVar("T", bound=msgspec.Struct)
+PACKAGES = Path(__file__).resolve().parents[2]
+CAN_PAUSE = hasattr(signal, "SIGSTOP")
+"""Windows cannot stop a process; there, only its low priority makes room."""
+NICENESS = 15
+"""How far such a process stands back behind the server."""
+DIES_WITH_PARENT = 1
+"""`PR_SET_PDEATHSIG` of Linux."""
+IDLE_PRIORITY = 0x40
+"""`IDLE_PRIORITY_CLASS` of Windows."""
+
+
+class StandingBack:
+    """A module that runs in a process of its own and stands back. It begins stopped, where it can be: call `go_on`.
+
+    On Linux the process dies with the thread that made this object.
+    """
+
+    def __init__(self, module: str, send: Callable[[BinaryIO], None], hear: Callable[[bytes], None]) -> None:
+        """`send` writes to its stdin, which stays open; `hear` is called with each line of its stdout, on another
+        thread. Whatever `hear` raises of `OSError` or `msgspec.DecodeError` ends the process."""
+        # In a process group of its own Ctrl+C does not reach it. In the same session, the system continues and ends
+        # it where the server is killed while it is stopped.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.getenv("PYTHONPATH")]))},
+            creationflags=IDLE_PRIORITY if sys.platform == "win32" else 0,
+            process_group=None if sys.platform == "win32" else 0,
+        )
+        self.running = True
+        """Whether it may run now."""
+        self.pause()
+        self._send, self._hear = send, hear
+        self._talk = threading.Thread(target=self._speak, daemon=True)
+        self._talk.start()
+
+    @property
+    def id(self) -> int:
+        """Its process id."""
+        pid: int = self._process.pid
+        return pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, and all that it said was read."""
+        return not self._talk.is_alive()
+
+    def pause(self) -> None:
+        """Stop it where it is. It takes no time."""
+        if self.running and CAN_PAUSE:
+            self._signal(signal.SIGSTOP)
+            self.running = False
+
+    def go_on(self) -> None:
+        """Let it run."""
+        if not self.running:
+            self._signal(signal.SIGCONT)
+            self.running = True
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._talk.join()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def _speak(self) -> None:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            self._send(stdin)  # type: ignore[arg-type]
+            for line in stdout:
+                self._hear(line)
+        except (OSError, msgspec.DecodeError):
+            self._process.kill()
+        finally:
+            self._process.wait()
+            for pipe in (stdin, stdout):
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+class Quiet:
+    """Knows since when nobody has wanted the engine. Threads share it.
+
+    `pausing`: the process is stopped while somebody wants the engine.
+    """
+
+    def __init__(self, *, pausing: bool = True) -> None:
+        self._pausing = pausing
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self.wanted_before = False
+        """Somebody has wanted the engine since the start."""
+        self._since = time.monotonic()
+        self._process: StandingBack | None = None
+
+    @contextlib.contextmanager
+    def kept_waiting(self) -> Iterator[None]:
+        """While the block runs, somebody waits for the engine, or has it."""
+        with self._lock:
+            self._wanted += 1
+            if self._process is not None and self._pausing:
+                self._process.pause()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wanted -= 1
+                self.wanted_before = True
+                self._since = time.monotonic()
+
+    def lasted(self, seconds: float) -> bool:
+        """Whether nobody has wanted it for so long."""
+        return not self._wanted and time.monotonic() - self._since >= seconds
+
+    def hold(self, process: StandingBack | None) -> None:
+        """From now on, this process stands back; None: there is none."""
+        with self._lock:
+            self._process = process
+
+    def let_go_on(self, seconds: float) -> None:
+        """Let the process run if it has been quiet for so long."""
+        with self._lock:
+            if self._process is not None and (not self._pausing or self.lasted(seconds)):
+                self._process.go_on()
+
+
+# ---- in the process --------------------------------------------------------------------------------------------------
+
+
+def stand_back() -> None:
+    """Give this process a low priority, and let it end with the server that started it. Call it first."""
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
+
+
+def end_with_stdin() -> None:
+    """End this process when its stdin ends, on another thread. Call it once all is read that was sent."""
+    threading.Thread(target=_end, daemon=True).start()
+
+
+def _end() -> None:
+    while sys.stdin.buffer.read(1):
+        pass
+    os._exit(1)
+
+
+def tell(message: msgspec.Struct) -> None:
+    """Write a line of JSON to the server."""
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+# ---- between the two -------------------------------------------------------------------------------------------------
+
+
+def put(file: BinaryIO, message: msgspec.Struct) -> None:
+    """Write a frame. Raises `OSError`."""
+    data = msgspec.msgpack.encode(message)
+    file.write(len(data).to_bytes(8, "big") + data)
+    file.flush()
+
+
+def take(file: BinaryIO, kind: type[T]) -> T:
+    """Read a frame. Raises `EOFError` if it breaks off."""
+    size = int.from_bytes(_exactly(file, 8), "big")
+    return msgspec.msgpack.decode(_exactly(file, size), type=kind)
+
+
+def _exactly(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data

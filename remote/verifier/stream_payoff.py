@@ -1,0 +1,256 @@
+"""Which draft pays in a stream, if any: the drafter's, what was said before, or none.
+
+The rule is that of `drafter/pacer.py`: the kind of draft that has lately gained more tokens a second is used. `TRIAL`
+rounds judge a kind, which may cost a twentieth of the time (`Allowance`). After a rest it is tried again, and each rest
+is twice as long as the one before.
+
+Where many sessions share a forward, a row more costs as much as a token of somebody else. So there are fewer drafts in
+company, and none in a crowd. The caller measures all times, in seconds, over all sessions. No clock, no drafter.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from drafter.cost import Cost
+from drafter.pacer import Allowance, Recent
+from remote.verifier.forward_times import ForwardTimes
+
+FIRST_NODES = 4
+"""Most nodes of a draft until drafts of its kind are known to pay."""
+FEW = 8
+"""Tokens that the drafter reads in passing."""
+SAVED = 20.0
+"""Tokens that are saved up for trials at most: the drafter reads a whole conversation for one."""
+LOOKING = 1.0
+"""Tokens of the allowance that a trial of looking something up takes."""
+PLAIN = 2
+"""Rounds without a draft before the first one with a draft: they show what a draft has to beat."""
+LONGEST_READ = 256
+"""Longest prompt, in tokens, whose forward still says something about other rounds."""
+LONG = 0.99
+"""Weight that a round keeps at the next one where reading is counted: about 100 rounds of several answers count."""
+NEWEST = 0.1
+"""Weight of the newest round in what is known of first guesses and of company."""
+TRIAL = 16
+"""Rounds that judge a kind of draft."""
+FIRST_REST, REST = 256, 4096
+"""Rounds to wait before trying a kind of draft again: at first, and at most."""
+CROWD = 4.0
+"""Sessions in a forward from which on nothing is drafted only to learn from it."""
+LITTLE = 0.95
+"""Looking up goes on while it gains this share of what other rounds gain: a text may begin to repeat itself."""
+FULL_PRICE = 0.9
+"""Nothing is looked up where a row costs this share of a round or more: next to no guess is as sure as that."""
+
+
+class Judged(NamedTuple):
+    """The verdict on a draft, and what its forward cost."""
+
+    accepted: tuple[int, ...]
+    bonus: int | None
+    new: list[int]
+    rows: int
+    """Rows of all sessions in the forward."""
+    seconds: float
+    sessions: int
+    """How many shared it."""
+
+
+class Kind(Recent):
+    """A kind of draft: what recent rounds with one came to, and how long it rests after a trial.
+
+    Its amounts are the tokens of a round and the nodes of its draft; its seconds are those that the draft took.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rested = 0
+        """Rounds without one since the last."""
+        self._rest = FIRST_REST
+
+    @property
+    def known(self) -> bool:
+        return self.count >= TRIAL
+
+    def add(self, seconds: float, *amounts: float) -> None:
+        super().add(seconds, *amounts)
+        self.rested = 0
+
+    def went_without(self) -> bool:
+        """Count a round without such a draft. Returns True if the kind has rested and is to be tried anew."""
+        self.rested += 1
+        if self.rested < self._rest:
+            return False
+        self._rest = min(REST, 2 * self._rest)
+        self.forget()
+        return True
+
+    def forget(self) -> None:
+        """Drop what is known, so that the kind is tried."""
+        super().__init__(self.kept)
+        self.rested = 0
+
+    def gain(self, cost: Cost) -> float:
+        """Tokens a second at this cost of a round. There was a round."""
+        tokens, nodes = self.amounts
+        return tokens / max(cost.round + nodes * cost.node + self.seconds, 1e-9)
+
+
+class StreamPayoff:
+    """Measures rounds of all streams, and decides about the draft of the next one."""
+
+    def __init__(self) -> None:
+        self.drafting, self.looking = Kind(), Kind()
+        """Drafts of the drafter, and what was looked up in what was said before, found or not."""
+        self.learning = False
+        """The drafter learns from what its drafts meet. So it drafts also where that does not pay, but not in a
+        crowd."""
+        self.calls = Recent()
+        """Seconds of drafts, by the drafter calls in them."""
+        self.forwards = ForwardTimes()
+        """Whole forwards, with the rows of all sessions."""
+        self.reading = Recent()
+        """Seconds to read tokens that were said without the drafter, with their memory, by their number."""
+        self.beside = Recent()
+        """Seconds that a round takes beside its forward and its draft, in a session that is alone."""
+        self.allowance = Allowance(most=SAVED)
+        """What trials may cost, in tokens that rounds without drafts would have given."""
+        self._company = 1.0
+        """Recent number of sessions in a forward."""
+        self._read_seconds = self._read_rounds = 0.0
+        """Recent seconds of reading, and the rounds with drafts that it was for."""
+        self._plain = 0
+        """Rounds without a draft."""
+        self._first_right = 0.8
+        """Recent share of drafts whose first token was accepted."""
+
+    def forget_drafts(self) -> None:
+        """Drop what is known of the drafter's drafts, so that they are tried."""
+        known, self.calls = self.calls, Recent()
+        if known.count:  # The next draft says as much of what calls take as all before.
+            self.calls.add(known.seconds, *known.amounts)
+        self.drafting.forget()
+        self._first_right = 0.8
+
+    def twin(self) -> StreamPayoff:
+        """One more, for a drafter that learns: it shares what is measured of calls and forwards."""
+        twin = copy.copy(self)
+        twin.drafting, twin.looking, twin.learning = Kind(), Kind(), True
+        twin.forget_drafts()
+        return twin
+
+    # ---- decisions ---------------------------------------------------------------------------------------------------
+
+    @property
+    def cost(self) -> Cost | None:
+        """What a round costs one session, which shares a forward with as many others as lately, or None if unknown."""
+        if not self.calls.count or not self.forwards.known:
+            return None
+        company, (calls,) = self._company, self.calls.amounts
+        whole = self.forwards.seconds(company, company)
+        return Cost(whole / company + self.beside.seconds, self.calls.seconds / calls, self.forwards.row)
+
+    @property
+    def gain(self) -> float:
+        """Tokens a second with the drafter's drafts: 0 where they do not pay, infinite while nothing is known."""
+        cost = self.cost
+        if not self.pays:
+            return 0.0
+        return math.inf if cost is None or not self.drafting.known else self.drafting.gain(cost)
+
+    @property
+    def pays(self) -> bool:
+        """Whether a draft of the drafter would earn its time.
+
+        A right first guess saves a round, and costs a call and a row. Rounds with drafts must gain more a second than
+        those without. Until that is known, they may gain less, within the allowance.
+        """
+        if self.learning and self._company < CROWD:
+            return True
+        if self._plain < PLAIN:
+            return False
+        cost = self.cost
+        if cost is None:
+            return True
+        if self._first_right * cost.round <= cost.level + cost.node:
+            return False
+        if self.drafting.known or self._wins(cost):
+            return self._wins(cost)
+        return self.allowance.left * cost.round >= FIRST_NODES * (cost.level + cost.node)
+
+    def reads(self, tokens: int) -> bool:
+        """Whether it would earn its time to read so many tokens, which the drafter has not read.
+
+        It does where drafts have gained more than they and what was read for them took; else it may be a trial.
+        """
+        cost = self.cost
+        if cost is None or tokens <= FEW or not self.reading.count:
+            return True
+        if self.learning or self._wins(cost, self._read_seconds / max(self._read_rounds, 1.0)):
+            return True
+        each = self.reading.seconds / self.reading.amounts[0]
+        return tokens * each + FIRST_NODES * (cost.level + cost.node) <= self.allowance.left * cost.round
+
+    @property
+    def looks(self) -> bool:
+        """Whether looking something up has about earned its time and its rows, or should be tried."""
+        cost = self.cost
+        if cost is None or cost.node >= FULL_PRICE * cost.round:
+            return False
+        if not self.looking.known and self.allowance.left >= LOOKING:
+            return True
+        return self.looking.count > 0 and self.looking.gain(cost) * cost.round > LITTLE
+
+    def _wins(self, cost: Cost, beside: float = 0.0) -> bool:
+        """Whether rounds with the drafter's drafts have gained more a second than others, if there were any.
+
+        `beside`: further seconds that each of them takes.
+        """
+        other = 1 / max(cost.round, 1e-9)
+        if self.looking.known:
+            other = max(other, self.looking.gain(cost))
+        return self.drafting.count > 0 and self.drafting.gain(replace(cost, round=cost.round + beside)) > other
+
+    # ---- measurements ------------------------------------------------------------------------------------------------
+
+    def ran(self, judged: Judged, pending: int) -> None:
+        """Take the time of a round's forward, which ran `pending` committed tokens of the session."""
+        self._company += NEWEST * (judged.sessions - self._company)
+        if pending <= LONGEST_READ:
+            self.forwards.add(judged.sessions, judged.rows, judged.seconds)
+
+    def guessed(self, right: bool) -> None:
+        """Take whether a draft's first token was accepted."""
+        self._first_right += NEWEST * (right - self._first_right)
+
+    def read(self, tokens: int, seconds: float) -> None:
+        """Take what it took to read so many tokens for a draft, which the draft does not count."""
+        self.reading.add(seconds, tokens)
+        self._read_seconds += seconds
+        if (cost := self.cost) is not None:
+            self.allowance.spent(seconds / cost.round)
+
+    def gained(self, kind: Kind | None, tokens: int, nodes: int, seconds: float) -> None:
+        """Take a round: its tokens, and the nodes and seconds of its draft.
+
+        `kind`: one of `drafting` and `looking`, or None where nothing was tried.
+        """
+        cost = self.cost
+        self._plain += not nodes
+        if kind is not None:
+            kind.add(seconds, tokens, nodes)
+        if cost is not None:
+            taken = (cost.round + nodes * cost.node + seconds) / cost.round
+            self.allowance.earned(taken)
+            self.allowance.spent(taken - tokens if kind is not None else 0.0)
+        if kind is self.drafting:
+            self._read_rounds = LONG * self._read_rounds + 1
+            self._read_seconds *= LONG
+        elif self.drafting.went_without():
+            self.forget_drafts()
+        if kind is not self.looking:
+            self.looking.went_without()

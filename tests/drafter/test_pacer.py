@@ -1,0 +1,98 @@
+"""The pacer goes the faster way, tries the other one less and less often, and notices when that has become faster."""
+
+from __future__ import annotations
+
+import pytest
+
+from drafter.pacer import SAVED, SHARE, Allowance, Pacer, Recent, Trial
+
+REST, LONGEST = 10, 40
+TRIALS = {"left": Trial(rounds=3, rest=REST), "right": Trial(rounds=2, rest=REST)}
+
+
+def go(pacer: Pacer[str], rounds: int, better: str, *, worth: bool = True) -> str:
+    """Rounds of which `better` is always the better way. Returns the initials of the ways that they went."""
+    ways = ""
+    for _ in range(rounds):
+        ways += pacer.way[0]
+        pacer.went(pacer.way, better, worth=worth)
+    return ways
+
+
+def test_both_ways_are_tried_first_and_then_the_slower_one_less_and_less_often() -> None:
+    ways = go(Pacer("left", TRIALS, longest=LONGEST), 200, "left")
+    trials = [part for part in ways.split("l") if part]
+    rests = [len(part) for part in ways.split("rr")]
+    assert set(trials) == {"rr"}
+    assert rests[:5] == [3, REST, 2 * REST, LONGEST, LONGEST]
+
+
+def test_a_trial_that_wins_changes_the_way_and_the_old_one_is_tried_after_the_shortest_rest() -> None:
+    pacer = Pacer("left", TRIALS, longest=LONGEST)
+    go(pacer, 100, "left")
+    while not pacer.trying:
+        go(pacer, 1, "left")
+    ways = go(pacer, 2 + REST + 3 + 1, "right")
+    assert ways == "r" * (2 + REST) + "lll" + "r"
+
+
+def test_a_trial_begins_with_fresh_measurements_and_counts_only_rounds_that_went_its_way() -> None:
+    pacer = Pacer("left", TRIALS, longest=LONGEST)
+    begun = [pacer.went("left", "left") for _ in range(3)]
+    assert begun == [False, False, True] and pacer.way == "right"
+    for _ in range(5):
+        assert not pacer.went("left", "left") and pacer.way == "right", "something else ruled the trial out"
+
+
+def test_what_is_not_worth_trying_is_not_tried_and_a_trial_ends_when_it_is_no_longer() -> None:
+    pacer = Pacer("left", TRIALS, longest=LONGEST)
+    assert go(pacer, 100, "left", worth=False) == "l" * 100
+    assert pacer.went("left", "left") and pacer.way == "right"
+    pacer.went("right", "left", worth=False)
+    assert pacer.way == "left" and not pacer.trying
+
+
+def test_a_way_whose_rate_is_known_without_is_never_tried() -> None:
+    pacer = Pacer(False, {False: Trial(0, 0), True: Trial(2, REST)}, longest=LONGEST)
+    ways = []
+    for _ in range(100):
+        ways.append(pacer.way)
+        pacer.went(pacer.way, True)
+    assert all(ways[1:])
+
+
+def test_single_rounds_are_reversed_once_in_a_while() -> None:
+    pacer = Pacer(True, dict.fromkeys((True, False), Trial(1, 15)), longest=15, guessed=True)
+    for better in (True, False):
+        assert [pacer.decide(better) for _ in range(160)].count(not better) == 10
+
+
+def test_recent_work_weighs_more_and_a_pause_counts_little() -> None:
+    recent = Recent(kept=0.9)
+    assert (recent.seconds, recent.amounts, recent.rate) == (0.0, (), 0.0)
+    for _ in range(100):
+        recent.add(0.1, 2.0)
+    assert (recent.seconds, recent.amounts, recent.rate) == (
+        pytest.approx(0.1),
+        pytest.approx((2.0,)),
+        pytest.approx(20.0),
+    )
+    recent.add(60.0, 2.0)
+    assert recent.seconds < 0.13
+    for _ in range(30):
+        recent.add(0.2, 2.0)
+    assert recent.seconds == pytest.approx(0.2, rel=0.1)
+    recent.carry(1.0, 0.0)
+    assert recent.seconds == pytest.approx(0.3, rel=0.1) and recent.amounts == pytest.approx((2.0,))
+
+
+def test_trials_cost_at_most_their_share() -> None:
+    allowance, spent = Allowance(), 0.0
+    for _ in range(1000):
+        allowance.earned(1.0)
+        if allowance.left >= 2.0:
+            allowance.spent(2.0)
+            spent += 2.0
+    assert spent == pytest.approx(1000 * SHARE, abs=2.0)
+    allowance.earned(1e6)
+    assert allowance.left == SAVED

@@ -1,0 +1,115 @@
+"""Tau and its parts, in cases with known results: an oracle, a fool, and drafters of the same answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drafter.calibration import Calibration
+from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
+from models.engines.engine import Engine
+from models.engines.target import load_target
+from models.engines.torch_engine import TorchEngine
+from models.tree import ROOT, DraftTree
+from remote.verifier.measure import CHAIN, DEEPEST, TREE, Tally, agreement_by_staleness, measure, rounds
+
+DEPTH = 4
+MOST = 1 + 3 * (DEPTH + 1)
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_pair) -> Engine:
+    return TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture(scope="module")
+def prompts(drafter) -> list[list[int]]:
+    return [drafter.text.render([("user", question)]) for question in ("list all files", "unpack a tar archive")]
+
+
+def said(engine, prompt, propose, tally=None, **options) -> list[int]:
+    """The tokens of an answer. All rounds except the opening one are counted in `tally`."""
+    answer = list(rounds(engine, prompt, propose, options.pop("stops", frozenset()), MOST, **options))
+    if tally is not None:
+        tally.add(iter(answer))
+    return [token for round in answer for token in round.new]
+
+
+def test_an_oracle_gains_its_depth_and_a_fool_the_bonus_only(engine, prompts):
+    oracle, fool = Tally(), Tally()
+    for prompt in prompts:
+        text = said(engine, prompt, lambda _: DraftTree.empty())
+
+        def ahead(tokens, wrong=0, text=text, prompt=prompt):
+            return DraftTree.chain([token ^ wrong for token in text[len(tokens) - len(prompt) :][:DEPTH]])
+
+        assert (
+            said(engine, prompt, ahead, oracle) == said(engine, prompt, lambda tokens: ahead(tokens, 1), fool) == text
+        )
+        assert said(engine, prompt, ahead, opening=True) == text
+        stopped = said(engine, prompt, ahead, stops=frozenset({text[6]}))
+        assert len(text) == MOST and stopped == text[: text.index(text[6]) + 1]
+    row = oracle.row("oracle")
+    assert row["tau"] == DEPTH + 1 and row["ci95"] == [DEPTH + 1, DEPTH + 1]
+    assert row["by_depth"] == [1.0] * DEPTH and row["rounds"] == 3 * len(prompts)
+    row = fool.row("fool")
+    assert row["tau"] == 1.0 and row["by_depth"] == [0.0]
+
+
+BUSH = DraftTree(np.array([5, 6, 7, 8, 9]), np.array([ROOT, ROOT, 0, 2, 3]))
+"""5 -> 7 -> 8 -> 9, and 6."""
+
+
+@pytest.mark.parametrize(
+    ("accepted", "new", "offered"),
+    [
+        ((), [3], [1, 0, 0]),  # Refused at the root.
+        ((1,), [6, 3], [1, 0, 0]),  # The tree ends after 6, however deep it is elsewhere.
+        ((0, 2), [5, 7, 3], [1, 1, 1]),
+        ((0, 2), [5, 7], [1, 1, 0]),  # 7 was a stop token.
+        ((0,), [5, 7], [1, 0, 0]),  # 7 would have been taken, had there been room.
+    ],
+)
+def test_only_what_the_target_judged_counts_by_depth(accepted, new, offered):
+    tally = Tally()
+    tally.judge(BUSH, accepted, new)
+    assert tally.offered[:3].tolist() == offered and not tally.offered[3:].any()
+    assert tally.accepted.tolist() == [1] * len(accepted) + [0] * (DEEPEST - len(accepted))
+
+
+@given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=12), min_size=1, max_size=30))
+def test_the_interval_holds_tau(gained):
+    row = Tally(gained).row("any")
+    low, high = row["ci95"]
+    flat = [tokens for prompt in gained for tokens in prompt]
+    assert row["tau"] == round(sum(flat) / len(flat), 3) and row["rounds"] == len(flat)
+    assert min(flat) <= low <= high <= max(flat)
+    assert len(gained) > 1 or low == high == row["tau"]
+
+
+@pytest.mark.parametrize(("temperature", "sampled"), [(0.0, False), (0.7, False), (0.7, True)])
+def test_every_shape_is_measured_on_the_same_answers(engine, drafter, prompts, temperature, sampled):
+    most, calibration = 24, Calibration()
+    for pace in (TREE, CHAIN):
+        tally = measure(
+            engine, drafter, prompts, pace, most, temperature=temperature, sampled=sampled, calibration=calibration
+        )
+        assert [sum(gained) for gained in tally.gained] == [most - 1] * len(prompts)
+        assert (tally.accepted <= tally.offered).all() and (tally.offered[1:] <= tally.accepted[:-1]).all()
+        assert tally.row("moa")["tau"] > 1.0 and 1.0 <= tally.row("moa")["expected_tau"] <= 9.0
+    assert calibration.dump() != Calibration().dump()
+
+
+def test_staleness_is_counted_from_the_newest_memory(engine, drafter, prompts):
+    # The first of 8 tokens comes with the memory of everything before it. The others are 1 to 7 tokens stale.
+    assert set(agreement_by_staleness(engine, drafter, prompts, 8)) == {"1"}
+    shares = agreement_by_staleness(engine, drafter, prompts, 9)
+    assert set(shares) == {"1", "8"} and all(0 <= share <= 1 for share in shares.values())

@@ -1,0 +1,220 @@
+"""The server drafts where a draft earns its time, and prunes devices' drafts where others need that time more."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from drafter.pacer import SHARE
+from models.tree import Candidates, DraftTree
+from remote.verifier.forward_times import FIRST_ROW, ForwardTimes
+from remote.verifier.pruner import TRUST, WINDOW, Chances, Pruner
+from remote.verifier.stream_payoff import FIRST_REST, PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
+
+# ---- what a forward takes --------------------------------------------------------------------------------------------
+
+
+def taken(sessions: int, rows: int) -> float:
+    """A target that needs 1 ms, 0.2 ms for each session, and 0.1 ms for each row."""
+    return 0.001 + 0.0002 * sessions + 0.0001 * rows
+
+
+def test_sessions_and_rows_are_told_apart() -> None:
+    times, rng = ForwardTimes(), random.Random(1)
+    times.add(1, 1, 0.004)
+    assert times.row == pytest.approx(0.004 * FIRST_ROW, rel=0.01), "a first guess, before two sizes were seen"
+    for _ in range(400):
+        sessions = rng.choice([1, 4, 16])
+        rows = sessions * rng.randint(1, 4)
+        times.add(sessions, rows, taken(sessions, rows) * rng.uniform(0.9, 1.1))
+    assert times.row == pytest.approx(0.0001, rel=0.2)
+    for sessions, rows in ((1, 1), (1, 5), (16, 16), (64, 64)):
+        assert times.seconds(sessions, rows) == pytest.approx(taken(sessions, rows), rel=0.15)
+    for _ in range(1000):
+        times.add(16, 16, taken(16, 16))
+    assert times.row == pytest.approx(0.0001, rel=0.3), "it stays known while all forwards are alike"
+
+
+def test_more_rows_never_take_less_time() -> None:
+    times = ForwardTimes()
+    for rows, seconds in ((1, 0.004), (8, 0.003), (64, 0.002)) * 20:
+        times.add(1, rows, seconds)
+    assert times.row >= 0 and times.seconds(1, 64) >= times.seconds(1, 1) > 0
+
+
+# ---- which draft pays ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def payoff() -> StreamPayoff:
+    """After the rounds without a draft that come first, with a full allowance. Calls take 1 ms."""
+    made = StreamPayoff()
+    assert not made.pays, "what a round without a draft takes comes first"
+    for _ in range(PLAIN):
+        made.gained(None, tokens=1, nodes=0, seconds=0.0)
+    made.allowance.left = SAVED
+    assert made.pays, "nothing else is known"
+    made.calls.add(0.004, 4)
+    rounds(made, 30, sessions=1)
+    return made
+
+
+def rounds(payoff: StreamPayoff, count: int, sessions: int) -> None:
+    """Rounds of a target that needs 3 ms, and 1 ms for each row, in forwards that differ as they do in life."""
+    for at in range(count):
+        rows = sessions + at % 3
+        payoff.ran(Judged((), None, [], rows, 0.003 + 0.001 * rows, sessions), 1)
+
+
+def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(payoff: StreamPayoff) -> None:
+    alone = payoff.cost
+    assert payoff.pays and alone is not None
+    assert (alone.round, alone.level, alone.node) == pytest.approx((0.004, 0.001, 0.001), rel=0.2)
+    rounds(payoff, 60, sessions=16)
+    shared = payoff.cost
+    assert not payoff.pays and shared is not None
+    assert (shared.round, shared.node) == pytest.approx((0.019 / 16, 0.001), rel=0.2), "a session pays its share"
+    rounds(payoff, 60, sessions=1)
+    assert payoff.pays
+
+
+def test_it_stops_where_its_first_guesses_are_wrong(payoff: StreamPayoff) -> None:
+    for _ in range(30):
+        payoff.guessed(False)
+    assert not payoff.pays
+
+
+def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(payoff: StreamPayoff) -> None:
+    payoff.drafting._rest = REST
+    tried, count = 0, 2 * TRIAL * 20 * 4  # Each trial costs the time of more than three tokens.
+    for _ in range(count):
+        tried += payoff.pays
+        if payoff.pays:
+            payoff.gained(payoff.drafting, tokens=2, nodes=8, seconds=0.010)  # 2 tokens in 22 ms; without, 1 in 4 ms.
+        else:
+            payoff.gained(None, tokens=1, nodes=0, seconds=0.0)
+        assert tried * (22 / 4 - 2) <= SAVED + 4 + SHARE * count
+    assert tried == TRIAL and not payoff.pays and payoff.gain == 0
+    for _ in range(REST):
+        payoff.gained(payoff.looking, tokens=1, nodes=0, seconds=0.0)
+    assert payoff.pays and payoff.gain == math.inf
+
+
+def test_what_does_not_pay_is_tried_less_and_less_often(payoff: StreamPayoff) -> None:
+    tried = []
+    for at in range(8 * FIRST_REST):
+        if payoff.drafting.rested == 0 and at:
+            tried.append(at)
+        payoff.gained(None, tokens=1, nodes=0, seconds=0.0)
+    assert tried == [number * FIRST_REST - PLAIN for number in (1, 3, 7)]
+
+
+def test_what_was_not_read_is_read_only_where_that_is_within_the_allowance(payoff: StreamPayoff) -> None:
+    assert payoff.reads(1000), "what it takes is not known"
+    payoff.read(100, 0.002)
+    assert payoff.reads(100) and not payoff.reads(5000) and payoff.reads(1)
+    for _ in range(TRIAL):
+        payoff.gained(payoff.drafting, tokens=8, nodes=8, seconds=0.004)
+    assert payoff.reads(5000), "drafts pay"
+    for _ in range(4):
+        payoff.read(100, 0.2)  # And what is read for them takes longer than they save.
+    assert not payoff.reads(5000) and payoff.pays, "what was read already was not in vain"
+
+
+def test_nothing_is_tried_before_the_time_for_it_is_saved_up(payoff: StreamPayoff) -> None:
+    payoff.reading.add(0.04, 40)
+    payoff.allowance.left, plain = 0.0, 0
+    while not (payoff.pays and payoff.reads(40)):
+        payoff.gained(None, tokens=1, nodes=0, seconds=0.0)
+        plain += 1
+    assert SHARE * plain * 4 >= 40, "tokens at 4 ms each, for 40 ms"
+
+
+def test_nothing_is_looked_up_where_that_gains_nothing(payoff: StreamPayoff) -> None:
+    assert payoff.looks
+    for _ in range(TRIAL):
+        payoff.gained(payoff.looking, tokens=1, nodes=2, seconds=0.001)
+    assert not payoff.looks
+    for _ in range(REST):
+        payoff.gained(None, tokens=1, nodes=0, seconds=0.0)
+    assert payoff.looks
+
+
+# ---- pruning ---------------------------------------------------------------------------------------------------------
+
+#            0
+#      1           2        under it a chain 3, 4, 5
+FORK = DraftTree([1, 2, 3, 4, 5, 6], [-1, -1, -1, 0, 3, 4])
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def pruner(clock: Clock) -> Pruner:
+    made = Pruner(clock)
+    for rows in (1, 8, 32) * 20:  # A row takes a millisecond.
+        made.forwards.add(1, rows, 0.002 + 0.001 * rows)
+    return made
+
+
+def ran(pruner: Pruner, clock: Clock, session: str, tokens: int, seconds: float = 0.1, times: int = 20) -> None:
+    """The engine was busy with rounds of this session all the while."""
+    for _ in range(times):
+        clock.now += seconds
+        pruner.ran(session, Judged((), None, [7] * tokens, rows=1000, seconds=seconds, sessions=1), pending=1000)
+
+
+def learn(chances: Chances, accepted: Sequence[int], bonus: int, times: int = 400) -> None:
+    for _ in range(times):
+        chances.learn(FORK, accepted, bonus)
+
+
+def test_chances_are_what_nodes_of_a_kind_have_come_to() -> None:
+    chances, few = Chances(), TRUST / (TRUST + 400)
+    assert chances.of(FORK).tolist() == [1.0] * 6, "nothing is known"
+    learn(chances, [0, 3], 9)  # The second of the chain, 5, was wrong.
+    assert chances.of(FORK).tolist() == pytest.approx([1, few, few, 1, few, few**2])
+    other = Chances()
+    learn(other, [], 2)  # The bonus is the second of three: it was right, whether it was checked or not.
+    assert other.of(FORK).tolist()[:3] == pytest.approx([few, 1, few])
+    learn(other, [0], 9, times=5000)
+    assert other.of(FORK)[0] > 0.7, "drafters change"
+
+
+def test_alone_and_drawn_drafts_stay_whole(pruner: Pruner, clock: Clock) -> None:
+    learn(pruner.chances, [], 9)
+    ran(pruner, clock, "a", tokens=200)
+    assert pruner.price("a") == 0.0 and pruner.kept("a", FORK) is None and pruner.price("b") > 0.0
+    drawn = DraftTree([1], [-1], candidates={-1: Candidates([1, 2], [3, 1])})
+    assert pruner.kept("b", DraftTree.chain([1])) is not None and pruner.kept("b", drawn) is None
+
+
+def test_in_company_nodes_stay_while_they_gain_more_than_others_would_in_their_time(
+    pruner: Pruner, clock: Clock
+) -> None:
+    learn(pruner.chances, [0, 3, 4, 5], 9)
+    ran(pruner, clock, "a", tokens=30)
+    assert pruner.price("b") == pytest.approx(0.001 * 300, rel=0.2)  # 300 tokens a second.
+    kept = pruner.kept("b", FORK)
+    assert kept is not None and kept.tolist() == [True, False, False, True, True, True]
+    ran(pruner, clock, "a", tokens=200)
+    kept = pruner.kept("b", FORK)
+    assert kept is not None and not kept.any(), "a row takes as long as two tokens of somebody else"
+    busy = pruner.price("b")
+    clock.now += WINDOW / 2
+    assert 0 < pruner.price("b") < busy / 2, "the engine has rested half the time"
+    clock.now += WINDOW
+    assert pruner.price("b") == 0.0, "the others have gone"
