@@ -122,7 +122,7 @@ class Stats:
     drafted: int = 0
     """Tokens of the answer that the target has not verified."""
     streamed: int | None = None
-    """Tokens of an OpenAI-compatible server, which verifies nothing. None: no such server took part."""
+    """Tokens of an OpenAI-compatible server, which verifies nothing, or None if no such server took part."""
     counted: bool = False
     """True: the server counted `streamed` itself, reasoning included. False: it is the number of pieces that came."""
     read: int = 0
@@ -144,7 +144,7 @@ class Stats:
     """The state of the line to the verifier; None if there is no line."""
     up_bytes_per_second: float | None = None
     down_bytes_per_second: float | None = None
-    """What the line carries; None: not known yet."""
+    """Bandwidth of the line, if it was measured."""
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -173,7 +173,7 @@ class RoundReport:
     """Tokens that the drafter expected, bonus included; None: it said nothing."""
     gained: int
     cost: Cost | None
-    """Measured costs, in seconds, that the size of the tree was chosen by; None: by the settings alone."""
+    """Measured costs, in seconds, by which the tree's size was chosen, or None if the settings alone decided."""
     draft_seconds: float
     server_seconds: float
     rtt_seconds: float
@@ -204,7 +204,7 @@ class AnsweredAgain:
     predicted: bool
     """The offline answer went up as a prediction. False: the server saw the question alone."""
     tokens: tuple[int, int] | None = None
-    """Tokens of the prediction that the server kept, and those that it did not; None: it does not say."""
+    """Tokens of the prediction that the server kept and dropped, or None if it does not report them."""
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,10 @@ from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.dimmed_text import DimmedText
+from app.reply.routing import Options
 from benchmarks.served import OWN
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import RemoteError, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from storage import Store
@@ -186,7 +188,7 @@ class CellStack(AsyncExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         store = self.enter_context(Store.open(folder / "outrider.db"))
         settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**chosen}, mode)
-        assistant = Assistant(drafter, store, AddressSource(url), settings)
+        assistant = Assistant(store, Options(Drafters(drafter), AddressSource(url), settings))
         return AssistantCell(emulator, store, await self.enter_async_context(assistant))
 
 

@@ -40,9 +40,11 @@ from app.events import Done, Drafted, Event, Failed, ModeChanged
 from app.prompts import read_prompts
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from benchmarks.bundled import DRAFTER, PROMPTS, TARGET, write
 from benchmarks.replicas import REPLICAS, RayReplicas, Replicas
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Message, Store
@@ -204,7 +206,9 @@ class Chaos:
             store = stack.enter_context(Store.open(Path(folder) / "outrider.db"))
             proxy = await stack.enter_async_context(FaultProxy(self.replicas.ports))
             source = AddressSource(proxy.url)
-            assistant = await stack.enter_async_context(Assistant(self.drafter, store, source, settings))
+            assistant = await stack.enter_async_context(
+                Assistant(store, Options(Drafters(self.drafter), source, settings))
+            )
             while assistant.status().mode == "warming":
                 await asyncio.sleep(0.01)
             proxy.plan = {ask: fault for ask, (_, fault) in mix.faults.items()}

@@ -28,9 +28,11 @@ from app.events import Done, Drafted, Failed, ModeChanged, RoundEnded
 from app.remotes.loopback import Loopback
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from benchmarks.bundled import machine_and_pair, write
 from benchmarks.replicas import Replica
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from storage import Store
 from tests.support.emulator import PROFILES, Emulator, read_profiles
 from tests.support.fault_proxy import FaultProxy
@@ -93,7 +95,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
     row: dict[str, Any] = {"fault": fault, "line": profile or LOOPBACK}
     async with (
         opened(settings, fault, profile) as line,
-        Assistant(drafter, store, line.source, settings) as assistant,
+        Assistant(store, Options(Drafters(drafter), line.source, settings)) as assistant,
     ):
         ended, alone = 0.0, False
         async for event in assistant.reply(store.conversations.create("end").id, QUESTION):

@@ -40,6 +40,7 @@ from app.config import Settings
 from app.drafting.learning import Learner, Lesson
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from benchmarks.bundled import DRAFTER, TARGET, write
 from benchmarks.served import OWN, Served
 from drafter.learning.comparison import Hits, compare, tau
@@ -47,6 +48,7 @@ from drafter.learning.correction import Rates, learn
 from drafter.learning.samples import Round, Samples
 from drafter.questions import usual_questions
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from drafter.step import Correction
 from drafter.training.adaptation import adapt
 from models.config import GRAPH
@@ -158,7 +160,9 @@ async def answer_all(target: str, drafter: Path, database: Path, questions: Sequ
     with Store.open(database) as store:
         async with Served(target, drafter, 0.0) as served:
             source = AddressSource(served.url + OWN)
-            async with Assistant(opened, store, source, settings, modes=("edge",), learnt=database.parent) as assistant:
+            async with Assistant(
+                store, Options(Drafters(opened), source, settings, modes=("edge",), learnt=database.parent)
+            ) as assistant:
                 for number, question in enumerate(questions):
                     async for _ in assistant.reply(store.conversations.create("stream").id, question):
                         pass

@@ -18,10 +18,12 @@ from app.config import BUNDLED_DRAFTER, Settings
 from app.events import Failed, ReplyText
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from benchmarks.real_run import POEM, Count, Figures, Run, usable
 from benchmarks.reference import Reference
 from benchmarks.service import Running, Server
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from models.text.chat_text import ChatText
 from storage import Store
 from tests.support.emulator import Emulator, read_profiles
@@ -64,7 +66,9 @@ async def device(url: str, drafts: Drafter, way: str, most: int) -> AsyncIterato
     """The app with an empty database, which answers in one of `WAYS` from the server at `url`."""
     settings = Settings(max_tokens=most, temperature=0.0, seed=0).replaced({**WAYS[way]}, way)
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "outrider.db") as store:
-        async with Assistant(drafts, store, AddressSource(url), settings, draft=way != "plain") as assistant:
+        async with Assistant(
+            store, Options(Drafters(drafts), AddressSource(url), settings, draft=way != "plain")
+        ) as assistant:
             yield partial(_answer, assistant, store)
 
 

@@ -36,7 +36,6 @@ from app.events import (
     Verified,
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
-from app.log import note
 from app.prompts import PromptEntry
 from app.remotes.choice import choices_named
 from app.remotes.offers import Told
@@ -177,7 +176,7 @@ async def ask(
         result = await listen(assistant.reply(chosen, question, attachments), writer)
         if (offer := assistant.offer) is not None and Told(folders.offers).first_time(offer):
             complain(offer.hint)
-        for name, sentence in assistant.news_by_now:
+        for name, sentence in assistant.backend.routing.news_by_now:
             if Told(folders.offers).first(name):
                 complain(sentence)
         thread = [] if result.done is None else store.branches.thread(chosen)
@@ -263,7 +262,6 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
     reasoning: list[str] = []
     async with aclosing(answer) as events, _cut_on_interrupt(writer):
         async for event in events:
-            note(event)
             reply.apply(event)
             if writer is not None:
                 writer.apply(event)

@@ -81,7 +81,7 @@ async def _screen(
     from msgspec.structs import replace
 
     from app.remotes.switcher import RemoteSwitcher
-    from app.reply.deferred import DeferredCore
+    from app.reply.bootstrap import assistant_of_window
     from app.system_prompts import keep_system_prompt
     from app.tui.terminal import TerminalApp
     from storage import Choices, Store
@@ -94,7 +94,7 @@ async def _screen(
             store.conversations.choose(chosen, changed)
         if chosen is not None and prompt is not None:
             keep_system_prompt(store, chosen, prompt)
-        async with DeferredCore(store, settings, folders, model) as core:
+        async with assistant_of_window(store, settings, folders, model) as core:
             core.follow(fresh if chosen is None else store.conversations.get(chosen).choices)
             switcher = RemoteSwitcher(settings, folders, core, fresh)
             window = TerminalApp(

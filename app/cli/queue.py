@@ -128,7 +128,7 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
             await assistant.settled(queued.conversation_id)
             what = "check" if queued.kind == "verify" else queued.kind
             complain(f"{what}: {' '.join(sanitise(queued.text).split())}")
-            result = await listen(assistant.outbox.send(queued), told=told)
+            result = await listen(assistant.send(queued), told=told)
             told = result.told
             answer = queued.message_id
             _print(result, branches.path(answer) if answer else branches.thread(queued.conversation_id))

@@ -17,7 +17,7 @@ from drafter.runtime import Drafter
 
 
 class Calibrations:
-    """Reads and writes them. `folder`: where the files lie; None: every start begins anew."""
+    """Reads and writes calibrations in `folder`, or starts without any each time if it is None."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

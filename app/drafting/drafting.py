@@ -135,7 +135,7 @@ class Drafting:
     def begin(self, coins: Coins | None = None, *, learns: bool = False) -> None:
         """An answer begins: its rounds are counted anew.
 
-        `coins`: the target draws by them; None: it takes its best tokens. `learns`: its drafter is to learn from it.
+        `coins`: by which the target samples, or None if it is greedy. `learns`: the drafter is to learn from it.
         """
         self._coins = coins
         self.rounds, self.version, self.learns = [], self._drafter.version, learns
@@ -221,7 +221,7 @@ class Drafting:
 
     @property
     def ready(self) -> DraftTree | None:
-        """The draft that was prepared for the tokens followed last; None: there is none."""
+        """The draft that was prepared for the tokens followed last, if any."""
         return self._context.ready
 
     async def adopt(self) -> DraftTree:
@@ -231,7 +231,7 @@ class Drafting:
 
     @property
     def may_adopt(self) -> bool:
-        """Whether the next round's memory may come beside memory that is still on its way."""
+        """Whether the next round's memory may be requested while other memory is still on its way."""
         return sum(not task.done() for task in self._listening) < STREAMS
 
     async def _look_ahead(self, pace: Callable[[int], Pace], final: frozenset[int]) -> None:
@@ -256,7 +256,7 @@ class Drafting:
 
     @property
     def taken(self) -> tuple[int, float] | None:
-        """Drafter calls of the last draft, and the seconds of all of them; None: it took none."""
+        """Number of drafter calls for the last draft, and their total seconds, or None if it took none."""
         return self._context.taken
 
     def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:

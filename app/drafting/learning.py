@@ -76,11 +76,11 @@ class Lesson:
     """What the target might have said, as far as known."""
     samples: Samples
     graph: Path | None
-    """The graph that drafted it again; None: the drafter's own."""
+    """The graph that drafted it again, or None for the drafter's own."""
 
 
 class Drafts(NamedTuple):
-    """What drafts: a correction or none, and a graph that has learnt; None: the drafter's own."""
+    """The drafter's correction, if any, and its learnt graph, or None for its own graph."""
 
     correction: Correction | None
     graph: Path | None
@@ -102,7 +102,7 @@ class Learner:
         self._prompt = open_prompt(folder, self._config)
         self.folder = folder
         self._graph: Path | None = None
-        """The graph that `_replayer` runs; None: the drafter's own."""
+        """The graph that `_replayer` runs, or None for the drafter's own."""
         self._replayer = self._opened(None)
         self._nearby: dict[str, list[tuple[int, int, bytes]]] = {}
         """Stored memory of the conversations that were read last."""
@@ -141,7 +141,7 @@ class Learner:
     ) -> Version:
         """Learn from all that is there, and put the result in use if it is better.
 
-        `progress` is told how many answers of how many were read, and `steps` how many steps of deep learning are done.
+        `progress` is called with the answers read so far and in all, `steps` with the steps of deep learning done.
         `halted`: asked between two answers, steps and passes. Raises `NothingLearnt`, `DrafterError`, `StorageError`,
         `OSError`.
         """

@@ -60,7 +60,7 @@ class Context(NamedTuple):
 def leaves_examples_out(length: int, most_read: int) -> bool:
     """Whether a conversation of so many tokens has to do with the examples of its last question.
 
-    `length`: with those of all its questions. `most_read`: tokens that whoever answers reads.
+    `length`: total tokens, examples of all questions included. `most_read`: most tokens that the model reads.
     """
     return length > FULL * most_read
 
@@ -361,7 +361,7 @@ def _sanitised(said: str, message: Message) -> tuple[str, str]:
 
 
 def spelt(text: ChatText, message: Message) -> Message:
-    """The message in tokens of this tokenizer. Tokens that replace its own ones are verified by nobody."""
+    """The message in tokens of this tokenizer. Tokens that replace its own do not count as verified."""
     if is_spelt(text, message):
         return message
     tokens = tuple(text.encode(message.text))

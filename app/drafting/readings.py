@@ -70,7 +70,7 @@ class Conversation:
         return self._made(recipe, brief=True, most=self.most) or Reading((), NoMarks(), brief=True)
 
     def _made(self, recipe: Prompt | None, *, brief: bool, most: int) -> Reading | None:
-        """None: it is longer than `most` tokens."""
+        """What this kind of reader reads, or None if it is longer than `most` tokens."""
         key = recipe is not None, brief
         made = self.kept.setdefault(key, ConversationTokens(self.text, recipe, brief=brief))
         read = made.read(self.thread, self.system, most)

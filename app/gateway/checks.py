@@ -14,7 +14,6 @@ from contextlib import aclosing
 from app.events import Done, Failed, Started
 from app.gateway.answers import Answer
 from app.gateway.seats import Seat
-from app.log import note
 from app.remotes.connection import Connection
 from app.remotes.peer import Verifier
 from storage import StorageError
@@ -74,7 +73,7 @@ class Checks:
         if not seat.conversations.holds(_conversation(seat, answer)):
             answer.give_up(FORGOTTEN)
             return True
-        connection = seat.assistant.connection_of(_conversation(seat, answer))
+        connection = seat.assistant.backend.routing.connection_of(_conversation(seat, answer))
         if connection is None:
             answer.give_up(NOBODY)
             return True
@@ -102,7 +101,6 @@ class Checks:
         store.conversations.choose(conversation, answer.call.choices)
         async with aclosing(seat.assistant.verify(answer.message)) as events:
             async for event in events:
-                note(event)
                 if isinstance(event, Started):
                     message = event.message
                 elif isinstance(event, Failed):

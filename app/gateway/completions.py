@@ -84,7 +84,7 @@ class Completions:
         """The names that a request may give: the gateway's own, which always fits, and that of the model."""
         await self._seats.first.settled()
         names = dict.fromkeys(filter(None, (OWNER, self._model_name())))
-        most = self._seats.first.most_read
+        most = self._seats.first.backend.routing.most_read
         return tuple(Model(id=name, created=self._since, owned_by=GATEWAY_OWNER, max_model_len=most) for name in names)
 
     async def model_list(self) -> Response:
@@ -120,7 +120,7 @@ class Completions:
         call = await asyncio.to_thread(read_call, body)
         self._check_model(call.model)
         # In a thread, and before anything is kept: what is stored and rendered may take seconds.
-        if (failed := await asyncio.to_thread(self._seats.first.too_long, call.turns)) is not None:
+        if (failed := await asyncio.to_thread(self._seats.first.backend.too_long, call.turns)) is not None:
             raise refused(failed)
         answer = self._answers.begin(call, self._model_name() or call.model or OWNER)
         exchange = Exchange(self._seats, self._checks, answer)

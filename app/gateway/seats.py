@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,7 @@ from app.gateway.conversations import Conversations
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import Source
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.shelf import Drafters
 from remote.verifier.completions.line import Line
 from storage import Store
@@ -32,14 +34,14 @@ class Seat:
     def __init__(self, drafters: Drafters, source: Source | None, settings: Settings, seen: LastSeen) -> None:
         self.store = Store.open(MEMORY)
         self.conversations = Conversations(self.store)
-        self.assistant = Assistant(drafters.first, self.store, source, settings, seen=seen, drafters=drafters)
+        self._options = Options(drafters, source, settings, seen=seen)
+        self.assistant = Assistant(self.store, self._options)
         self.taken = False
         """A request has it, or waits until the check in progress has stopped."""
         self.checking = False
         self.lock = asyncio.Lock()
         """Held by the answer or the check that uses the assistant."""
         self.settings = settings
-        self._drafters, self._source, self._seen = drafters, source, seen
         self._alone: Assistant | None = None
 
     @property
@@ -47,10 +49,9 @@ class Seat:
         """An assistant for the same conversations that asks no server. Its drafter writes in that server's place."""
         if self._alone is None:
             offline = msgspec.structs.replace(self.settings, mode="offline")
-            self._alone = Assistant(
-                self._drafters.first, self.store, self._source, offline, seen=self._seen, drafters=self._drafters
-            )
-            self._alone.stand_in_for(self.assistant)
+            routing = self.assistant.backend.routing
+            options = dataclasses.replace(self._options, settings=offline, most_read=lambda: routing.most_read)
+            self._alone = Assistant(self.store, options)
         return self._alone
 
     async def close(self) -> None:

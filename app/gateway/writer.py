@@ -29,7 +29,6 @@ from app.events import (
 from app.gateway.answers import Answer
 from app.gateway.seats import Seat
 from app.gateway.sent_text import Piece
-from app.log import note
 from storage import Message
 
 PARTED = "The server went on with another text than the one that had been sent before the line broke. Ask again."
@@ -87,7 +86,6 @@ class Writer:
         self.done = self.failed = None
         async with aclosing(events):
             async for event in events:
-                note(event)
                 self._text.apply(event)
                 for piece in self._taken(event):
                     yield piece
@@ -124,7 +122,7 @@ class Writer:
     def _count(self, stored: Message) -> int:
         """Tokens of the answer. What came together with a stop string, after it, does not count."""
         sent = self._answer.sent
-        return self._seat.assistant.tokens_within(stored, sent.read) if sent.stopped else len(stored.tokens)
+        return self._seat.assistant.backend.tokens_within(stored, sent.read) if sent.stopped else len(stored.tokens)
 
     def _rest(self) -> AsyncGenerator[Event, None] | None:
         """The drafter's end of an answer that the model has parted from, or None if it may write no more."""

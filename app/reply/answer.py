@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.events import Drafted, Retracted, Verified
+from app.events import Drafted, Reasoned, Retracted, Verified
 from app.sanitise import Sanitiser, sanitise
 from models.guide.names import Marks, NoMarks
 from models.text.chat_text import ChatText
+from remote.openai.stream import KEPT_REASONING
 
 Shown = Drafted | Verified | Retracted
 INCOMPLETE = "\ufffd"
@@ -39,6 +40,14 @@ class Answer:
         self.tokens = list(tokens)
         self.verified = verified
         """How many of the tokens, from the first, the target has verified."""
+        self.model = ""
+        """The model that wrote, or checked, last; empty while only the drafter has."""
+        self.drafter = ""
+        """The drafter that wrote alone, by its name for people; empty if none did."""
+        self.reasoning = ""
+        """What a server's model thought before its answer, as far as it is kept."""
+        self.reasoning_seconds = 0.0
+        self._thoughts = Sanitiser()
         self.is_text = False
         self._pieces: list[str] = []
         self.length = 0
@@ -61,6 +70,11 @@ class Answer:
     def suffix(self) -> list[int]:
         """The tokens that the target has not verified."""
         return self.tokens[self.verified :]
+
+    @property
+    def drafted_by(self) -> str:
+        """Who wrote the tokens that were not checked; empty if all are checked."""
+        return self.drafter if self.suffix else ""
 
     @property
     def server_text(self) -> str:
@@ -117,6 +131,13 @@ class Answer:
         clean = self._sanitiser.feed(piece)
         self._clean_pieces.append(clean)
         return [Verified(clean, 0, 0)] if clean else []
+
+    def add_reasoning(self, piece: str, seconds: float) -> Reasoned:
+        """Append what a server's model thinks before its answer, `seconds` after it began to."""
+        self.reasoning_seconds = seconds
+        shown = self._thoughts.feed(piece)
+        self.reasoning += shown[: KEPT_REASONING - len(self.reasoning)]
+        return Reasoned(shown, seconds)
 
     def finish(self) -> list[Shown]:
         """Take guesses back and show what was held back. Call it last."""

@@ -1,94 +1,108 @@
-"""Puts the parts together for one run of the program: drafter, database, verifier, assistant."""
+"""Puts the parts together for one run of the program: drafter, database, server, assistant."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.config import BUNDLED_DRAFTER, Folders, Settings
-from app.remotes.choice import Asks, source_chosen, source_of
-from app.remotes.last_seen import LastSeen
-from app.remotes.source import Source
 from app.reply.assistant import Assistant
-from app.system_prompts import SystemPrompts
-from drafter.runtime import Drafter
-from drafter.shelf import Drafters
 from storage import Choices, Store
 from storage.choices import NONE
+
+if TYPE_CHECKING:
+    from app.remotes.choice import Asks
+    from app.remotes.source import Source
+    from app.reply.routing import Options
+    from drafter.runtime import Drafter
+    from drafter.shelf import Drafters
+
+# Nothing heavy is imported before a function needs it: a window has this module before its first frame.
 
 
 @asynccontextmanager
 async def open_assistant(
     settings: Settings,
     folders: Folders,
-    asks: Asks = Asks(),  # noqa: B008 - it cannot change.
+    asks: Asks | None = None,
     *,
     draft: bool = True,
     conversation: str | None = None,
     last: bool = False,
     fixed: Collection[str] = (),
 ) -> AsyncIterator[Assistant]:
-    """An assistant that connects in the background, with its own database. A verifier that it starts ends with it.
+    """Open an assistant with its own database. It connects in the background, and ends a verifier that it starts.
 
-    `asks`: whom the command line names. `conversation`: the one that will go on, or how its id begins; `last`: the last
-    one. Its server is connected to, and each conversation is answered by the server that was chosen for it. `fixed`:
-    settings that no conversation replaces. Raises `DrafterError`, `StorageError`, `Misconfigured`, `ConfigError`.
+    `asks`: the server that the command line names. `conversation`: the one that will be continued, or how its id
+    begins; `last`: the last one. Its server is connected to, and each conversation is answered by the server that was
+    chosen for it. `fixed`: settings that no conversation replaces. Raises `DrafterError`, `StorageError`,
+    `Misconfigured`, `ConfigError`.
     """
+    from app.remotes.choice import Asks, source_of
+
+    asks = asks or Asks()
     with Store.open(folders.database) as store:
         continued = store.conversations.to_continue(conversation, last=last)
         shown = NONE if continued is None else store.conversations.get(continued).choices
         source = source_of(settings, folders, asks.model)
-        opening = assistant_on(
-            store, settings, folders, source, draft=draft, shown=shown, follows=not asks.explicit, fixed=fixed
+        options = await options_of(settings, folders, source)
+        options = replace(
+            options, draft=draft, chosen=None if asks.explicit else options.chosen, fixed=frozenset(fixed)
         )
-        async with opening as assistant:
+        async with Assistant(store, options) as assistant:
+            assistant.follow(shown)
             yield assistant
 
 
+def assistant_of_window(store: Store, settings: Settings, folders: Folders, model: str | None = None) -> Assistant:
+    """The assistant of a window, which loads what it needs in the background after `start`.
+
+    `model`: the model to ask the server of the settings for, if the command line names one.
+    """
+    # A window is still there when the server is back, so a question may wait; a command has ended by then.
+    settings = settings.replaced({"offline": settings.offline or "queue"}, "the screen")
+
+    async def load(shown: Choices) -> Options:
+        if model is None and shown.remote is None:
+            # First of all: the server loads its own modules and model while this process loads what it needs.
+            import_module("app.remotes.own_server").start_ahead(settings, folders)
+        await asyncio.to_thread(import_module, "app.reply.backend")
+        source = import_module("app.remotes.choice").usable_source(settings, folders, model)
+        return replace(await options_of(settings, folders, source), early=True)
+
+    return Assistant(store, load)
+
+
+async def options_of(settings: Settings, folders: Folders, source: Source | None) -> Options:
+    """What an assistant of a person answers with. `source`: the default server. Raises `DrafterError`."""
+    from app.remotes.choice import source_chosen
+    from app.remotes.last_seen import LastSeen
+    from app.reply.routing import Options
+    from app.system_prompts import SystemPrompts
+    from drafter.runtime import Drafter
+
+    drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
+    return Options(
+        drafters_of(drafter, settings, folders),
+        source,
+        settings,
+        seen=await asyncio.to_thread(LastSeen, folders.servers),
+        chosen=partial(source_chosen, settings=settings, folders=folders),
+        prompts=SystemPrompts(folders),
+        learnt=folders.learnt if folders.saved else None,
+    )
+
+
 def drafters_of(drafter: Drafter, settings: Settings, folders: Folders) -> Drafters:
-    """That drafter and those that were fetched. A drafter that the settings name drafts for every model."""
+    """That drafter and those that were downloaded. A drafter that the settings name drafts for every model."""
+    from drafter.shelf import Drafters
+
     if settings.drafter != str(BUNDLED_DRAFTER):
         return Drafters(drafter)
     return Drafters(drafter, folders.fetched, folders.made)
-
-
-@asynccontextmanager
-async def assistant_on(
-    store: Store,
-    settings: Settings,
-    folders: Folders,
-    source: Source | None,
-    *,
-    draft: bool = True,
-    early: bool = False,
-    shown: Choices = NONE,
-    follows: bool = True,
-    fixed: Collection[str] = (),
-) -> AsyncIterator[Assistant]:
-    """An assistant on a database that is open, and stays open. `source`: the default server. Raises `DrafterError`.
-
-    `shown`: what was chosen for the conversation that is open. `follows`: each conversation is answered by the server
-    that was chosen for it.
-    """
-    drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
-    seen = await asyncio.to_thread(LastSeen, folders.servers)
-    assistant = Assistant(
-        drafter,
-        store,
-        source,
-        settings,
-        draft=draft,
-        seen=seen,
-        early=early,
-        chosen=partial(source_chosen, settings=settings, folders=folders) if follows else None,
-        prompts=SystemPrompts(folders),
-        fixed=fixed,
-        drafters=drafters_of(drafter, settings, folders),
-        learnt=folders.learnt if folders.saved else None,
-    )
-    assistant.follow(shown)
-    async with assistant:
-        yield assistant

@@ -35,7 +35,7 @@ class Draft(NamedTuple):
     levels: int = 0
     """Drafter calls that it took, if known."""
     cost: Cost | None = None
-    """Measured costs that its size was chosen by; None: by the settings alone."""
+    """Measured costs by which its size was chosen, or None if the settings alone decided."""
     made: bool = False
     """The drafter was asked for it, or wrote it offline."""
 
@@ -44,14 +44,15 @@ class Edge:
     """The rounds of one answer with one verifier."""
 
     def __init__(self, generation: Generation, connection: Connection, verifier: Verifier) -> None:
-        self._generation, self._connection, self._verifier = generation, connection, verifier
+        self._generation, self.connection, self.verifier = generation, connection, verifier
         self._cost_ahead: Cost | None = None
         """Costs by which trees are made ahead of the verdict in flight."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """Rounds until the answer is complete or another mode is better. Raises `RemoteError`."""
-        generation, connection = self._generation, self._connection
-        session = generation.session.with_verifier(self._verifier)
+        generation, connection = self._generation, self.connection
+        yield connection.mode("edge", connection.why_mode if generation.chooses_mode else None)
+        session = generation.session.with_verifier(self.verifier)
         meter = RoundMeter(connection, generation.clock, opening=not generation.answer.tokens)
         while generation.reason is None:
             adopts = await self._choose_draft()
@@ -76,7 +77,7 @@ class Edge:
                 yield step
             report = _report(draft, reply, meter.draft_seconds, adopts=adopts)
             meter.ended(report, drafted_here=not was_offline)
-            yield RoundEnded(generation.stats(connection), report)
+            yield RoundEnded(generation.stats, report)
             if was_offline and generation.mode(connection) != "edge":
                 return  # What was written offline is judged.
 
@@ -87,7 +88,7 @@ class Edge:
 
         The newest memory is worth more to a draft than the milliseconds it takes to arrive.
         """
-        adopts = self._generation.ahead.choose(self._connection.speed.adoption)
+        adopts = self._generation.ahead.choose(self.connection.speed.adoption)
         if not adopts and self._pays:
             await self._generation.drafting.hear(MEMORY_SECONDS)
         return adopts
@@ -97,8 +98,8 @@ class Edge:
 
         `adopts`: use the draft that was made ahead.
         """
-        generation, drafting, costs = self._generation, self._generation.drafting, self._connection.speed.costs
-        limits = self._verifier.card.limits
+        generation, drafting, costs = self._generation, self._generation.drafting, self.connection.speed.costs
+        limits = self.verifier.card.limits
         if suffix := generation.answer.suffix:
             return Draft(DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)]), made=True)
         if not generation.given.draft or not (adopts or self._pays):
@@ -119,15 +120,16 @@ class Edge:
     def _pays(self) -> bool:
         """Whether a new draft is worth its time. A fixed pace drafts always, and so does a text that depends on it."""
         given = self._generation.given
-        return given.settings.pace == "fixed" or given.draft_sampling is not None or self._connection.speed.payoff.pays
+        return given.settings.pace == "fixed" or given.draft_sampling is not None or self.connection.speed.payoff.pays
 
     def guess(self, tree: DraftTree) -> list[Shown]:
         """Show what the target will most likely keep of a draft. Tokens written offline are shown already."""
-        return self._generation.guess([] if self._generation.answer.suffix else sure_path(tree))
+        generation = self._generation
+        return generation.answer.guess([] if generation.answer.suffix else generation.cut(sure_path(tree)))
 
     def pace(self, left: int, cost: Cost | None) -> Pace:
         """The size of a tree, if the answer may get `left` more tokens."""
-        given, limits = self._generation.given, self._verifier.card.limits
+        given, limits = self._generation.given, self.verifier.card.limits
         deepest = min(limits.max_depth, left - 1)  # The bonus token comes on top.
         depth, nodes = min(given.settings.depth, deepest), min(given.settings.nodes, limits.max_nodes)
         measured, sampled = given.settings.pace == "measured", given.draft_sampling is not None
@@ -140,18 +142,18 @@ class Edge:
     async def _send(
         self, session: RemoteSession, draft: Draft, meter: RoundMeter, *, adopts: bool
     ) -> RoundReply | None:
-        """The verdict on a draft; None: the person has stopped the answer. Raises `RemoteError`."""
-        generation, connection, tree = self._generation, self._connection, draft.tree
+        """Send a draft and return its verdict, or None if the person stopped the answer. Raises `RemoteError`."""
+        generation, connection, tree = self._generation, self.connection, draft.tree
         committed = generation.committed
         unread = generation.session.unread(committed)
         deadline = generation.deadline(connection, committed)
         if not adopts:
             await generation.drafting.hear_out(MEMORY_LIMIT_SECONDS)
         meter.sent(unread)
-        memory_from = generation.memory_from(self._verifier)
+        memory_from = generation.memory_from(self.verifier)
         if not draft.made:
             memory_from = put_off(memory_from, len(committed))
-        sampling, likeliest = generation.given.sampling, generation.likeliest(self._verifier)
+        sampling, likeliest = generation.given.sampling, generation.likeliest(self.verifier)
         asking = session.round(
             committed, tree, sampling, memory_from=memory_from, deadline=deadline, likeliest=likeliest
         )
@@ -160,7 +162,7 @@ class Edge:
         if reply is None:
             return None
         if not _gained(reply) and not self._is_full(reply):
-            raise Incompatible(f"{self._verifier.client.host} ends the answer without a token; update the server")
+            raise Incompatible(f"{self.verifier.client.host} ends the answer without a token; update the server")
         usual = meter.is_usual(reply)
         generation.ahead.returned(connection.speed.adoption, reply.verdict.server_seconds, usual=usual)
         meter.returned(reply, len(tree))
@@ -168,15 +170,15 @@ class Edge:
 
     def _draft_ahead(self) -> None:
         """Draft in the background for what the verdict may bring."""
-        generation, cost = self._generation, self._connection.speed.costs.cost
+        generation, cost = self._generation, self.connection.speed.costs.cost
         left = generation.most - generation.answer.verified
 
         def pace(new: int) -> Pace:
             return self.pace(left - new, cost)
 
         self._cost_ahead = pace(0).cost
-        level, shared = 0.0 if cost is None else cost.level, self._verifier.client.local
-        generation.ahead.sent(self._connection.speed.adoption, pace, generation.stop_tokens, level, shared=shared)
+        level, shared = 0.0 if cost is None else cost.level, self.verifier.client.local
+        generation.ahead.sent(self.connection.speed.adoption, pace, generation.stop_tokens, level, shared=shared)
 
     # ---- 3. take -----------------------------------------------------------------------------------------------------
 
@@ -188,13 +190,13 @@ class Edge:
         drafting.learn(tree, verdict.accepted, verdict.bonus)
         await drafting.follow(generation.tokens)
         new, over = len(generation.tokens) - before, generation.reason is not None
-        generation.ahead.followed(self._connection.speed.adoption, new, ended=over)
+        generation.ahead.followed(self.connection.speed.adoption, new, ended=over)
         drafting.listen(reply.memory)
         return shown
 
     def _is_full(self, reply: RoundReply) -> bool:
         """The session can take no more tokens."""
-        return reply.verdict.length >= self._verifier.card.limits.max_tokens
+        return reply.verdict.length >= self.verifier.card.limits.max_tokens
 
 
 def put_off(memory_from: int | None, committed: int) -> int | None:

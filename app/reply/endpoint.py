@@ -83,14 +83,15 @@ class EndpointText:
             if stream is None:
                 generation.end("stopped")
                 return
-            generation.begin_text(stream)
-            generation.written_by(self._endpoint.model.id)
+            generation.figures.carried(stream)
+            generation.answer.model = self._endpoint.model.id
             if refused := _chosen(stream.left_out, generation.given.sampling):
                 yield self._connection.mode("hosted", f"{self._connection.why}; the server does not accept {refused}")
             async for step in self._read(stream):
                 yield step
         except Unsent as error:
-            if generation.count_unsent() >= UNSENT_TRIES:
+            generation.figures.unsent += 1
+            if generation.figures.unsent >= UNSENT_TRIES:
                 raise NoAnswer(f"No answer: {error}.", "unavailable", passing=True) from error
             self._connection.lost(self._endpoint, error)
         except (RemoteError, Diverged) as error:
@@ -143,14 +144,14 @@ class EndpointText:
                     yield step
             if generation.reason is not None or answer.length - saved > answer.length // SHARE:
                 saved = answer.length
-                yield RoundEnded(generation.stats(self._connection))
+                yield RoundEnded(generation.stats)
 
     def _take(self, stream: ChatStream, piece: str) -> list[Step]:
         """What a piece of the stream changes. An empty piece is reasoning."""
         steps: list[Step] = []
         generation, name = self._generation, self._endpoint.model.id
         if piece and not generation.answer.is_text:
-            steps += generation.replace_tokens(self._known)
+            steps += generation.answer.begin_text(self._known)
             self._connection.speed.speaks(stream)
         if piece and self._thinks:
             self._thinks = False
@@ -161,8 +162,9 @@ class EndpointText:
         if thought := stream.new_thoughts():
             now = generation.clock.now()
             self._thinking_since = now if self._thinking_since is None else self._thinking_since
-            steps.append(generation.add_reasoning(thought, now - self._thinking_since))
-        steps += generation.add_text(self._join.take(piece))
+            steps.append(generation.answer.add_reasoning(thought, now - self._thinking_since))
+        steps += generation.answer.add_text(self._join.take(piece))
+        generation.figures.grew(generation.answer)
         return steps
 
     def _end(self, stream: ChatStream) -> None:

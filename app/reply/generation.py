@@ -7,8 +7,8 @@ Four writers share it: rounds (`app/reply/edge.py`), a stream (`app/reply/hosted
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from app.concurrency import unless_set
@@ -16,14 +16,13 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
 from app.drafting.readings import Conversation, Reading
-from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, SystemUnread
+from app.events import Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier, VerifierSession
-from app.remotes.substitute import name_of
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer, too_long
-from app.sanitise import Sanitiser
+from app.reply.figures import Figures
 from drafter.coin import Coins
 from drafter.learning.distributions import MOST
 from drafter.multicandidate import DraftSampling
@@ -31,10 +30,9 @@ from models.guide.names import NoMarks
 from models.guide.search import Hit
 from models.text.chat_text import ChatText
 from models.tree import DraftTree
-from remote import ChatStream, HostedStream, RoundReply
+from remote import RoundReply
 from remote.clock import CLOCK, Clock
-from remote.openai.schema import Content, Usage
-from remote.openai.stream import KEPT_REASONING
+from remote.openai.schema import Content
 from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
@@ -87,7 +85,7 @@ class GenerationInput:
     settings: Settings
     sampling: Sampling
     most: int | None
-    """Tokens of a whole answer, in the drafter's vocabulary; None: as many as the context has room for."""
+    """Maximum tokens of the whole answer, in the drafter's vocabulary, or None to fill the context."""
     redrawn: bool = field(default=False, kw_only=True)
     """At a temperature that nobody chose, because the likeliest answer is there already."""
     draft: bool
@@ -107,7 +105,7 @@ class GenerationInput:
 
     @property
     def draft_sampling(self) -> DraftSampling | None:
-        """How candidates are drawn. None: the likeliest ones are taken, as always if the target is greedy."""
+        """How to sample candidates, or None to take the likeliest ones, as always if the target is greedy."""
         sampling = self.sampling
         if self.settings.tree == "deterministic" or sampling.temperature == 0:
             return None
@@ -115,7 +113,7 @@ class GenerationInput:
 
     @property
     def coins(self) -> Coins | None:
-        """The coins by which the target draws; None: it takes its best tokens."""
+        """The coins by which the target samples, or None if it is greedy."""
         return Coins.at(self.sampling.temperature, self.sampling.seed)
 
 
@@ -128,20 +126,24 @@ class Generation:
         *,
         drafting: Drafting,
         session: VerifierSession,
+        connection: Connection | None,
         begun: Answer,
+        stopping: asyncio.Event,
         clock: Clock = CLOCK,
     ) -> None:
-        """`begun`: the answer so far. The target keeps or replaces its tokens that are not verified."""
-        self.given = given
-        self.drafting = drafting
-        self.session = session
-        self.clock = clock
-        self.ahead = Lookahead(drafting, enabled=given.draft and given.settings.ahead and given.draft_sampling is None)
+        """`connection`: to the server that is asked, if any. `begun`: the answer so far, of which the target keeps or
+        replaces the tokens that are not verified. `stopping`: set once the answer is to end as soon as possible;
+        whoever writes it then calls `end`.
+        """
+        self.given, self.drafting, self.clock = given, drafting, clock
+        self.connection, self.session = connection, session
         self.answer = begun
+        self.ahead = Lookahead(drafting, enabled=given.draft and given.settings.ahead and given.draft_sampling is None)
+        self.figures = Figures(self.ahead, drafting, begun.verified, clock)
+        self.guided = False
+        """The conversation is read by the drafter's prompt recipe."""
         self._reading = Reading((), NoMarks())
         """What whoever writes now reads. Nothing while only servers have been asked that read no tokens of ours."""
-        self._readings: dict[tuple[bool, bool, int], Reading] = {}
-        self._guided = self._brief = False
         self.reason: EndReason | None = None
         """Why the answer is over; None while it is written."""
         self.cut_by = ""
@@ -149,34 +151,12 @@ class Generation:
         self.cut_kind: Cut | None = None
         """One word for `cut_by`; None if that is the limit of tokens, or nothing."""
         self.stop_tokens = set(given.text.stop_tokens)
-        self.rounds = 0
-        self.reasoning = ""
-        """What the model of an OpenAI-compatible server thought before its answer, as far as it is kept."""
-        self.reasoning_seconds = 0.0
-        self._clean = Sanitiser()
-        self.model = ""
-        """The model that wrote, or checked, last; empty while only the drafter has."""
         self.own_target = False
         """A verifier took part whose target the drafter was made for."""
-        self._drafter = ""
-        """Who wrote alone; empty: nobody did."""
-        self._unsent = 0
-        self._drafted_nodes = 0
-        self._traffic: list[RoundReply | HostedStream | ChatStream] = []
-        self._text_stream: ChatStream | None = None
-        self._stopping = asyncio.Event()
+        self._stopping = stopping
         self._mode_chosen = False
-        self._begun = clock.now()
-        self._first_token: float | None = None
-        self._guessed_before = drafting.guessed
-        self._verified_before = begun.verified
 
     # ---- what is there -----------------------------------------------------------------------------------------------
-
-    @property
-    def guided(self) -> bool:
-        """The conversation is read by the drafter's prompt recipe."""
-        return self._guided
 
     @property
     def prompt(self) -> Sequence[int]:
@@ -196,7 +176,7 @@ class Generation:
 
     @property
     def unreadable(self) -> NoAnswer | None:
-        """Why whoever writes now cannot read the conversation; None: it can."""
+        """Why whoever writes now cannot read the conversation, or None if it can."""
         given = self.given
         if given.unreadable is not None:
             return given.unreadable
@@ -225,66 +205,30 @@ class Generation:
         return self._stopping.is_set()
 
     @property
-    def drafted_by(self) -> str:
-        """Who wrote the tokens that nobody has checked; empty: all are checked."""
-        return self._drafter if self.answer.suffix else ""
-
-    @property
-    def usage(self) -> Usage | None:
-        """What an OpenAI-compatible server has counted; None: nothing."""
-        return None if self._text_stream is None else self._text_stream.usage
-
-    @property
-    def streamed(self) -> int | None:
-        """Tokens of an OpenAI-compatible server, as far as known; None: no such server takes part."""
-        if self._text_stream is None:
-            return None
-        return self._text_stream.pieces if self.usage is None else self.usage.completion_tokens
-
-    @property
-    def answered_again(self) -> AnsweredAgain | None:
-        """How an OpenAI-compatible server answered, if this is not the first answer; None: no such server did."""
-        stream = self._text_stream
-        return None if stream is None else AnsweredAgain(self.model, stream.predicted, stream.kept_of_prediction)
-
-    def stats(self, connection: Connection | None) -> Stats:
+    def stats(self) -> Stats:
         """The totals so far."""
-        link = None if connection is None else connection.speed.link
-        # What was measured of a line that is down is not what the line is like now.
-        rtt = None if connection is None or connection.verifier is None else connection.speed.link.rtt_seconds
-        return Stats(
-            rounds=self.rounds,
-            verified=max(0, self.answer.verified - self._verified_before),
-            streamed=self.streamed,
-            counted=self.usage is not None,
-            drafted=len(self.answer.suffix),
-            read=self._read,
-            drafted_nodes=self._drafted_nodes,
-            second_stage=self.drafting.guessed - self._guessed_before,
-            ahead_tries=self.ahead.tries,
-            ahead_hits=self.ahead.hits,
-            ahead_adopted=self.ahead.adopted,
-            seconds=self.clock.now() - self._begun,
-            first_token_seconds=self._first_token,
-            rtt_ms=None if rtt is None else 1000 * rtt,
-            line=None if link is None else link.state,
-            up_bytes_per_second=None if link is None else link.up_bytes_per_second,
-            down_bytes_per_second=None if link is None else link.down_bytes_per_second,
-            bytes_up=sum(exchange.bytes_up for exchange in self._traffic),
-            bytes_down=sum(exchange.bytes_down for exchange in self._traffic),
+        return self.figures.stats(self.answer, len(self.prompt), self.connection)
+
+    # ---- what changes it ---------------------------------------------------------------------------------------------
+
+    async def address(self, *, own_target: bool, most_read: int) -> None:
+        """Have the conversation read by who writes next: the drafter or the target that it was made for, or another.
+
+        Only the first two are asked by the drafter's prompt recipe. `most_read`: tokens of a conversation that are
+        read. Examples that were left out once stay out of this answer, so that whoever continues it reads the same.
+        Raises `TemplateFailed`, `DrafterCorrupt`.
+        """
+        given, brief = self.given, self._reading.brief
+        if given.unreadable is not None:
+            return
+        self.guided = own_target and given.conversation.recipe is not None
+        # In a thread: a tokenizer takes a while, in which nobody could type.
+        reading = await asyncio.to_thread(
+            given.conversation.read, own_target=own_target, most_read=most_read, brief=brief
         )
-
-    @property
-    def _read(self) -> int:
-        if self.usage is not None:
-            return self.usage.prompt_tokens
-        return 0 if self._text_stream is not None else len(self.prompt)
-
-    # ---- how tokens come in ------------------------------------------------------------------------------------------
-
-    def guess(self, tokens: Sequence[int]) -> list[Shown]:
-        """Show tokens that the target may say next."""
-        return self.answer.guess(self.cut(tokens))
+        self._reading = replace(reading, brief=brief or reading.brief)
+        if self.guided:
+            self.answer.name(reading.marks)
 
     def take_verdict(self, tree: DraftTree, reply: RoundReply, *, full: bool) -> list[Shown]:
         """Append what a round's verdict brought. `full`: the verifier can read no more tokens."""
@@ -292,15 +236,10 @@ class Generation:
         accepted = [int(tree.tokens[node]) for node in verdict.accepted]
         shown = self.verify(accepted + ([] if verdict.bonus is None else [verdict.bonus]), len(accepted))
         self.session.record(self.committed[: verdict.length])
-        self._traffic.append(reply)
-        self._drafted_nodes += len(tree)
+        self.figures.carried(reply, nodes=len(tree))
         if full and self.reason is None:
             self.end("length")
         return shown
-
-    def begin_stream(self, stream: HostedStream) -> None:
-        """Count the bytes of a hosted stream that has begun."""
-        self._traffic.append(stream)
 
     def take_progress(self, progress: Progress) -> list[Shown]:
         """Append what a round of a hosted stream brought."""
@@ -314,23 +253,23 @@ class Generation:
         """Append verified tokens of one round. The first `from_draft` of them had been guessed."""
         kept = self.cut(tokens, after=self.answer.verified)
         shown = self.answer.verify(kept, min(from_draft, len(kept)))
-        self.rounds += 1
-        self._note_first_token()
+        self.figures.rounds += 1
+        self.figures.grew(self.answer)
         self._end_after(self.answer.tokens[: self.answer.verified])
         return shown
 
     def draft(self, token: int, *, ends: bool) -> list[Shown]:
         """Append a token that the drafter wrote alone. `ends`: the answer may be complete with it."""
         shown = self.answer.draft(token)
-        self._note_first_token()
+        self.figures.grew(self.answer)
         if ends:
             self._end_after(self.answer.tokens)
         return shown
 
     def cut(self, tokens: Sequence[int], after: int | None = None) -> list[int]:
-        """The tokens up to the first that ends an answer, and no more than fit after `after` tokens of the answer.
+        """The tokens up to the first that ends an answer, as many as fit after `after` tokens of the answer.
 
-        `after` None: after all of them.
+        `after` is all of its tokens by default.
         """
         left = self.left if after is None else self.most - after
         kept: list[int] = []
@@ -340,87 +279,9 @@ class Generation:
                 break
         return kept
 
-    async def address(self, *, own_target: bool, most_read: int) -> None:
-        """Have the conversation read by who writes next: the drafter or the target that it was made for, or another.
-
-        Only the first two are asked by the drafter's prompt recipe. `most_read`: tokens of a conversation that are
-        read. Examples that were left out once stay out of this answer, so that whoever goes on reads the same. Raises
-        `TemplateFailed`, `DrafterCorrupt`.
-        """
-        given = self.given
-        if given.unreadable is not None:
-            return
-        self._guided = own_target and given.conversation.recipe is not None
-        key = self._guided, self._brief, most_read
-        if key not in self._readings:
-            # In a thread: a tokenizer takes a while, in which nobody could type.
-            self._readings[key] = await asyncio.to_thread(
-                given.conversation.read, own_target=own_target, most_read=most_read, brief=self._brief
-            )
-        self._reading = self._readings[key]
-        self._brief = self._brief or self._reading.brief
-        if self._guided:
-            self.answer.name(self._reading.marks)
-
-    def written_by(self, model: str) -> None:
-        """Say which model writes, or checks, from here on."""
-        self.model = model
-
-    def begin_alone(self) -> str:
-        """Say that the drafter writes alone from here on; returns its name for people."""
-        self._drafter = name_of(self.drafting.config)
-        return self._drafter
-
-    def add_stop_tokens(self, tokens: Collection[int]) -> None:
-        """Let these tokens end the answer too: the ones that the verifier's card names."""
-        self.stop_tokens.update(tokens)
-
-    # ---- how text comes in -------------------------------------------------------------------------------------------
-
-    def begin_text(self, stream: ChatStream) -> None:
-        """Note that an OpenAI-compatible server has begun to answer."""
-        self._traffic.append(stream)
-        self._text_stream = stream
-
-    def replace_tokens(self, known: str) -> list[Shown]:
-        """Let the answer be text from here on, which begins with `known`."""
-        return self.answer.begin_text(known)
-
-    def add_text(self, piece: str) -> list[Shown]:
-        """Append text of an OpenAI-compatible server."""
-        shown = self.answer.add_text(piece)
-        self._note_first_token()
-        return shown
-
-    def add_reasoning(self, piece: str, seconds: float) -> Reasoned:
-        """Note what the model thinks before its answer, `seconds` after it began to."""
-        self.reasoning_seconds = seconds
-        shown = self._clean.feed(piece)
-        self.reasoning += shown[: KEPT_REASONING - len(self.reasoning)]
-        return Reasoned(shown, seconds)
-
-    def count_unsent(self) -> int:
-        """Count that the question did not leave; returns how often that has happened."""
-        self._unsent += 1
-        return self._unsent
-
-    # ---- how it begins and ends --------------------------------------------------------------------------------------
-
-    def begin(self) -> list[Shown]:
-        """Show the answer so far. Call it first."""
-        return self.answer.begin()
-
-    def stop(self) -> None:
-        """Have the answer end as soon as possible; whoever writes it then calls `end`."""
-        self._stopping.set()
-
     def end(self, reason: EndReason, *, cut_by: str = "", kind: Cut | None = None) -> None:
         """Say why the answer is over, and what cut it, in words and as one word."""
         self.reason, self.cut_by, self.cut_kind = reason, cut_by, kind
-
-    def finish(self) -> list[Shown]:
-        """Show what was held back. Call it last."""
-        return self.answer.finish()
 
     def _end_after(self, tokens: Sequence[int]) -> None:
         """End the answer if it is complete with these tokens."""
@@ -429,15 +290,11 @@ class Generation:
         elif len(tokens) >= self.most:
             self.end("length")
 
-    def _note_first_token(self) -> None:
-        if self._first_token is None and (self.answer.tokens or self.answer.is_text):
-            self._first_token = self.clock.now() - self._begun
-
     # ---- with whom, and for how long ---------------------------------------------------------------------------------
 
     @property
     def chooses_mode(self) -> bool:
-        """The faster mode is taken; False: the settings name the mode."""
+        """Whether the faster mode is taken, because the settings name none."""
         return self.given.draft and self.given.settings.mode == "auto"
 
     def mode(self, connection: Connection) -> Verifying:
@@ -451,13 +308,13 @@ class Generation:
         return connection.speed.modes.review(rtt) if chosen else connection.speed.modes.choose(rtt)
 
     def memory_from(self, verifier: Verifier) -> int | None:
-        """The first token whose memory to ask for; None: this verifier's memory means nothing to the drafter."""
+        """The first token whose memory to ask for, or None if the drafter cannot read this verifier's memory."""
         readable = self.given.draft and self.drafting.reads(verifier.card.memory)
         self.own_target = self.own_target or readable
         return self.drafting.memory_from if readable else None
 
     def likeliest(self, verifier: Verifier) -> int:
-        """How many of the target's likeliest tokens to ask for at each place; 0: nobody learns from them here."""
+        """How many of the target's likeliest tokens to request per position; 0 if no drafter learns from them."""
         return MOST if self.drafting.learns and self.memory_from(verifier) is not None else 0
 
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:

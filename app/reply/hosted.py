@@ -58,7 +58,7 @@ class Hosted:
         `again`: the last stream broke, so the line may be down. The drafter is not kept busy with guesses; what it
         would write alone is begun while the stream is asked for.
         """
-        self._generation, self._connection, self._verifier = generation, connection, verifier
+        self._generation, self.connection, self.verifier = generation, connection, verifier
         self._alone, self._reads_along, self._again = alone, reads_along, again
         self.begun = False
         """Text has come."""
@@ -74,8 +74,9 @@ class Hosted:
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The stream until the answer is complete or another mode is better. Raises `RemoteError`."""
-        generation, connection, drafting = self._generation, self._connection, self._generation.drafting
-        session, committed = generation.session.with_verifier(self._verifier), generation.tokens
+        generation, connection, drafting = self._generation, self.connection, self._generation.drafting
+        yield connection.mode("hosted", connection.why_mode if generation.chooses_mode else None)
+        session, committed = generation.session.with_verifier(self.verifier), generation.tokens
         await drafting.hear_out(MEMORY_LIMIT_SECONDS)
         await drafting.follow(committed)
         memory_from = self._memory_from()
@@ -85,7 +86,7 @@ class Hosted:
             generation.given.sampling,
             most=generation.left,
             memory_from=memory_from,
-            likeliest=generation.likeliest(self._verifier),
+            likeliest=generation.likeliest(self.verifier),
             deadline=generation.deadline(connection, committed),
             silence=connection.speed.link.deadline(FIRST_SERVER_SECONDS),
             draft=generation.given.draft,
@@ -109,7 +110,7 @@ class Hosted:
         if stream is None:
             generation.end("stopped")
             return
-        generation.begin_stream(stream)
+        generation.figures.carried(stream)
         try:
             while generation.reason is None:
                 frame = await generation.unless_stopped(_next(stream))
@@ -131,7 +132,7 @@ class Hosted:
                     self._compare()
                     if not self._remembers:
                         self._watch()
-                    yield RoundEnded(generation.stats(connection), _report(frame, seconds))
+                    yield RoundEnded(generation.stats, _report(frame, seconds))
                     known = connection.speed.server_seconds or 0.0, MEMORY_BYTES
                     stream.silence, stream.signs = (
                         connection.speed.link.deadline(*known),
@@ -152,17 +153,17 @@ class Hosted:
                 await stream.aclose()
 
     def _memory_from(self) -> int | None:
-        """The first token whose memory to ask for; None: nobody here needs it, and it costs the server time."""
-        generation, connection = self._generation, self._connection
+        """The first token whose memory to request, or None to spare the server the time."""
+        generation, connection = self._generation, self.connection
         needed = self._alone or generation.drafting.learns
         self._watches = generation.chooses_mode and connection.speed.modes.may_watch(
-            connection.speed.link.rtt_seconds or 0.0, shared=self._verifier.client.local
+            connection.speed.link.rtt_seconds or 0.0, shared=self.verifier.client.local
         )
-        return generation.memory_from(self._verifier) if needed or self._watches else None
+        return generation.memory_from(self.verifier) if needed or self._watches else None
 
     def _watch(self) -> None:
         """Begin a draft of what comes next, if it is to be compared. All memory that was asked for is here."""
-        generation, connection, local = self._generation, self._connection, self._verifier.client.local
+        generation, connection, local = self._generation, self.connection, self.verifier.client.local
         length = len(generation.tokens)
         if self._watching is not None or not self._watches or length < self._watched_at + WATCH_PAUSE:
             return
@@ -173,14 +174,14 @@ class Hosted:
             self._watching = asyncio.create_task(self._draft_beside(length))
 
     async def _draft_beside(self, length: int) -> Watched | None:
-        """A draft that follows so many tokens, as an edge round would have made it; None: it took no call."""
-        generation, connection, drafting = self._generation, self._connection, self._generation.drafting
+        """Draft after so many tokens, as an edge round would. Returns None if that took no drafter call."""
+        generation, connection, drafting = self._generation, self.connection, self._generation.drafting
         begun = generation.clock.now()
-        pace = Edge(generation, connection, self._verifier).pace(generation.left, connection.speed.costs.cost)
+        pace = Edge(generation, connection, self.verifier).pace(generation.left, connection.speed.costs.cost)
         if not self._remembers:
             await drafting.follow(generation.tokens[:length])
         tree = await drafting.draft(pace)
-        if self._verifier.client.local:
+        if self.verifier.client.local:
             connection.speed.modes.disturbed(generation.clock.now() - begun)
         if drafting.taken is None:
             return None
@@ -196,16 +197,16 @@ class Hosted:
             return
         accepted = agreed(watched.tree, self._generation.tokens[watched.start :])
         if accepted is not None:
-            self._connection.speed.modes.watched(accepted + 1, watched.seconds, len(watched.tree))
+            self.connection.speed.modes.watched(accepted + 1, watched.seconds, len(watched.tree))
             self._watching = None
 
     async def _guesses(self, asking: asyncio.Task[Any]) -> list[Shown]:
         """Guesses to show while the first words are on their way; none if these come sooner."""
-        generation, connection = self._generation, self._connection
+        generation, connection = self._generation, self.connection
         near = (connection.speed.link.rtt_seconds or 0.0) < GHOST_SECONDS
         if not generation.given.draft or generation.answer.tokens or near or self._again:
             return []
-        edge = Edge(generation, connection, self._verifier)
+        edge = Edge(generation, connection, self.verifier)
         drafting = asyncio.create_task(edge.draft())
         try:
             await asyncio.wait([asking, drafting], return_when=asyncio.FIRST_COMPLETED)
@@ -215,7 +216,7 @@ class Hosted:
 
     def _learn(self, stream: HostedStream, progress: Progress) -> float:
         """Note what a round says of verifier and line. Returns seconds since the round before it; 0 for the first."""
-        connection, now, gained = self._connection, self._generation.clock.now(), progress.gained
+        connection, now, gained = self.connection, self._generation.clock.now(), progress.gained
         before, self._last = self._last, now
         if self.begun:
             connection.speed.modes.hosted(gained, now - before)

@@ -1,15 +1,28 @@
-"""How much of an answer that was drafted offline the target keeps."""
+"""How much of an answer that was drafted offline the target keeps, or another server's answer has.
+
+Such a server checks no drafts, so the two texts are compared word by word: what is between white space, as it is
+written. The order counts. The marks around code blocks do not: two answers about different things have the same ones.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from itertools import takewhile
 from os.path import commonprefix
+from typing import NamedTuple
 
 from app.events import AnsweredAgain, Judged
-from app.reply.comparison import compare
 from app.sanitise import sanitise
 from storage import Message
+
+MOST_UNITS = 1500
+"""Most words of a text that are compared one by one. Longer texts are compared by lines, the first so many: the time
+grows with the product, and this many take up to half a second."""
+WORDS = re.compile(r"(?<!\S)(?!```|~~~)\S+")
+LINES = re.compile(r"^(?![ \t]*(?:```|~~~))[^\n]*\S[^\n]*", re.MULTILINE)
+FENCE = re.compile(r"^[ \t]*(```|~~~).*\n?", re.MULTILINE)
 
 
 def unverified(answer: Message) -> bool:
@@ -18,7 +31,7 @@ def unverified(answer: Message) -> bool:
 
 
 def nothing_to_verify(answer: Message) -> str:
-    """One sentence that tells the person why there is nothing to verify in an answer."""
+    """Why there is nothing to verify in an answer, as one sentence."""
     if answer.tokens:
         return "All of that answer is checked already."
     if answer.stats.get("streamed") is not None:
@@ -32,7 +45,7 @@ def verified_length(answer: Message) -> int:
 
 
 def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
-    """What the target's own `tokens`, and their `text`, keep of a drafted answer; None: nothing was drafted."""
+    """What the target's own `tokens`, and their `text`, keep of a drafted answer, if any was drafted."""
     start = verified_length(answer)
     if start == len(answer.tokens):
         return None
@@ -41,7 +54,7 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
 
 
 def judge_again(answer: Message, text: str, again: AnsweredAgain) -> Judged | None:
-    """What the `text` of a server that checks no drafts has of a drafted answer; None: that one had no words."""
+    """What the `text` of a server that checks no drafts has of a drafted answer, if that had words."""
     kept, of, dropped = compare(answer.text, text)
     return Judged(answer.id, kept, of, dropped, len(sanitise(text)), again) if of else None
 
@@ -56,7 +69,7 @@ def judgement_stats(judged: Judged) -> dict[str, int | bool | None]:
 
 
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:
-    """The judgement that was stored with a verified answer; None: it was cut off before the judgement was known."""
+    """The judgement that was stored with a verified answer, or None if it was cut off before."""
     stats = verified.stats
     kept, of, predicted = stats.get("kept"), stats.get("of"), stats.get("predicted")
     if not isinstance(kept, int) or not isinstance(of, int):
@@ -87,3 +100,34 @@ def _parting(drafted: str, verified: str) -> int:
         while same and not drafted[same - 1].isspace():
             same -= 1
     return same
+
+
+# ---- two texts, word by word -----------------------------------------------------------------------------------------
+
+
+class Comparison(NamedTuple):
+    """What one text has of another."""
+
+    kept: int
+    """Words of the first text that stand in the second one too, in the same order."""
+    of: int
+    """Words of the first text."""
+    dropped: str
+    """The other words of the first text, as paragraphs. Each begins with an ellipsis if words before it were kept."""
+
+
+def compare(drafted: str, answer: str) -> Comparison:
+    """What `answer` has of the words of `drafted`."""
+    unit = WORDS
+    if max(len(WORDS.findall(drafted)), len(WORDS.findall(answer))) > MOST_UNITS:
+        unit = LINES
+    old, new = list(unit.finditer(drafted))[:MOST_UNITS], unit.findall(answer)[:MOST_UNITS]
+    blocks = SequenceMatcher(None, [one[0] for one in old], new, autojunk=False).get_matching_blocks()
+    kept = sum(len(WORDS.findall(one[0])) for block in blocks for one in old[block.a : block.a + block.size])
+    runs, at = [], 0
+    for block in blocks:  # The last one is empty, and stands at the end.
+        if block.a > at:
+            said = FENCE.sub("", drafted[old[at].start() : old[block.a - 1].end()]).strip("\n")
+            runs += [f"… {said}" if at else said] if said.strip() else []
+        at = block.a + block.size
+    return Comparison(kept, len(WORDS.findall(drafted)), sanitise("\n\n".join(runs)))

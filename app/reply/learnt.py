@@ -19,7 +19,7 @@ from storage import StorageError, Store
 
 
 class Learnt:
-    """What the drafters of one program have learnt. `folder`: of all drafters' versions; None: nothing is learnt."""
+    """What the drafters of one program have learnt. `folder`: their versions, or None to disable learning."""
 
     def __init__(self, store: Store, folder: Path | None) -> None:
         self._store = store

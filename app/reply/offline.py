@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from app.events import ModeChanged, RoundEnded
 from app.remotes.connection import Connection
+from app.remotes.substitute import name_of
 from app.reply.generation import Generation, Step, sure_path
 from drafter.search import Pace
 
@@ -27,8 +28,8 @@ class Offline:
     """The drafter, writing one answer alone.
 
     `allowed`: it may write alone if the settings allow that too, and if nothing forbids it. `nobody`: why the drafter
-    may not write in the place of the model that is away, as a sentence; None: it may. `early`: it may write while the
-    verifier starts.
+    may not write in the place of the model that is away, as a sentence, or None if it may. `early`: it may write while
+    the verifier starts.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Offline:
 
     @property
     def why_not(self) -> str | None:
-        """Why the drafter does not go on, although that is allowed, as a sentence; None: it can."""
+        """Why the drafter may not continue although the settings allow it, as a sentence, or None if it may."""
         return self._nobody() if self.allowed else None
 
     @property
@@ -78,12 +79,12 @@ class Offline:
                 break
             for step in generation.draft(token, ends=False):
                 yield step
-        yield RoundEnded(generation.stats(self._connection))
+        yield RoundEnded(generation.stats)
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The drafter's tokens until the answer is complete or a verifier is there."""
         generation, connection, drafting = self._generation, self._connection, self._generation.drafting
-        writer = generation.begin_alone()
+        writer = generation.answer.drafter = name_of(drafting.config)
         if connection is None:
             yield ModeChanged("offline", "offline by choice", model=writer)
         else:
@@ -101,9 +102,9 @@ class Offline:
                     said = f"cut at {MOST_ALONE} tokens, the most that the small model writes alone"
                     generation.end("length", cut_by=said, kind="length")
                 if len(generation.answer.tokens) % ROUND_TOKENS == 0:
-                    yield RoundEnded(generation.stats(connection))
+                    yield RoundEnded(generation.stats)
                 if generation.reason is not None or generation.stopping:
                     break
                 if connection is not None and connection.verifier is not None:
                     break
-        yield RoundEnded(generation.stats(connection))
+        yield RoundEnded(generation.stats)

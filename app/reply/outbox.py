@@ -9,48 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from app.concurrency import first_of
-from app.events import Event, Failed
-from app.remotes.connection import Connection
-from app.remotes.peer import Peer
-from remote.clock import CLOCK, Clock
-from storage import Attachment, Message, Queued, StorageError, Store
+from remote.clock import CLOCK
+from storage import Attachment, Queued, StorageError, Store
+
+if TYPE_CHECKING:
+    from app.remotes.connection import Connection
+    from app.remotes.peer import Peer
 
 LOOK_SECONDS = 30.0
 """Pause between two looks for what another program has queued."""
 RETRY_SECONDS = (1.0, 300.0)
 """Least and longest pause before what failed is sent again. It doubles each time: some servers charge for each try."""
-
-
-class Answerer(Protocol):
-    """Who answers what is due: the assistant."""
-
-    @property
-    def store(self) -> Store:
-        """The store that has the queue."""
-
-    @property
-    def replying(self) -> bool:
-        """A reply runs, so nothing else is sent."""
-
-    def start(self) -> None:
-        """Begin to connect."""
-
-    def connection_of(self, conversation_id: str) -> Connection | None:
-        """The connection to the server of a conversation; None: there is none to be asked. Raises `StorageError`."""
-
-    def no_server(self, conversation_id: str) -> Failed | None:
-        """Why nothing can be sent to the server of a conversation now; None: it can. Raises `StorageError`."""
-
-    def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
-        """The events of an answer that is verified."""
-
-    def answer(self, message: Message, *, waits: bool) -> AsyncGenerator[Event, None]:
-        """The events of the answer that a pending message becomes."""
 
 
 @dataclass
@@ -68,18 +42,18 @@ class _Next:
 
 
 class Outbox:
-    """The queue of `assistant`. Each entry goes to the server of its own conversation, in the order of the queue.
+    """The queue of a store. Each entry goes to the server of its own conversation, in the order of the queue.
 
     An entry that has to wait holds up the others for the same server, and none for another one.
     """
 
-    def __init__(self, assistant: Answerer, clock: Clock = CLOCK) -> None:
-        self._assistant = assistant
-        self._store = assistant.store
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.clock = CLOCK
+        """Measures pauses."""
         self._stirred = asyncio.Event()
         self._tried: dict[str, Peer | None] = {}
         """The server that something was last sent to, by its id in the queue."""
-        self._clock = clock
         self._failures: dict[str, tuple[int, float]] = {}
         """How often something was sent in vain, and when it may be sent again, by id."""
         self.awaited: frozenset[Connection] = frozenset()
@@ -102,7 +76,7 @@ class Outbox:
         return self._store.queue.all()
 
     def unqueue(self, queued_id: str) -> Queued:
-        """Take something out. If it is being answered, it is not tried again. Raises `StorageError`."""
+        """Take an entry out. If it is being answered, it is not tried again. Raises `StorageError`."""
         return self._store.queue.remove(queued_id)
 
     def stir(self) -> None:
@@ -114,18 +88,20 @@ class Outbox:
         """Ends with the next `stir` after this call."""
         return self._stirred.wait()
 
-    async def due(self) -> AsyncGenerator[Queued, None]:
-        """What is to be sent now, one after another, while its server is there and no reply runs.
+    async def due(
+        self, connection_of: Callable[[str], Connection | None], replying: Callable[[], bool]
+    ) -> AsyncGenerator[Queued, None]:
+        """What is to be sent now, one entry after another, while its server is there and no reply runs.
 
-        The reader passes each on to `send`. What fails is due again when its server has come back, and that is looked
-        for every second while something waits.
+        The reader sends each of them. What fails is due again when its server has come back, which is looked for every
+        second while something waits. `connection_of`: the connection to the server of a conversation by its id, or None
+        if no server is asked; may raise `StorageError`.
         """
-        self._assistant.start()
         eager: dict[Connection, contextlib.ExitStack] = {}
         try:
             while True:
                 stirred = self._stirred
-                next_one = _Next() if self._assistant.replying else self._next()
+                next_one = _Next() if replying() else self._next(connection_of)
                 self.awaited = frozenset(next_one.looked_at)
                 for connection in [one for one in eager if one not in next_one.missed]:
                     eager.pop(connection).close()
@@ -139,19 +115,19 @@ class Outbox:
                         continue
                 changed = [connection.changed() for connection in next_one.looked_at]
                 timeout = min(next_one.pause, LOOK_SECONDS)
-                await first_of(stirred.wait(), *changed, self._clock.sleep(timeout))
+                await first_of(stirred.wait(), *changed, self.clock.sleep(timeout))
         finally:
             for wanted in eager.values():
                 wanted.close()
 
-    def _next(self) -> _Next:
+    def _next(self, connection_of: Callable[[str], Connection | None]) -> _Next:
         """What can be sent first, and what has to be waited for before there is more."""
         found = _Next()
         blocked: set[Connection] = set()
         with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
             entries = self._store.queue.ready()
             for queued in entries:
-                connection = self._assistant.connection_of(queued.conversation_id)
+                connection = connection_of(queued.conversation_id)
                 if connection is None or connection in blocked:
                     continue
                 found.looked_at[connection] = None
@@ -169,50 +145,20 @@ class Outbox:
                     break
         return found
 
-    async def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
-        """Have something answered or verified, with the events of that; none if another program was faster.
+    def sends(self, queued: Queued, server: Peer | None) -> None:
+        """Note to which server an entry goes."""
+        self._tried[queued.id] = server
 
-        It leaves the queue once the target has answered, or never can. If the line is lost on the way, the drafter may
-        finish the answer, which then waits to be verified.
-        """
-        try:
-            connection = self._assistant.connection_of(queued.conversation_id)
-            problem = self._assistant.no_server(queued.conversation_id)
-        except StorageError as error:
-            yield Failed(str(error), "internal")
-            return
-        self._tried[queued.id] = None if connection is None else connection.verifier
-        if queued.message_id is not None:
-            events = self._assistant.verify(queued.message_id)
-        elif problem is not None:
-            yield problem
-            return
-        else:
-            try:
-                message = self._store.queue.take(queued.id)
-            except StorageError as error:
-                yield Failed(str(error), "internal")
-                return
-            if message is None:
-                return
-            events = self._assistant.answer(message, waits=True)
-        last: Event | None = None
-        async with contextlib.aclosing(events):
-            async for event in events:
-                last = event
-                yield event
-        self._sent(queued.id, failed=isinstance(last, Failed))
-
-    def _sent(self, queued_id: str, *, failed: bool) -> None:
-        """Note when the same may be sent again."""
+    def sent(self, queued_id: str, *, failed: bool) -> None:
+        """Note how an entry fared, and when it may be sent again."""
         count, _ = self._failures.pop(queued_id, (0, 0.0))
         if failed:
             least, most = RETRY_SECONDS
-            self._failures[queued_id] = count + 1, self._clock.now() + min(most, least * 2.0**count)
+            self._failures[queued_id] = count + 1, self.clock.now() + min(most, least * 2.0**count)
 
     def _pause(self, queued_id: str) -> float:
         """Seconds until something may be sent again."""
-        return self._failures[queued_id][1] - self._clock.now() if queued_id in self._failures else 0.0
+        return self._failures[queued_id][1] - self.clock.now() if queued_id in self._failures else 0.0
 
     def _was_tried(self, queued: Queued, server: Peer | None) -> bool:
         # By identity: a server that has come back is another one, and worth another try.

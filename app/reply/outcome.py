@@ -10,7 +10,6 @@ from app.events import Cut, Done, Failed, Judged, PageSource
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
 from app.reply.judgement import judge, judge_again, judgement_stats
-from app.reply.reply import Reply
 from app.reply.request import Request
 from app.sanitise import sanitise
 from models.config import DrafterError
@@ -30,11 +29,11 @@ MOST_NAME = 200
 
 @dataclass(frozen=True)
 class ReplyOutcome:
-    """What a reply came to. The default is an answer that nobody waits for any more."""
+    """How a reply ended. By default, its reader has left."""
 
     status: FinalStatus = "stopped"
     last: Done | Failed | None = None
-    """The last event; None: nobody reads it."""
+    """The last event, or None if its reader has left."""
     judged: Judged | None = None
     """What the target kept of an answer that was drafted offline."""
     settles: str | None = None
@@ -43,15 +42,15 @@ class ReplyOutcome:
     """The question, or the rest of its answer, waits in the queue."""
 
 
-def completed(request: Request, reply: Reply) -> ReplyOutcome:
+def completed(request: Request, generation: Generation) -> ReplyOutcome:
     """The outcome of a reply that has come to its end."""
-    generation, answer = reply.generation, reply.answer
+    answer = generation.answer
     assert generation.reason is not None
     stopped = generation.reason == "stopped"
     tokens, provenance = tuple(answer.tokens), tuple(answer.provenance)
-    cut, kind, pages, model = _cut(generation), _cut_kind(generation), _sources(generation), _one_line(generation.model)
-    drafter = generation.drafted_by
-    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, cut, kind, pages, model, drafter)
+    cut, kind, pages, model = _cut(generation), _cut_kind(generation), _sources(generation), _one_line(answer.model)
+    drafter = answer.drafted_by
+    done = Done(stopped, generation.reason, tokens, provenance, generation.stats, cut, kind, pages, model, drafter)
     verified = all(provenance)
     judged = None
     if verified and not stopped and request.begun is not None:
@@ -61,24 +60,27 @@ def completed(request: Request, reply: Reply) -> ReplyOutcome:
 
 
 def _judged(begun: Message, generation: Generation) -> Judged | None:
-    """What became of the drafted part of an answer; None: there was none."""
-    answer, again = generation.answer, generation.answered_again
+    """What became of the drafted part of an answer, if there was one."""
+    answer = generation.answer
+    again = generation.figures.answered_again(_one_line(answer.model))
     if all(begun.provenance):
         return None
     if again is None:
         return judge(begun, answer.tokens, answer.text)
-    return judge_again(begun, answer.text, replace(again, model=_one_line(again.model)))
+    return judge_again(begun, answer.text, again)
 
 
-def failed(request: Request, reply: Reply | None, error: NoAnswer | DrafterError | StorageError) -> ReplyOutcome:
-    """The outcome of a reply that `error` ended; `reply` None: before it began."""
+def failed(
+    request: Request, generation: Generation | None, error: NoAnswer | DrafterError | StorageError
+) -> ReplyOutcome:
+    """The outcome of a reply that `error` ended, maybe before it began."""
     if isinstance(error, NoAnswer):
         last, never, waits = error.event, error.event.code in NEVER_AGAIN, error.passing and request.waits
     else:
         last, never, waits = Failed(str(error), "internal"), isinstance(error, DrafterError), False
     if waits:
         what = "The question waits and is sent"
-        if reply is not None and reply.answer.text:
+        if generation is not None and generation.answer.text:
             what = "The answer so far is kept. The rest follows"
         last = replace(last, message=f"{last.message} {what} when the server is back.", queued=True)
     settles = request.settles(done=False, verified=False, never=never)
@@ -86,7 +88,7 @@ def failed(request: Request, reply: Reply | None, error: NoAnswer | DrafterError
 
 
 async def save(
-    store: Store, text: ChatText, request: Request, reply: Reply | None, outcome: ReplyOutcome
+    store: Store, text: ChatText, request: Request, generation: Generation | None, outcome: ReplyOutcome
 ) -> Failed | None:
     """Store the answer and how it came about. Returns what went wrong if that is impossible.
 
@@ -97,20 +99,20 @@ async def save(
     """
     message_id, answer, reasoning = request.message.id, request.begin(text), ""
     stats: dict[str, Any] = {**request.about}
-    if reply is not None:
-        answer, totals = reply.answer, reply.stats
-        stats |= {**asdict(totals), "tau": totals.tau, "reason": reply.reason, **_server_stats(reply.generation)}
+    if generation is not None:
+        answer, totals = generation.answer, generation.stats
+        stats |= {**asdict(totals), "tau": totals.tau, "reason": generation.reason, **_server_stats(generation)}
         if totals.streamed is not None and not totals.rounds:
             del stats["verified"]  # It checks no drafts, so there is nothing to count.
             stats["tau"] = None
-            stats |= dict.fromkeys(reply.generation.given.left_to_server)
-        if version := reply.generation.drafting.version:
+            stats |= dict.fromkeys(generation.given.left_to_server)
+        if version := generation.drafting.version:
             stats["learnt"] = version
-        if (system := reply.generation.given.system_digest) is not None:
+        if (system := generation.given.system_digest) is not None:
             stats["system"] = system
-        reasoning = reply.generation.reasoning
+        reasoning = answer.reasoning
         if reasoning:
-            stats["reasoning_seconds"] = reply.generation.reasoning_seconds
+            stats["reasoning_seconds"] = answer.reasoning_seconds
     if outcome.judged is not None:
         stats |= judgement_stats(outcome.judged)
     if isinstance(outcome.last, Done) and outcome.last.sources:
@@ -141,7 +143,7 @@ def stats_so_far(request: Request, generation: Generation) -> dict[str, Any]:
 
 def _sources(generation: Generation) -> tuple[PageSource, ...]:
     """The pages that the answer came from."""
-    if not generation.guided or generation.streamed is not None:
+    if not generation.guided or generation.figures.streamed is not None:
         return ()
     found = sources(generation.hits, generation.answer.text)
     return tuple(PageSource(hit.page.name, hit.page.platform, "outrider" if hit.own else "tldr") for hit in found)
@@ -161,18 +163,18 @@ def _cut_kind(generation: Generation) -> Cut | None:
     if generation.cut_kind is not None or generation.reason != "length":
         return generation.cut_kind
     given, written = generation.given, len(generation.answer.tokens)
-    full = generation.streamed is None and (given.most is None or written < given.most)
+    full = generation.figures.streamed is None and (given.most is None or written < given.most)
     return "context" if full else "length"
 
 
 def _server_stats(generation: Generation) -> dict[str, str | int | None]:
     """What is stored of the server that answered: its model, what cut the answer, and what it counted."""
     stats: dict[str, str | int | None] = {"cut": _cut(generation) or None, "cut_by": _cut_kind(generation)}
-    if generation.model:
-        stats["model"] = _one_line(generation.model)
-    if generation.drafted_by:
-        stats["drafted_by"] = generation.drafted_by
-    if (usage := generation.usage) is not None:
+    if generation.answer.model:
+        stats["model"] = _one_line(generation.answer.model)
+    if generation.answer.drafted_by:
+        stats["drafted_by"] = generation.answer.drafted_by
+    if (usage := generation.figures.usage) is not None:
         stats |= {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
     return stats
 

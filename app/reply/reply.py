@@ -10,12 +10,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 
-from app.events import EndReason, FailureCode, Redrawn, Stats, SystemUnread, Verified
+from app.events import FailureCode, Redrawn, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless, wants_token
-from app.remotes.mode_meter import Verifying
-from app.remotes.peer import Endpoint, Peer, Verifier
+from app.remotes.peer import Endpoint, Verifier
 from app.remotes.source import SourceFailed
-from app.reply.answer import Answer
 from app.reply.edge import Edge
 from app.reply.endpoint import EndpointText
 from app.reply.errors import NoAnswer
@@ -34,31 +32,31 @@ FRUITLESS_SECONDS = 60.0
 INCOMPATIBLE_TRIES = 2
 """Nonsense so many times in a row is no accident."""
 
+Writer = Edge | Hosted | EndpointText | Offline
+"""Who writes an answer, or a part of it, in its `steps`."""
+
 
 class Reply:
     """Chooses who writes an answer, from its first token to its last.
 
     `alone`: the drafter may write alone if the settings allow it. `nobody`: why it may not write in the place of the
-    model that is away, as a sentence; None: it may.
-    `early`: the drafter writes what it is sure of while the verifier starts. `most_read`: tokens of a conversation that
-    are read at most, as far as is known by then.
+    model that is away, as a sentence, or None if it may. `early`: the drafter writes what it is sure of while the
+    verifier starts. `most_read`: most tokens of a conversation that are read, as far as is known by then.
     """
 
     def __init__(
         self,
         generation: Generation,
-        connection: Connection | None,
         *,
         alone: bool = True,
         nobody: Callable[[], str | None] = lambda: None,
         early: bool = False,
         most_read: Callable[[], int] = lambda: CONTEXT_TOKENS,
     ) -> None:
-        self.generation = generation
-        self._connection = connection
+        self._generation, self._connection = generation, generation.connection
         self._most_read = most_read
-        self._offline = Offline(generation, connection, allowed=alone, nobody=nobody, early=early)
-        self._away = connection is None or connection.verifier is None
+        self._offline = Offline(generation, generation.connection, allowed=alone, nobody=nobody, early=early)
+        self._away = generation.connection is None or generation.connection.verifier is None
         """Nobody was there when the question was asked."""
         self._gained_at = generation.clock.now()
         """When the last token of the target came; before that, when the reply began."""
@@ -66,35 +64,14 @@ class Reply:
         """Failures since then."""
         self._asked_again = False
         """The last stream broke, and nothing has come since."""
-        self._told_unread = False
-        """It was said that the system prompt is not read."""
-        self._told_redrawn = False
-        """It was said that the answer is drawn."""
-
-    @property
-    def answer(self) -> Answer:
-        """The answer as it grows."""
-        return self.generation.answer
-
-    @property
-    def reason(self) -> EndReason | None:
-        """Why the answer is over; None while it is written."""
-        return self.generation.reason
-
-    @property
-    def stats(self) -> Stats:
-        """The totals so far."""
-        return self.generation.stats(self._connection)
-
-    def stop(self) -> None:
-        """End as soon as possible, with the tokens that are there."""
-        self.generation.stop()
+        self._said: set[type[Step]] = set()
+        """What was said about how the answer is written."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
-        """The events of the answer until `reason` is known. Raises `NoAnswer`, `DrafterError`."""
+        """The events of the answer until its `reason` is known. Raises `NoAnswer`, `DrafterError`."""
         trouble: NoAnswer | DrafterError | None = None
-        generation, connection = self.generation, self._connection
-        for shown in generation.begin():
+        generation, connection = self._generation, self._connection
+        for shown in generation.answer.begin():
             yield shown
         try:
             with contextlib.nullcontext() if connection is None else connection.wanted():
@@ -108,83 +85,84 @@ class Reply:
                     while connection.warming and not generation.stopping:
                         await generation.unless_stopped(connection.changed())
                 while generation.reason is None:
-                    steps = None if generation.stopping else await self._next_steps()
+                    writer = None if generation.stopping else await self._next_writer()
                     if generation.stopping:
                         generation.end("stopped")
-                    elif steps is None:
+                    elif writer is None:
                         await self._until_return()
                     else:
-                        if self._leaves_system_out():
-                            yield SystemUnread()
-                        if self._redraws():
-                            yield Redrawn(generation.given.sampling.temperature)
-                        async with contextlib.aclosing(steps):
-                            async for step in steps:
-                                if isinstance(step, Verified) and (step.tokens or step.text):
-                                    self._gain()
-                                yield step
+                        for step in self._unsaid(writer):
+                            yield step
+                        try:
+                            async with contextlib.aclosing(writer.steps()) as steps:
+                                async for step in steps:
+                                    if isinstance(step, Verified) and (step.tokens or step.text):
+                                        self._gain()
+                                    yield step
+                        except RemoteError as error:
+                            self._failed(writer, error)
+                        finally:
+                            generation.drafting.halt()
         except (NoAnswer, DrafterError) as error:
             trouble = error
         finally:
             generation.drafting.read_no_more()
         if connection is not None:
             connection.speed.answered()
-        for shown in generation.finish():
+        for shown in generation.answer.finish():
             yield shown
         if trouble is not None:
             raise trouble
 
     def _gain(self) -> None:
         """Note that the target has said something."""
-        self._gained_at, self._failures, self._asked_again = self.generation.clock.now(), [], False
+        self._gained_at, self._failures, self._asked_again = self._generation.clock.now(), [], False
         if self._connection is not None:
             self._connection.gained()
 
     # ---- who goes on -------------------------------------------------------------------------------------------------
 
-    async def _next_steps(self) -> AsyncGenerator[Step, None] | None:
-        """The steps of whoever can go on; None: nobody can. Raises `NoAnswer`, `DrafterError`."""
-        if self._connection is not None and (peer := self._connection.verifier) is not None:
+    async def _next_writer(self) -> Writer | None:
+        """Who can continue the answer, or None if nobody can. Raises `NoAnswer`, `DrafterError`."""
+        connection = self._connection
+        if connection is not None and (peer := connection.verifier) is not None:
             if isinstance(peer, Endpoint):
-                return EndpointText(self.generation, self._connection, peer).steps()
-            await self._address(own_target=self.generation.drafting.reads(peer.card.memory))
+                return EndpointText(self._generation, connection, peer)
+            await self._address(own_target=self._generation.drafting.reads(peer.card.memory))
             self._check_readable()
-            return self._with_verifier(self._connection, peer)
+            return self._with_verifier(connection, peer)
         if not self._offline.possible:
             return None
         await self._address(own_target=True)
         self._check_readable()
-        return self._offline.steps()
+        return self._offline
 
     async def _address(self, *, own_target: bool) -> None:
         """Have the conversation read by who writes next, as for `Generation.address`."""
-        await self.generation.address(own_target=own_target, most_read=self._most_read())
+        await self._generation.address(own_target=own_target, most_read=self._most_read())
 
-    def _leaves_system_out(self) -> bool:
-        """Whether the writer who comes now does not read the system prompt, for the first time in this answer."""
-        endpoint = self._connection is not None and isinstance(self._connection.verifier, Endpoint)
-        unread = bool(self.generation.given.system) and self.generation.guided and not endpoint
-        first, self._told_unread = unread and not self._told_unread, self._told_unread or unread
-        return first
-
-    def _redraws(self) -> bool:
-        """Whether the answer is drawn at a temperature that nobody chose, and that was not said yet."""
-        endpoint = self._connection is not None and isinstance(self._connection.verifier, Endpoint)
-        given = self.generation.given
-        drawn = given.redrawn and not (endpoint and "temperature" in given.left_to_server)
-        first, self._told_redrawn = drawn and not self._told_redrawn, self._told_redrawn or drawn
-        return first
+    def _unsaid(self, writer: Writer) -> list[Step]:
+        """What this writer does differently than expected, if it was not said yet in this answer."""
+        given, endpoint = self._generation.given, isinstance(writer, EndpointText)
+        steps: list[Step] = []
+        if given.system and self._generation.guided and not endpoint:
+            steps.append(SystemUnread())
+        if given.redrawn and not (endpoint and "temperature" in given.left_to_server):
+            steps.append(Redrawn(given.sampling.temperature))
+        steps = [step for step in steps if type(step) not in self._said]
+        self._said.update(type(step) for step in steps)
+        return steps
 
     def _check_readable(self) -> None:
         """Raises `NoAnswer` for what neither the drafter nor a verifier can read."""
-        if (unreadable := self.generation.unreadable) is not None:
+        if (unreadable := self._generation.unreadable) is not None:
             raise unreadable
-        if self.answer.is_text:
+        if self._generation.answer.is_text:
             raise NoAnswer("Only a server like the one that began this answer can go on with it.", "incompatible")
 
-    async def _with_verifier(self, connection: Connection, verifier: Verifier) -> AsyncGenerator[Step, None]:
-        """Steps until the answer is complete, another mode is faster, or the verifier is lost. Raises `NoAnswer`."""
-        generation, limits = self.generation, verifier.card.limits
+    def _with_verifier(self, connection: Connection, verifier: Verifier) -> Edge | Hosted:
+        """Who writes with a verifier, in the mode that is faster now. Raises `NoAnswer` if it cannot read so much."""
+        generation, limits = self._generation, verifier.card.limits
         length = len(generation.prompt)
         if length >= limits.max_tokens:
             raise NoAnswer(
@@ -192,48 +170,33 @@ class Reply:
                 f"{limits.max_tokens}. Ask less at once, or start a new conversation.",
                 "too_long",
             )
-        generation.add_stop_tokens(verifier.card.stop_tokens)
-        mode = generation.mode(connection)
-        generation.written_by(verifier.model_name)
-        yield connection.mode(mode, connection.why_mode if generation.chooses_mode else None)
-        writer = self._writer(mode, connection, verifier)
-        try:
-            async with contextlib.aclosing(writer.steps()) as steps:
-                async for step in steps:
-                    yield step
-        except RemoteError as error:
-            if isinstance(writer, Hosted) and isinstance(error, Broken) and (writer.begun or not self._asked_again):
-                self._asked_again = True  # As a round does by itself. If the line is down, that says why.
-                return
-            self._failed(connection, verifier, error)
-        finally:
-            generation.drafting.halt()
-
-    def _writer(self, mode: Verifying, connection: Connection, verifier: Verifier) -> Edge | Hosted:
-        """Who writes with a verifier in this mode."""
-        if mode == "edge":
-            return Edge(self.generation, connection, verifier)
-        own = self.generation.drafting.reads(verifier.card.memory)
+        generation.stop_tokens.update(verifier.card.stop_tokens)
+        generation.answer.model = verifier.model_name
+        if generation.mode(connection) == "edge":
+            return Edge(generation, connection, verifier)
         # A server that this program runs would only lose the time of the cores that they share.
-        alone = own and self._offline.possible
+        alone = generation.drafting.reads(verifier.card.memory) and self._offline.possible
         reads_along = alone and connection.line_may_break
-        return Hosted(
-            self.generation, connection, verifier, alone=alone, reads_along=reads_along, again=self._asked_again
-        )
+        return Hosted(generation, connection, verifier, alone=alone, reads_along=reads_along, again=self._asked_again)
 
-    def _failed(self, connection: Connection, peer: Peer, error: RemoteError) -> None:
-        """Note that a verifier failed. Raises `NoAnswer` if nobody can go on."""
+    def _failed(self, writer: Writer, error: RemoteError) -> None:
+        """Note that a verifier failed. Raises `NoAnswer` if nobody can continue."""
+        if not isinstance(writer, Edge | Hosted):
+            raise error
+        if isinstance(writer, Hosted) and isinstance(error, Broken) and (writer.begun or not self._asked_again):
+            self._asked_again = True  # As a round does by itself. If the line is down, that says why.
+            return
         if isinstance(error, Refused) and error.code == "too_long":
             raise NoAnswer(f"{error} Start a new conversation.", "too_long") from error
         if isinstance(error, Refused) and error.code == "out_of_order":
-            self.generation.session.drop()
+            self._generation.session.drop()
         elif hopeless(error):
             raise NoAnswer(str(error), "unavailable", wants_token=wants_token(error)) from error
-        connection.lost(peer, error)
+        writer.connection.lost(writer.verifier, error)
         self._failures.append(error)
         if self._offline.possible:
             return
-        seconds = self.generation.clock.now() - self._gained_at
+        seconds = self._generation.clock.now() - self._gained_at
         if [isinstance(one, Incompatible) for one in self._failures].count(True) >= INCOMPATIBLE_TRIES:
             raise NoAnswer(f"No answer: {_sentence(error)}", "incompatible") from error
         if seconds >= FRUITLESS_SECONDS and len(self._failures) > 1:
@@ -245,13 +208,13 @@ class Reply:
 
     async def _until_return(self) -> None:
         """Wait for a verifier that was there. Raises `NoAnswer`."""
-        generation, connection = self.generation, self._connection
+        generation, connection = self._generation, self._connection
         if connection is None and self._offline.why_not is not None:
             raise NoAnswer(f"No answer: offline by choice. {self._offline.why_not}", "unavailable", passing=True)
         if connection is None:
             raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
         if connection.server.met and not (
-            self._away and not self.answer.text and generation.given.settings.mode == "auto"
+            self._away and not self._generation.answer.text and generation.given.settings.mode == "auto"
         ):
             with contextlib.suppress(TimeoutError):
                 async with generation.clock.within(RETURN_SECONDS):

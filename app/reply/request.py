@@ -17,7 +17,7 @@ import msgspec
 from app.attachments.images import is_image
 from app.attachments.reader import one_line
 from app.attachments.renderer import image_names
-from app.config import Settings
+from app.config import ConfigError, Settings
 from app.drafting.prompt import (
     conversation_messages,
     is_spelt,
@@ -30,6 +30,7 @@ from app.reply.answer import Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
 from app.reply.judgement import verified_length
+from app.system_prompts import NO_PROMPT, SystemPrompts
 from models.guide.prompt import Prompt
 from models.text.chat_text import ChatText
 from remote.openai.request_fields import prepared
@@ -52,11 +53,11 @@ class Request:
     """The pending answer."""
     sampling: Sampling
     most: int | None
-    """Tokens of the whole answer; None: as many as the context has room for."""
+    """Maximum tokens of the whole answer, or None to fill the context."""
     begun: Message | None = None
     """The stored answer that it begins with, in tokens of the drafter in use."""
     does: Literal["answers", "verifies", "resumes"] = "answers"
-    """verifies: the target alone goes on with the begun answer. resumes: whoever is there goes on with it."""
+    """verifies: only the target may continue the begun answer. resumes: whoever is there may."""
     waits: bool = False
     """The question waits in the queue if nobody is there to answer."""
     sent: str = ""
@@ -130,8 +131,33 @@ def settings_for(settings: Settings, choices: Choices, fixed: Collection[str] = 
     return msgspec.structs.replace(settings, **chosen)
 
 
+def keep_default(store: Store, prompts: SystemPrompts, answer: Message, *, server: str | None, all: str | None) -> None:
+    """Keep the default system prompt with the conversation of a pending answer, if that is its first answer.
+
+    So a later change of a default or of the library changes no conversation that has begun. `server`, `all`: names of
+    the server's default and of the settings', or `none`. Raises `StorageError`, and `NoAnswer` for a name that is not
+    in the library.
+    """
+    name = server or all
+    if name is None or name == NO_PROMPT:
+        return
+    choices = store.conversations.get(answer.conversation_id).choices
+    if choices.system is not None:
+        return
+    messages = store.messages.of(answer.conversation_id)
+    if any(message.role == "system" or (message.role == "assistant" and message.text) for message in messages):
+        return
+    try:
+        prompt = prompts.named(name)
+    except ConfigError as error:
+        whose = "of this server" if server else "in the settings"
+        raise NoAnswer(f"The default system prompt {whose} cannot be read: {error}.", "internal") from None
+    chosen = msgspec.structs.replace(choices, system=prompt.text, system_name=prompt.name)
+    store.conversations.choose(answer.conversation_id, chosen)
+
+
 def system_digest(system: str | None) -> str | None:
-    """Tells answers under one chosen system prompt from those under another; None: none was chosen."""
+    """A digest of the chosen system prompt, to compare answers under the same one, or None if none was chosen."""
     return hashlib.blake2b(system.encode(), digest_size=8).hexdigest() if system else None
 
 

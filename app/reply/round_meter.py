@@ -8,7 +8,7 @@ from remote import RoundReply
 from remote.clock import Clock
 
 LONGEST_READ = 256
-"""A round that reads more prompt tokens than this tells nothing of others, because the prompt is read in pieces."""
+"""Most prompt tokens of a round that is typical of others; longer prompts are read in pieces."""
 
 
 class RoundMeter:

@@ -19,11 +19,11 @@ from app.commands.risk import Kind, Risk, Severity
 from app.commands.risks import risks
 from app.config import BUNDLED_DRAFTER, Folders, Settings, is_address, load_settings
 from app.events import Done, Failed, ReplyText
-from app.log import note
 from app.remotes.choice import source_of
 from app.remotes.last_seen import LastSeen
 from app.remotes.registry import Remotes
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from app.sanitise import sanitise
 from app.shell.command_text import command_of, question_for, question_of_failure, same_words, whole_command
 from app.shell.explanation import Explainer, FlagMeanings, ManualPages, RiskSentences, TldrPages, explanation
@@ -32,6 +32,7 @@ from app.shell.mends import Failure, mend
 from app.shell.requests import Answer, Request
 from drafter.floors import why_not_alone
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from models.guide.pages import FILE
 from storage import Store
 
@@ -196,7 +197,8 @@ class Answers:
             drafter = await self._drafter_for(settings, request.cwd)
             seen = await asyncio.to_thread(LastSeen, self._folders.servers)
             store = self._open.enter_context(Store.open(self._scratch / "questions.db"))
-            assistant = Assistant(drafter, store, source_of(settings, self._folders), settings, seen=seen)
+            options = Options(Drafters(drafter), source_of(settings, self._folders), settings, seen=seen)
+            assistant = Assistant(store, options)
             self._assistant = await self._open.enter_async_context(assistant)
             self._opened = opened
             log.info("loaded for %s", "offline" if settings.mode == "offline" else "a server")
@@ -219,7 +221,7 @@ class Answers:
     def _is_pair(self, assistant: Assistant, request: Request) -> bool:
         """Whether the bundled pair answers, which is asked in its own way."""
         bundled = Path(request.cwd or "/", self._settings(request).drafter) == BUNDLED_DRAFTER
-        return bundled and assistant.fits
+        return bundled and assistant.backend.routing.fits
 
 
 ALONE = "from the small model alone, not checked"
@@ -261,7 +263,6 @@ async def _ask(assistant: Assistant, question: str, enough: Callable[[str], bool
     try:
         async with aclosing(assistant.reply(conversation, question)) as events:
             async for event in events:
-                note(event)
                 reply.apply(event)
                 if isinstance(event, Failed):
                     failed = event

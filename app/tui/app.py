@@ -16,11 +16,11 @@ from textual.screen import Screen
 
 from app.config import Settings
 from app.files import write_private
+from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.background import begin
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import copy
-from app.tui.core import Core
 from app.tui.notices import excerpt
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.screen import ChatScreen
@@ -95,7 +95,7 @@ class OutriderApp(PlainCrashes):
 
     def __init__(
         self,
-        core: Core,
+        core: Assistant,
         settings: Settings | None = None,
         switcher: RemoteSwitcher | None = None,
         *,

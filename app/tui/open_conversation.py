@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from app.attachments.renderer import described
 from app.events import Event, Mode
+from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.system_prompts import SystemPrompt
 from app.titles import title_from
-from app.tui.core import Core
 from app.tui.running_reply import RunningReply
 from app.tui.stored_thread import StoredThread, read_thread
 from app.tui.turn import Cursor, Part, Turn, place_questions
@@ -57,7 +57,7 @@ class OpenConversation:
     At most one reply runs at a time. It goes on while another conversation is open.
     """
 
-    def __init__(self, core: Core, first: Choices = NONE) -> None:
+    def __init__(self, core: Assistant, first: Choices = NONE) -> None:
         """`first`: what new conversations begin with."""
         self.core = core
         self._first = first
@@ -243,7 +243,7 @@ class OpenConversation:
     def send(self, queued: Queued) -> RunningReply:
         """The reply to what waited in the queue."""
         turn = Turn(sanitise(queued.text), attachments=queued.attachments)
-        events = self.core.outbox.send(queued)
+        events = self.core.send(queued)
         return RunningReply(queued.conversation_id, turn, events, queued.message_id or "", queued.id)
 
     def verify(self, cursor: Cursor) -> RunningReply | None:

@@ -11,8 +11,8 @@ from textual.driver import Driver
 from textual.events import Event, InputEvent
 
 from app.config import Settings
+from app.reply.assistant import Assistant
 from app.tui.app import OutriderApp
-from app.tui.core import Core
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.textual_private import error_of
 from storage import Choices
@@ -43,7 +43,7 @@ class TerminalApp(OutriderApp):
 
     def __init__(
         self,
-        core: Core,
+        core: Assistant,
         settings: Settings | None = None,
         switcher: RemoteSwitcher | None = None,
         *,

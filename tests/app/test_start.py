@@ -50,7 +50,7 @@ def test_both_ways_say_the_same_version() -> None:
 
 
 def test_the_first_frame_needs_no_model_and_no_network() -> None:
-    assert not loaded("import app.cli.chat, app.reply.deferred, app.tui.terminal, storage") & HEAVY
+    assert not loaded("import app.cli.chat, app.reply.bootstrap, app.tui.terminal, storage") & HEAVY
 
 
 def test_a_question_needs_no_command_line(tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ from app.config import Settings
 from app.drafting.prompt import conversation_tokens
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Store
@@ -136,7 +138,9 @@ async def device(
     try:
         async with (
             VerifierClient(far.url, TOKEN) as around,
-            Assistant(drafter, store, AddressSource(far.url, TOKEN), settings, modes=("edge",)) as opened,
+            Assistant(
+                store, Options(Drafters(drafter), AddressSource(far.url, TOKEN), settings, modes=("edge",))
+            ) as opened,
         ):
             await until_connected(opened)
             conversation = store.conversations.create("cable").id

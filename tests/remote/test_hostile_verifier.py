@@ -17,7 +17,9 @@ from app.config import Settings
 from app.events import ModeChanged, RoundEnded
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote.protocol import VERSION, Card, Limits, MemoryFormat
 from storage import Store
 from tests.remote.hostile import DAY, Asked, HostilePeer, sends, silent, ways
@@ -58,7 +60,9 @@ async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: 
             source = AddressSource(url, clock=clock)
             # What the target might have said is asked for, because the drafter can learn.
             learnt = database.parent / "learnt"
-            async with Assistant(drafter, store, source, settings, clock=clock, learnt=learnt) as opened:
+            async with Assistant(
+                store, Options(Drafters(drafter), source, settings, clock=clock, learnt=learnt)
+            ) as opened:
                 conversation = store.conversations.create("test").id
                 await opened.settled()
                 clock.hurry(TIMES)
@@ -104,11 +108,11 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
     with Store.open(tmp_path / "outrider.db") as store:
         async with HostilePeer(card_of(drafter), sends(right)).serving() as url:
             settings = Settings(mode="edge", max_tokens=8)
-            async with Assistant(drafter, store, AddressSource(url), settings) as opened:
+            async with Assistant(store, Options(Drafters(drafter), AddressSource(url), settings)) as opened:
                 begun = time.monotonic()
                 heard = await ask(opened, "list files")
                 took = time.monotonic() - begun
-                connection = opened._connection
+                connection = opened.backend.routing.shown
                 assert connection is not None and connection.speed.server_seconds is not None
                 deadlines.append(connection.speed.link.deadline(connection.speed.server_seconds))
     assert heard.done is not None and heard.done.reason == "length", heard.failed

@@ -14,8 +14,10 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import Verifying
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from app.system_prompts import SystemPrompts
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import TransportOptions
 from remote.clock import CLOCK, Clock
 from storage import Store
@@ -80,16 +82,18 @@ async def assistant(
             source.system = system
         settings = settings or Settings(max_tokens=40)
         async with Assistant(
-            drafter,
             store,
-            source,
-            settings,
-            draft=draft,
-            modes=modes,
-            seen=seen,
-            clock=clock,
-            prompts=prompts,
-            fixed=fixed,
+            Options(
+                Drafters(drafter),
+                source,
+                settings,
+                draft=draft,
+                modes=modes,
+                seen=seen,
+                clock=clock,
+                prompts=prompts,
+                fixed=frozenset(fixed),
+            ),
         ) as opened:
             yield opened
 

@@ -12,8 +12,8 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from app.reply.assistant import Assistant
 from app.sanitise import sanitise
-from app.tui.core import Core
 from app.tui.keymap import hint
 from app.tui.notices import complain
 from app.tui.turn import one_line
@@ -65,7 +65,7 @@ class QueueScreen(ModalScreen[str | None]):
         Binding("escape,q", "dismiss", "Close", id="queue.close"),
     ]
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Assistant) -> None:
         super().__init__()
         self._core = core
         self._queued: list[Queued] = []

@@ -38,8 +38,8 @@ async def far(
         Emulator(profile, "127.0.0.1", verifier.port) as line,
         assistant(drafter, folder / "outrider.db", line.url, settings=settings) as opened,
     ):
-        assert opened._connection is not None
-        adoption = opened._connection.speed.adoption
+        assert opened.backend.routing.shown is not None
+        adoption = opened.backend.routing.shown.speed.adoption
         for _ in range(20):
             adoption.sent(10.0, adopted=False)
             adoption.sent(0.001, adopted=True)
@@ -90,7 +90,7 @@ async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without
                 conversation = opened.store.conversations.create("thin").id
                 heard = await ask(opened, "list files", conversation)
                 assert heard.done is not None
-                drafting, _ = opened._pool._open[conversation]
+                drafting, _ = opened.backend.routing.pool._open[conversation]
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     assert await drafting.hear(30.0)
                 held = len(drafting._context.tokens)
@@ -136,8 +136,8 @@ async def test_it_is_not_tried_where_the_round_leaves_no_time(
     verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
 ) -> None:
     async with assistant(drafter, tmp_path / "near.db", verifier.url, settings=EDGE) as opened:
-        assert opened._connection is not None
+        assert opened.backend.routing.shown is not None
         for _ in range(200):
-            opened._connection.speed.costs.drafted(1, 100.0)  # A drafter that is far slower than any round.
+            opened.backend.routing.shown.speed.costs.drafted(1, 100.0)  # A drafter that is far slower than any round.
         heard = await ask(opened, "list files")
     assert heard.done is not None and heard.done.stats.ahead_tries == 0

@@ -375,7 +375,7 @@ async def test_outrider_itself_goes_on_with_an_answer_that_was_cut(
     async with assistant(drafter, database, gateway.url, settings=Settings(max_tokens=5)) as opened:
         conversation = opened.store.conversations.create("test").id
         cut = await ask_outrider(opened, "list files", conversation)
-        connection = opened.connection_of(conversation)
+        connection = opened.backend.routing.connection_of(conversation)
         assert connection is not None and isinstance(connection.verifier, Endpoint), "it is known without its kind"
         whole = await ask_outrider(opened, "list files", opened.store.conversations.create("whole").id)
     assert cut.done is not None and cut.done.reason == "length" and whole.text == cut.text

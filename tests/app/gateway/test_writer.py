@@ -21,6 +21,7 @@ from app.gateway.writer import Writer
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import TransportOptions
@@ -92,7 +93,7 @@ async def written(verifier: VerifierProcess, drafter: Drafter, topic: str, after
 
 async def until_back(seat: Seat, answer: Answer) -> None:
     """Wait until the seat's server is there."""
-    connection = seat.assistant.connection_of(seat.store.messages.get(answer.message).conversation_id)
+    connection = seat.assistant.backend.routing.connection_of(seat.store.messages.get(answer.message).conversation_id)
     assert connection is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         while connection.verifier is None:
@@ -131,8 +132,8 @@ class Interrupted(Assistant):
 
     proxy: FaultProxy
 
-    def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
-        return self._interrupted(super().answer(message, waits=waits), message)
+    def answer(self, message: Message) -> AsyncGenerator[Event, None]:
+        return self._interrupted(super().answer(message), message)
 
     async def _interrupted(self, events: AsyncGenerator[Event, None], message: Message) -> AsyncGenerator[Event, None]:
         text, cut, alone, words = ReplyText(), False, False, 0
@@ -149,7 +150,7 @@ class Interrupted(Assistant):
                 if words == 20:
                     words += 1
                     await self.proxy.heal()
-                    connection = self.connection_of(message.conversation_id)
+                    connection = self.backend.routing.connection_of(message.conversation_id)
                     async with asyncio.timeout(PATIENCE_SECONDS):
                         while connection is not None and connection.verifier is None:
                             await connection.changed()
@@ -164,7 +165,7 @@ async def test_the_model_puts_right_what_is_sent_as_a_whole(verifier: VerifierPr
         source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
         seat = Seat(Drafters(drafter), None, SETTINGS, LastSeen())
         await seat.assistant.close()
-        interrupted = Interrupted(drafter, seat.store, source, SETTINGS, drafters=Drafters(drafter))
+        interrupted = Interrupted(seat.store, Options(Drafters(drafter), source, SETTINGS))
         seat.assistant, interrupted.proxy = interrupted, proxy
         pieces = [piece async for piece in Writer(answer, seat).pieces()]
         stored = seat.store.messages.get(answer.message)

@@ -18,7 +18,9 @@ from app.remotes.own_server import start_ahead
 from app.remotes.registry import Remote, Remotes
 from app.remotes.source import SourceFailed
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import Refused, VerifierClient
 from storage import Store
 from tests.support.conversing import ask
@@ -43,7 +45,9 @@ async def test_it_warms_up_serves_and_leaves_with_us(
     source = Loopback(str(tiny_pair / "target"), str(tiny_pair / "drafter"))
     with Store.open(tmp_path / "outrider.db") as store:
         drafter = Drafter.load(tiny_pair / "drafter")
-        async with Assistant(drafter, store, source, Settings(mode="edge", max_tokens=12)) as assistant:
+        async with Assistant(
+            store, Options(Drafters(drafter), source, Settings(mode="edge", max_tokens=12))
+        ) as assistant:
             heard = await ask(assistant, "list files")  # The question is sent at once, and waits for the verifier.
             assert heard.modes == ["warming", "edge"]
             assert heard.done is not None and all(heard.done.provenance)

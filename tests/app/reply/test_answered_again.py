@@ -41,7 +41,7 @@ def drafted(opened: Assistant, text: str = DRAFT, verified: int = 0) -> Message:
     """A stored answer that was written offline, but for its first tokens."""
     conversation = opened.store.conversations.create("offline").id
     answer = opened.store.messages.ask(conversation, QUESTION, parent_id=None)
-    tokens = opened._drafters.first.text.encode(text)
+    tokens = opened.backend.routing.drafters.first.text.encode(text)
     provenance = [at < verified for at in range(len(tokens))]
     opened.store.messages.finish(answer.id, tokens, provenance, text, "done", {})
     return opened.store.messages.get(answer.id)
@@ -142,7 +142,7 @@ async def test_one_that_was_cut_off_offline_goes_on_as_a_new_answer(drafter: Dra
         await until_connected(opened)
         conversation = opened.store.conversations.create("offline").id
         answer = opened.store.messages.ask(conversation, QUESTION, parent_id=None)
-        tokens = opened._drafters.first.text.encode(DRAFT)
+        tokens = opened.backend.routing.drafters.first.text.encode(DRAFT)
         opened.store.messages.finish(answer.id, tokens, [False] * len(tokens), DRAFT, "stopped", {})
         heard = Heard()
         async with aclosing(opened.resume(answer.id)) as events:
@@ -159,9 +159,9 @@ async def test_what_waits_in_the_queue_is_answered_again(drafter: Drafter, datab
         answer = drafted(opened)
         opened.outbox.enqueue_verification(answer.id)
         heard = Heard()
-        async with asyncio.timeout(60), aclosing(opened.outbox.due()) as due:
+        async with asyncio.timeout(60), aclosing(opened.due()) as due:
             queued = await anext(due)
-            async with aclosing(opened.outbox.send(queued)) as events:
+            async with aclosing(opened.send(queued)) as events:
                 async for event in events:
                     heard.apply(event)
         assert opened.outbox.queued() == [] and heard.text == "ls -l"

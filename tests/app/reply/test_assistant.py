@@ -20,7 +20,9 @@ from app.remotes.mode_meter import Verifying
 from app.remotes.speed import FIRST_COST
 from app.reply.assistant import Assistant
 from app.reply.edge import UNHEARD, put_off
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from storage import Message, Store
 from storage.branches import Branches
 from storage.database import Database
@@ -76,11 +78,11 @@ async def test_where_drafts_do_not_pay_none_is_made_unless_it_is_asked_for(
     settings = EDGE.replaced(changed, "test")
     async with assistant(drafter, database, verifier.url, settings=settings) as opened:
         await until_connected(opened)
-        assert opened._connection is not None
-        opened._connection.speed.payoff.pays = False
+        assert opened.backend.routing.shown is not None
+        opened.backend.routing.shown.speed.payoff.pays = False
         conversation = opened.store.conversations.create("plain").id
         heard = await ask(opened, "list files", conversation)
-        drafting, _ = opened._pool._open[conversation]
+        drafting, _ = opened.backend.routing.pool._open[conversation]
         await drafting.hear(10.0)
         prompt = drafter.text.render([("user", "list files")])
         lacking = len(prompt) + 39 - drafting.memory_from
@@ -117,8 +119,8 @@ async def test_by_measure_more_is_drafted_over_a_far_line_than_for_a_slow_verifi
     settings, answers, nodes = Settings(mode="edge", max_tokens=24), [], {}
     for case in ("as it is", "slow", "far"):
         async with assistant(drafter, database, verifier.url, settings=settings) as opened:
-            assert opened._connection is not None
-            costs = opened._connection.speed.costs
+            assert opened.backend.routing.shown is not None
+            costs = opened.backend.routing.shown.speed.costs
             for _ in range(40 if case != "as it is" else 0):
                 costs.drafted(1, 1e-3)
                 costs.judged(0, 0.01)
@@ -199,7 +201,7 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
         assert 0 < stats.rounds <= 40 and stats.bytes_up > 0 and stats.bytes_down > 0 and stats.rtt_ms is not None
         traced = [event.report for event in heard.events if isinstance(event, RoundEnded) and event.report is not None]
         assert sum(paced.gained for paced in traced) == 40 and {paced.mode for paced in traced} == {"hosted"}
-        drafting, _ = opened._pool._open[conversation]
+        drafting, _ = opened.backend.routing.pool._open[conversation]
         await drafting.hear(10.0)
         prompt = drafter.text.render([("user", "list files")])
         assert drafting.memory_from >= len(prompt) + 39, "memory of all but the last token, which has none yet"
@@ -254,8 +256,8 @@ async def test_auto_mode_takes_the_faster_mode_and_says_why(
         assistant(drafter, database, line.url, modes=both) as opened,
     ):
         await until_connected(opened)
-        assert opened._connection is not None
-        meter = opened._connection.speed.modes
+        assert opened.backend.routing.shown is not None
+        meter = opened.backend.routing.shown.speed.modes
 
         def measured(edge: float, hosted: float) -> None:
             """Both modes get so many rounds that those of one answer change nothing, however busy the machine is."""
@@ -436,7 +438,7 @@ async def test_a_conversation_is_read_beside_everything_else_and_can_be_stopped(
 ) -> None:
     store = Store(database)
     slow = store.branches = SlowBranches(store.database)
-    async with Assistant(drafter, store, None, OFFLINE) as opened:
+    async with Assistant(store, Options(Drafters(drafter), None, OFFLINE)) as opened:
         asking = asyncio.create_task(ask(opened, "list files"))
         while not slow.asked.is_set():
             await asyncio.sleep(0.01)

@@ -12,7 +12,9 @@ from app.config import Settings
 from app.events import Drafted, ModeChanged
 from app.remotes.source import AddressSource, SourceFailed
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import VerifierClient
 from storage import Store
 from tests.support.conversing import Heard, ask, assistant
@@ -73,7 +75,7 @@ async def test_the_drafter_writes_before_the_verifier_is_there(
 ) -> None:
     monkeypatch.setattr("app.reply.generation.SURE", 0.0)  # Of random weights nothing is sure.
     settings, source = Settings(max_tokens=40), Starts(verifier.url)
-    async with Assistant(drafter, store, source, settings, modes=("edge",), early=early) as opened:
+    async with Assistant(store, Options(Drafters(drafter), source, settings, modes=("edge",), early=early)) as opened:
         heard, shown = await asked(source, opened, store, early=early)
     plain = await reference(verifier, drafter, tmp_path / "plain.db", Settings(mode="edge", max_tokens=40))
     assert bool(shown) == early and heard.modes == ["warming", "edge"]
@@ -88,7 +90,9 @@ async def test_what_it_is_not_sure_of_is_not_shown(
 ) -> None:
     monkeypatch.setattr("app.reply.generation.SURE", 1.1)
     source = Starts(verifier.url)
-    async with Assistant(drafter, store, source, Settings(max_tokens=8), modes=("edge",), early=True) as opened:
+    async with Assistant(
+        store, Options(Drafters(drafter), source, Settings(max_tokens=8), modes=("edge",), early=True)
+    ) as opened:
         asyncio.get_running_loop().call_later(0.3, source.up.set)
         heard = await ask(opened, QUESTION)
     until = next(at for at, event in enumerate(heard.events) if isinstance(event, ModeChanged) and event.mode == "edge")
@@ -105,7 +109,7 @@ async def test_only_auto_mode_at_temperature_0_writes_early(
     chosen = {"temperature": 0.8, "seed": 1} if case == "sampled" else {"mode": case}
     source = Starts(verifier.url)
     settings = Settings(max_tokens=8).replaced(chosen, "the test")
-    async with Assistant(drafter, store, source, settings, early=True) as opened:
+    async with Assistant(store, Options(Drafters(drafter), source, settings, early=True)) as opened:
         asyncio.get_running_loop().call_later(0.3, source.up.set)
         heard = await ask(opened, QUESTION)
     until = next(
@@ -121,9 +125,9 @@ async def test_where_the_verifier_does_not_start_the_drafter_goes_on_from_there(
     monkeypatch.setattr("app.reply.generation.SURE", 0.0)
     source = Starts("http://127.0.0.1:9")
     source.fails = True
-    async with Assistant(drafter, store, source, Settings(max_tokens=40), early=True) as opened:
+    async with Assistant(store, Options(Drafters(drafter), source, Settings(max_tokens=40), early=True)) as opened:
         heard, shown = await asked(source, opened, store, early=True)
-    async with Assistant(drafter, store, None, Settings(mode="offline", max_tokens=40)) as opened:
+    async with Assistant(store, Options(Drafters(drafter), None, Settings(mode="offline", max_tokens=40))) as opened:
         alone = await ask(opened, QUESTION)
     assert shown and heard.modes == ["warming", "offline"]
     assert heard.done is not None and alone.done is not None and heard.done.token_ids == alone.done.token_ids

@@ -18,9 +18,11 @@ from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.endpoint import Continuation, Diverged
+from app.reply.routing import Options
 from app.sanitise import sanitise
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from models.text.chat_text import ChatText
 from remote import ChatStream, CompletionsClient, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
@@ -119,7 +121,7 @@ async def test_a_named_model_is_asked_for_whatever_the_server_lists(
         for name in ("other", "talker:online"):
             store = Store.open(database)
             source = AddressSource(f"http://127.0.0.1:{port}", None, name)
-            async with Assistant(drafter, store, source, HOSTED) as opened:
+            async with Assistant(store, Options(Drafters(drafter), source, HOSTED)) as opened:
                 heard = await ask(opened, QUESTION)
             store.close()
             assert server.asked[-1]["model"] == name

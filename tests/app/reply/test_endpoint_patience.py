@@ -17,7 +17,9 @@ from app.events import Drafted, ModeChanged, Reasoned
 from app.remotes.registry import Remote
 from app.remotes.source import AddressSource, options_of
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import TransportOptions
 from storage import Store
 from tests.remote.toy_verifier import http, listening
@@ -124,10 +126,10 @@ async def test_a_queued_question_that_may_have_been_paid_for_leaves_the_queue(dr
         conversation = opened.store.conversations.create("test").id
         opened.outbox.enqueue(conversation, QUESTION)
         await opened.settled()
-        async with aclosing(opened.outbox.due()) as due:
+        async with aclosing(opened.due()) as due:
             async for queued in due:
                 heard = Heard()
-                async with aclosing(opened.outbox.send(queued)) as events:
+                async with aclosing(opened.send(queued)) as events:
                     async for one in events:
                         heard.apply(one)
                 break
@@ -257,7 +259,7 @@ async def test_silence_after_words_ends_the_answer_and_keeps_them(
     async with asyncio.timeout(PATIENCE), listening(peer._serve) as port:
         source = AddressSource(f"http://127.0.0.1:{port}")
         source.chat.options = TransportOptions(read_seconds=0.3)
-        async with Assistant(drafter, store, source, Settings()) as opened:
+        async with Assistant(store, Options(Drafters(drafter), source, Settings())) as opened:
             heard = await ask(opened, QUESTION)
     store.close()
     assert heard.failed is not None and heard.failed.code == "broken" and "silent for 0.3 s" in heard.failed.message

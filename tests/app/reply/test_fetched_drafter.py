@@ -8,6 +8,7 @@ from app.config import Settings
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters, kept, remove
 from models.config import GRAPH, TOKENIZER
@@ -30,9 +31,7 @@ async def test_it_answers_in_plain_text_until_its_drafter_is_fetched(
 
     def opened_on(store: Store, url: str | None) -> Assistant:
         source = None if url is None else AddressSource(url)
-        return Assistant(
-            drafter, store, source, settings, modes=("edge",), seen=seen, drafters=Drafters(drafter, shelf)
-        )
+        return Assistant(store, Options(Drafters(drafter, shelf), source, settings, modes=("edge",), seen=seen))
 
     with Store.open(tmp_path / "outrider.db") as store:
         with VerifierProcess(other_pair) as serving:
@@ -46,7 +45,7 @@ async def test_it_answers_in_plain_text_until_its_drafter_is_fetched(
                 seen_bytes: list[int] = []
                 await opened.fetch_offered(lambda done, total: seen_bytes.append(done))
                 await until_mode(opened, "edge")
-                assert seen_bytes and opened.offer is None and opened.fits
+                assert seen_bytes and opened.offer is None and opened.backend.routing.fits
                 conversation = store.conversations.create("with its drafter").id
                 drafted = await ask(opened, "hello there", conversation)
                 assert drafted.text == unmarked(plain.text), "the same model answers"

@@ -54,7 +54,7 @@ async def test_every_version_of_a_question_brings_its_files(drafter: Drafter, da
         await heard_of(opened.regenerate(heard.message))
         await heard_of(opened.edit(question.id, "what is that?", question.attachments))
         queued = opened.outbox.enqueue(conversation, "and these?", [NOTES])
-        await heard_of(opened.outbox.send(queued))
+        await heard_of(opened.send(queued))
         assert before is None and store.queue.all() == []
         thread = store.branches.thread(conversation)
         assert [one.attachments for one in thread] == [(NOTES,), (), (NOTES,), ()]
@@ -90,7 +90,7 @@ async def test_a_picture_that_waits_leaves_the_queue_if_nobody_there_can_see_it(
         await until_connected(opened)
         conversation = opened.store.conversations.create("t").id
         queued = opened.outbox.enqueue(conversation, "what is this?", [PICTURE])
-        heard = await heard_of(opened.outbox.send(queued))
+        heard = await heard_of(opened.send(queued))
         assert heard.failed is not None and heard.failed.code == "refused"
         assert opened.outbox.queued() == []
         assert opened.store.branches.thread(conversation)[0].attachments == (PICTURE,)

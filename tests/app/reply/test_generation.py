@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -39,7 +40,14 @@ def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
             draft=True,
         )
         drafting = Drafting(drafter, store, store.conversations.create().id, thread)
-        yield Generation(given, drafting=drafting, session=VerifierSession(), begun=Answer(drafter.text))
+        yield Generation(
+            given,
+            drafting=drafting,
+            session=VerifierSession(),
+            connection=None,
+            begun=Answer(drafter.text),
+            stopping=asyncio.Event(),
+        )
 
 
 def asked(question: str) -> Message:

@@ -18,7 +18,9 @@ from app.drafting.prompt import FULL, conversation_length, conversation_tokens, 
 from app.events import PageSource
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from models.config import read_config, write_config
 from storage import Store
 from tests.app.reply.test_assistant import generated
@@ -80,7 +82,9 @@ async def test_what_was_asked_with_pages_is_learnt_from(
     drafter, source = Drafter.load(folder), AddressSource(verifier.url)
     settings, learnt = Settings(mode="edge", max_tokens=16), tmp_path / "learnt"
     with Store.open(tmp_path / "outrider.db") as store:
-        async with Assistant(drafter, store, source, settings, modes=("edge",), learnt=learnt) as opened:
+        async with Assistant(
+            store, Options(Drafters(drafter), source, settings, modes=("edge",), learnt=learnt)
+        ) as opened:
             await until_connected(opened)
             await ask(opened, QUESTIONS[0])
         assert len(Learner(store, folder, learnt).lessons()) == 1
@@ -150,11 +154,10 @@ async def test_a_conversation_that_is_too_long_with_all_examples_is_answered_at_
             last = store.messages.add(conversation, role, said, parent_id=last, status="done").id  # type: ignore[arg-type]
     async with assistant(guided, database, verifier.url, settings=Settings(max_tokens=5)) as opened:
         heard = await ask(opened, QUESTIONS[0], conversation)
-        most, context = opened.most_read, opened.context(conversation)
+        most, context = opened.backend.routing.most_read, opened.context(conversation)
         whole = conversation_tokens(guided.text, opened.store.branches.thread(conversation)[:-1], guided.prompt)
-        alone = Assistant(guided, opened.store, None, Settings(mode="offline", max_tokens=5))
-        alone.stand_in_for(opened)
-        async with alone:
+        options = Options(Drafters(guided), None, Settings(mode="offline", max_tokens=5), most_read=lambda: most)
+        async with Assistant(opened.store, options) as alone:
             written = await ask(alone, QUESTIONS[0], conversation)
     assert most is not None and len(whole) > most
     assert heard.done is not None and heard.done.stats.read < FULL * most

@@ -17,6 +17,7 @@ from app.events import RoundEnded
 from app.remotes.mode_meter import Verifying
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.learning.comparison import rounds_of
 from drafter.learning.distributions import Distributions
 from drafter.learning.samples import Replayer, Round
@@ -24,6 +25,7 @@ from drafter.learning.versions import Version, Versions
 from drafter.model import MemoryEncoder
 from drafter.payoff import Payoff
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from drafter.step import Correction
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
@@ -49,7 +51,9 @@ def own(tiny_pair: Path) -> Drafter:
 
 @asynccontextmanager
 async def on(store: Store, url: str, drafter: Drafter, learnt: Path, settings: Settings) -> AsyncIterator[Assistant]:
-    async with Assistant(drafter, store, AddressSource(url), settings, modes=("edge",), learnt=learnt) as opened:
+    async with Assistant(
+        store, Options(Drafters(drafter), AddressSource(url), settings, modes=("edge",), learnt=learnt)
+    ) as opened:
         await until_connected(opened)
         await until_mode(opened, "edge")
         yield opened
@@ -62,14 +66,14 @@ async def filled(
     settings = SETTINGS.replaced({"pace": "measured"}, "test") if rarely else SETTINGS
     async with on(store, url, drafter, learnt, settings) as opened:
         for number in range(count):
-            assert opened._connection is not None
+            assert opened.backend.routing.shown is not None
             if rarely:
-                opened._connection.speed.payoff = Payoff()
+                opened.backend.routing.shown.speed.payoff = Payoff()
             asking = opened.reply(store.conversations.create("one").id, f"what is {number} and how do I find it")
             async with aclosing(asking) as events:
                 async for event in events:
                     if rarely and isinstance(event, RoundEnded):
-                        opened._connection.speed.payoff.pays = False
+                        opened.backend.routing.shown.speed.payoff.pays = False
 
 
 async def test_answers_count_while_drafts_do_not_pay(
@@ -79,9 +83,9 @@ async def test_answers_count_while_drafts_do_not_pay(
     settings = SETTINGS.replaced({"pace": "measured"}, "test")
     with Store.open(tmp_path / "outrider.db") as store:
         async with on(store, verifier.url, own, tmp_path / "learnt", settings) as opened:
-            assert opened._connection is not None
+            assert opened.backend.routing.shown is not None
             for number in range(5):
-                opened._connection.speed.payoff.pays = False
+                opened.backend.routing.shown.speed.payoff.pays = False
                 heard = await ask(opened, f"what is {number}")
                 assert heard.done is not None and heard.done.stats.drafted_nodes == 0
         learner = Learner(store, tiny_pair / "drafter", tmp_path / "learnt")
@@ -215,7 +219,9 @@ async def test_nothing_is_kept_where_nothing_may_or_can_be_learnt(
 ) -> None:
     with Store.open(tmp_path / "outrider.db") as store:
         source = AddressSource(verifier.url)
-        async with Assistant(own, store, source, settings, modes=("edge",), learnt=tmp_path / "learnt") as opened:
+        async with Assistant(
+            store, Options(Drafters(own), source, settings, modes=("edge",), learnt=tmp_path / "learnt")
+        ) as opened:
             if settings.mode != "offline":
                 await until_connected(opened)
             await ask(opened, "hello")
@@ -247,7 +253,9 @@ async def test_what_the_server_drafted_is_learnt_from_too(
     drafts = OwnDrafter(Drafter.load(tiny_pair / "drafter"), engine)
     with running(create_app(engine, card(target, engine), own=drafts)) as url, Store.open(tmp_path / "o.db") as store:
         source = AddressSource(url)
-        async with Assistant(own, store, source, settings, modes=("hosted",), learnt=tmp_path / "learnt") as opened:
+        async with Assistant(
+            store, Options(Drafters(own), source, settings, modes=("hosted",), learnt=tmp_path / "learnt")
+        ) as opened:
             await until_connected(opened)
             for text in ("hello there", "what is it"):
                 heard = await ask(opened, text, store.conversations.create("one").id)
@@ -264,7 +272,9 @@ async def test_what_the_target_might_have_said_is_kept_of_each_token(
     settings = SETTINGS.replaced({"mode": mode}, "the test")
     with Store.open(tmp_path / "outrider.db") as store:
         source = AddressSource(verifier.url)
-        async with Assistant(own, store, source, settings, modes=(mode,), learnt=tmp_path / "learnt") as opened:
+        async with Assistant(
+            store, Options(Drafters(own), source, settings, modes=(mode,), learnt=tmp_path / "learnt")
+        ) as opened:
             await until_connected(opened)
             for text in ("hello there", "what is it"):
                 heard = await ask(opened, text, store.conversations.create("one").id)
@@ -302,7 +312,7 @@ async def test_nobody_is_asked_for_it_where_nothing_is_learnt(
             async with on(store, verifier.url, own, tmp_path / "learnt", settings) as opened:
                 heard = await ask(opened, "hello there")
                 assert heard.done is not None
-                await opened._pool.quiet()
+                await opened.backend.routing.pool.quiet()
                 sizes.append(heard.done.stats.bytes_down)
     assert sizes[1] < sizes[0]
 

@@ -37,7 +37,7 @@ async def test_a_full_context_ends_an_answer_and_is_named(
     settings = Settings().replaced({"mode": mode}, "the test")
     async with assistant(drafter, database, verifier.url, settings=settings) as opened:
         await opened.settled()
-        card = opened._connection.verifier.card  # type: ignore[union-attr]
+        card = opened.backend.routing.shown.verifier.card  # type: ignore[union-attr]
         heard = await ask(opened, nearly_full(drafter, min(CONTEXT_TOKENS, card.limits.max_tokens)))
     assert heard.done is not None and 0 < len(heard.done.token_ids) <= 2 * ROOM
     assert (heard.done.reason, heard.done.cut_by, heard.done.full) == ("length", "context", True)

@@ -39,8 +39,8 @@ async def test_with_a_drafter_that_guesses_nothing_no_round_is_drafted_here(
                     heard = await ask(opened, question)
                     assert heard.done is not None and len(heard.done.token_ids) == 60
                     assert edge_rounds(heard) == 0 and heard.modes[-1] == "hosted"
-                assert opened._connection is not None
-                learnt = opened._connection.speed.modes.learnt
+                assert opened.backend.routing.shown is not None
+                learnt = opened.backend.routing.shown.speed.modes.learnt
                 assert learnt.drafts == 0, "the server shares the cores, and can draft itself"
                 assert start == 0 or learnt.hosted.long_count > 80, "what was learnt before is still known"
     assert (tmp_path / FILE).exists()
@@ -52,12 +52,12 @@ async def test_drafts_beside_a_stream_tell_how_well_the_drafter_guesses(
     settings = Settings(max_tokens=300)
     async with assistant(drafter, tmp_path / "a.db", verifier.url, settings=settings, modes=MODES) as opened:
         await until_connected(opened)
-        assert opened._connection is not None
-        opened._connection.speed.modes.drafts = (
+        assert opened.backend.routing.shown is not None
+        opened.backend.routing.shown.speed.modes.drafts = (
             False  # One that drafts on the same cores does so as fast as this device.
         )
         assert (await ask(opened, QUESTIONS[0])).modes[-1] == "hosted"
-        learnt, asked = opened._connection.speed.modes.learnt, 1
+        learnt, asked = opened.backend.routing.shown.speed.modes.learnt, 1
         while learnt.drafts < WATCHED:  # On a busy machine a draft may come after the last word.
             assert (await ask(opened, QUESTIONS[asked % len(QUESTIONS)])).done is not None and asked < 40
             asked += 1

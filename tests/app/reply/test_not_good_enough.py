@@ -16,6 +16,7 @@ from app.events import RoundEnded
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from storage import Store
@@ -43,11 +44,9 @@ async def on(
 ) -> AsyncIterator[Assistant]:
     settings = Settings(max_tokens=chosen.pop("max_tokens", 40)).replaced(chosen, "the test")
     clock = clock or FastClock()
-    opening = Assistant(
-        drafters.first, store, AddressSource(url, clock=clock), settings, modes=("edge",), seen=LastSeen(seen),
-        drafters=drafters, clock=clock,
-    )  # fmt: skip
-    async with opening as opened:
+    source = AddressSource(url, clock=clock)
+    options = Options(drafters, source, settings, modes=("edge",), seen=LastSeen(seen), clock=clock)
+    async with Assistant(store, options) as opened:
         yield opened
 
 
@@ -96,7 +95,7 @@ async def test_one_that_is_of_no_use_does_not_draft(
         async with on(store, drafters, serving.url, tmp_path / "seen") as opened:
             await until_connected(opened)
             heard = await ask(opened, QUESTION)
-            assert not opened.fits and opened.status().checks is False
+            assert not opened.backend.routing.fits and opened.status().checks is False
     assert heard.done is not None and heard.done.stats.drafted_nodes == 0 and heard.text
     memory = LastSeen(tmp_path / "seen").memory(serving.url)
     assert memory is not None and drafters.config(memory) is not None and not drafters.has(memory)

@@ -74,8 +74,8 @@ async def test_the_question_waits_and_is_asked_when_the_server_is_there(
         assert (queued.kind, queued.text, queued.conversation_id) == ("ask", QUESTION, conversation)
         with verifier:
             sent = Heard()
-            async for due in opened.outbox.due():
-                async for event in opened.outbox.send(due):
+            async for due in opened.due():
+                async for event in opened.send(due):
                     sent.apply(event)
                 if sent.done is not None:
                     break
@@ -185,8 +185,8 @@ async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(drafter: Drafter,
         assert [queued.message_id for queued in opened.outbox.queued()] == [answer.id]
         peer.good = 1 << 30
         sent = Heard()
-        async for due in opened.outbox.due():
-            async for event in opened.outbox.send(due):
+        async for due in opened.due():
+            async for event in opened.send(due):
                 sent.apply(event)
             if sent.done is not None:
                 break

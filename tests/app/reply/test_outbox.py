@@ -22,7 +22,7 @@ NOBODY = "http://127.0.0.1:9"
 
 async def send(opened: Assistant, queued: Queued) -> Heard:
     heard = Heard()
-    async with aclosing(opened.outbox.send(queued)) as events:
+    async with aclosing(opened.send(queued)) as events:
         async for event in events:
             heard.apply(event)
     return heard
@@ -34,7 +34,7 @@ async def working_off(opened: Assistant) -> AsyncIterator[list[Heard]]:
     done: list[Heard] = []
 
     async def work() -> None:
-        async for queued in opened.outbox.due():
+        async for queued in opened.due():
             done.append(await send(opened, queued))
 
     task = asyncio.create_task(work())
@@ -128,7 +128,7 @@ async def test_it_waits_for_a_reply_that_runs_and_comes_after_it(
 async def test_while_something_waits_the_verifier_is_looked_for_every_second(drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, NOBODY) as opened:
         await opened.settled()
-        connection = opened._connection
+        connection = opened.backend.routing.shown
         assert connection is not None
         async with working_off(opened):
             await asyncio.sleep(0.05)
@@ -173,7 +173,7 @@ async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(
             conversation = opened.store.conversations.create("cut").id
             queued = opened.outbox.enqueue(conversation, "list files")
             heard = Heard()
-            async with aclosing(opened.outbox.send(queued)) as events:
+            async with aclosing(opened.send(queued)) as events:
                 async for event in events:
                     heard.apply(event)
                     if isinstance(event, Verified) and heard.modes == ["edge"]:
@@ -208,7 +208,7 @@ async def test_what_fails_is_not_tried_again_with_the_same_verifier(
         await until_mode(opened, "edge")
         conversation = opened.store.conversations.create("stopped").id
         queued = opened.outbox.enqueue(conversation, "list files")
-        async with aclosing(opened.outbox.send(queued)) as events:
+        async with aclosing(opened.send(queued)) as events:
             async for event in events:
                 if isinstance(event, Verified):
                     opened.stop()

@@ -15,7 +15,9 @@ from app.remotes.choice import source_chosen
 from app.remotes.registry import Remote, Remotes
 from app.remotes.source import RemoteSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from storage import Choices, Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import PATIENCE_SECONDS, ask, until_connected, until_mode
@@ -50,7 +52,7 @@ async def opened_on(drafter: Drafter, home: Path, remotes: Remotes) -> AsyncIter
     chosen = partial(source_chosen, settings=settings, folders=folders)
     with Store.open(home / "outrider.db") as store:
         default = RemoteSource("two", remotes)
-        async with Assistant(drafter, store, default, settings, chosen=chosen) as assistant:
+        async with Assistant(store, Options(Drafters(drafter), default, settings, chosen=chosen)) as assistant:
             yield assistant
 
 
@@ -97,8 +99,10 @@ async def test_the_state_is_that_of_the_open_conversation(
         assert opened.status().why.startswith("answered by talker at one") and opened.status().model == "talker"
         opened.follow(TWO)
         await until(lambda: opened.status().model == "other")
-        await until(lambda: not opened._leaving)  # The line to the first one is closed: nothing needs it.
-        assert len(opened._connections._open) == 2
+        await until(
+            lambda: not opened.backend.routing.leaving
+        )  # The line to the first one is closed: nothing needs it.
+        assert len(opened.backend.routing._connections._open) == 2
 
 
 async def test_a_server_that_is_gone_is_named_and_nobody_else_is_asked(
@@ -132,8 +136,8 @@ async def test_what_waits_goes_to_the_server_of_its_own_conversation(
         opened.outbox.enqueue(theirs, "second in the queue")
 
         async def work_off() -> None:
-            async for queued in opened.outbox.due():
-                async with aclosing(opened.outbox.send(queued)) as events:
+            async for queued in opened.due():
+                async with aclosing(opened.send(queued)) as events:
                     async for _ in events:
                         pass
 

@@ -12,7 +12,9 @@ from app.config import Settings
 from app.drafting.drafting import READ_TOKENS
 from app.remotes.loopback import Loopback
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from drafter.step import StepGraph
 from storage import Store
 from tests.support.conversing import ask, assistant, until_connected
@@ -65,7 +67,9 @@ async def test_it_does_not_read_along_with_a_server_that_this_program_runs(
 ) -> None:
     source = Loopback(str(tiny_pair / "target"), str(tiny_pair / "drafter"))
     with Store.open(tmp_path / "a.db") as store:
-        async with Assistant(drafter, store, source, Settings(max_tokens=60), modes=("hosted",)) as opened:
+        async with Assistant(
+            store, Options(Drafters(drafter), source, Settings(max_tokens=60), modes=("hosted",))
+        ) as opened:
             await until_connected(opened)
             calls = len(watched.calls)  # It may have written something while the server started.
             heard = await ask(opened, QUESTION)

@@ -76,7 +76,7 @@ def stored(
     pending = opened.store.messages.ask(opened.store.conversations.create("stored").id, QUESTION, parent_id=None)
     provenance = [verified is None or at < verified for at in range(len(tokens))]
     opened.store.messages.finish(
-        pending.id, tokens, provenance, opened._drafters.first.text.decode(tokens), status, stats or {}
+        pending.id, tokens, provenance, opened.backend.routing.drafters.first.text.decode(tokens), status, stats or {}
     )
     return opened.store.messages.get(pending.id)
 
@@ -302,7 +302,7 @@ async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been
 
 async def test_what_cannot_go_on_says_why(drafter: Drafter, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with assistant(drafter, database, None, settings=SETTINGS) as opened:
-        store, text = opened.store, opened._drafters.first.text
+        store, text = opened.store, opened.backend.routing.drafters.first.text
         whole = stored(opened, (5, 6, min(text.stop_tokens)), status="done")
         ended = stored(opened, (5, 6), status="done", stats={"reason": "end"})
         empty = stored(opened, (), status="failed")

@@ -31,9 +31,9 @@ async def test_a_server_that_fails_each_time_is_asked_ever_more_seldom(tiny_pair
         conversation = opened.store.conversations.create("kept").id
         queued = opened.outbox.enqueue(conversation, "list files")
         async with asyncio.timeout(PATIENCE_SECONDS):
-            async for due in opened.outbox.due():
+            async for due in opened.due():
                 begun.append(clock.now())
-                events = [event async for event in opened.outbox.send(due)]
+                events = [event async for event in opened.send(due)]
                 assert due == queued and events
                 assert opened.outbox.queued() == [queued] and opened.store.branches.thread(conversation) == []
                 if len(begun) == TRIES:

@@ -14,7 +14,9 @@ from app.events import ModeChanged, Verified
 from app.remotes.registry import Remote, Remotes
 from app.remotes.source import AddressSource, RemoteSource
 from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
+from drafter.shelf import Drafters
 from remote import LinkDown
 from storage import Store
 from tests.support.chat_server import ChatServer, Script
@@ -79,14 +81,14 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(
         async with aclosing(opened.reply(opened.store.conversations.create("a").id, QUESTION)) as events:
             async for event in events:
                 heard.apply(event)
-                if isinstance(event, Verified) and len(opened._leaving) == 0:
+                if isinstance(event, Verified) and len(opened.backend.routing.leaving) == 0:
                     opened.use(AddressSource(f"http://127.0.0.1:{port}"))
                     await until_mode(opened, "hosted")
         assert heard.done is not None and heard.text == expected.text
         assert heard.done.provenance == (True,) * len(heard.done.token_ids) and server.asked == []
         # What the reply reported last was the old one's; the status bar hears of the new one without another question.
         await until(lambda: said[-1:] == [ModeChanged("hosted", f"answered by talker at 127.0.0.1:{port}")])
-        await until(lambda: not opened._leaving)
+        await until(lambda: not opened.backend.routing.leaving)
         assert (await ask(opened, "why?")).text == SAID
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
@@ -115,7 +117,7 @@ async def test_a_change_is_told_that_comes_with_another_wake_up(
                 opened.outbox.stir()
                 for _ in range(steps):
                     await asyncio.sleep(0)
-                connection = opened.connection_of(conversation)
+                connection = opened.backend.routing.connection_of(conversation)
                 assert connection is not None and connection.verifier is not None
                 connection.lost(connection.verifier, LinkDown("no line"))
                 assert (await coming).mode == "offline"
@@ -128,8 +130,8 @@ async def test_what_waits_is_sent_to_the_new_one(drafter: Drafter, database: Pat
         opened.outbox.enqueue(opened.store.conversations.create("a").id, QUESTION)
 
         async def work_off() -> None:
-            async for queued in opened.outbox.due():
-                async with aclosing(opened.outbox.send(queued)) as events:
+            async for queued in opened.due():
+                async with aclosing(opened.send(queued)) as events:
                     async for _ in events:
                         pass
 
@@ -156,14 +158,14 @@ async def test_offline_by_choice_stays_so(verifier: VerifierProcess, drafter: Dr
 async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
     store = Store.open(database)
     source, settings = AddressSource(verifier.url), Settings(max_tokens=900)
-    async with Assistant(drafter, store, source, settings, modes=("edge",)) as opened:
+    async with Assistant(store, Options(Drafters(drafter), source, settings, modes=("edge",))) as opened:
         reply = opened.reply(store.conversations.create("a").id, QUESTION)
         async for event in reply:
             if isinstance(event, Verified):
                 break
         opened.use(AddressSource("http://127.0.0.1:9"))
-        assert len(opened._leaving) == 1
-    assert not opened._leaving
+        assert len(opened.backend.routing.leaving) == 1
+    assert not opened.backend.routing.leaving
     await reply.aclose()
     store.close()
 

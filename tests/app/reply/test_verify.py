@@ -43,7 +43,9 @@ def drafted(opened: Assistant, tokens: tuple[int, ...], verified: int = 0) -> Me
     question = opened.store.messages.add(conversation, "user", QUESTION, parent_id=None, status="done")
     answer = opened.store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
     provenance = [at < verified for at in range(len(tokens))]
-    opened.store.messages.finish(answer.id, tokens, provenance, opened._drafters.first.text.decode(tokens), "done", {})
+    opened.store.messages.finish(
+        answer.id, tokens, provenance, opened.backend.routing.drafters.first.text.decode(tokens), "done", {}
+    )
     return opened.store.messages.get(answer.id)
 
 
@@ -126,7 +128,7 @@ async def test_a_conversation_begun_offline_goes_on_with_the_target(
         conversation = opened.store.conversations.create("begun offline").id
         alone = await ask(opened, QUESTION, conversation)
         assert alone.done is not None and not any(alone.done.provenance)
-        drafting, _ = opened._pool._open[conversation]
+        drafting, _ = opened.backend.routing.pool._open[conversation]
         assert 0 < drafting.memory_from < len(drafter.text.render([("user", QUESTION)]))
     async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")

@@ -42,24 +42,11 @@ class ScriptedOutbox:
     """The store's queue; due is what a test says."""
 
     def __init__(self, core: ScriptedCore) -> None:
-        self._core = core
         self.enqueue = core.store.queue.add
         self.enqueue_verification = core.store.queue.add_verification
         self.queued = core.store.queue.all
         self.unqueue = core.store.queue.remove
         self.returned: asyncio.Queue[Queued] = asyncio.Queue()
-
-    async def due(self) -> AsyncIterator[Queued]:
-        while True:
-            yield await self.returned.get()
-
-    async def send(self, queued: Queued) -> AsyncIterator[Event]:
-        if queued.message_id is not None:
-            async for event in self._core.verify(queued.message_id):
-                yield event
-        elif (answer := self._core.store.queue.take(queued.id)) is not None:
-            async for event in self._core.play(answer):
-                yield event
 
 
 class ScriptedCore:
@@ -112,6 +99,18 @@ class ScriptedCore:
         size = len(message.text) / max(1, len(message.tokens))
         drafted = [at for at, verified in enumerate(message.provenance) if not verified]
         return [(round(at * size), round((at + 1) * size)) for at in drafted]
+
+    async def due(self) -> AsyncIterator[Queued]:
+        while True:
+            yield await self.outbox.returned.get()
+
+    async def send(self, queued: Queued) -> AsyncIterator[Event]:
+        if queued.message_id is not None:
+            async for event in self.verify(queued.message_id):
+                yield event
+        elif (answer := self.store.queue.take(queued.id)) is not None:
+            async for event in self.play(answer):
+                yield event
 
     async def changes(self) -> AsyncIterator[ModeChanged]:
         while True:

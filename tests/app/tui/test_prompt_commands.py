@@ -10,7 +10,7 @@ import pytest
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 
-from app.tui.core import Core
+from app.reply.assistant import Assistant
 from app.tui.palette import ActionCommands
 from app.tui.screens.export import ExportScreen
 from app.tui.screens.help import HelpScreen
@@ -29,7 +29,7 @@ ANSWER = "Use `tar`.\n\n```sh\ntar xf a.tar\n```"
 class WithModels(Window):
     """An application with an action that takes a word."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Assistant) -> None:
         super().__init__(core)
         self.chosen: list[str | None] = []
 

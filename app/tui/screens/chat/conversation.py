@@ -332,7 +332,7 @@ class ConversationView(Vertical):
     @work(group="queue")
     async def _send_queued(self) -> None:
         """Send what waits for the verifier, one after another."""
-        async for queued in self._conversation.core.outbox.due():
+        async for queued in self._conversation.core.due():
             if self._conversation.live is None:
                 reply = self._conversation.send(queued)
                 await self._show_reply(reply)

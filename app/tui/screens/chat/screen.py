@@ -19,10 +19,10 @@ from app.config import BUNDLED_TARGET, Settings
 from app.events import ModeChanged
 from app.model_names import short_model
 from app.remotes.registry import BUNDLED
+from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.background import begin
 from app.tui.completion import completion_of_paths
-from app.tui.core import Core
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, reporting
@@ -115,7 +115,7 @@ class ChatScreen(Screen[None]):
 
     def __init__(
         self,
-        core: Core,
+        core: Assistant,
         settings: Settings,
         *,
         panel: bool = False,

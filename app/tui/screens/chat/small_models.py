@@ -13,9 +13,9 @@ from textual.screen import Screen
 from app.own_process import own_command, own_environment
 from app.remotes.offers import Offer, Told
 from app.remotes.source import SourceFailed
+from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.tui.background import begin
-from app.tui.core import Core
 from app.tui.screens.confirm import Confirm
 from remote import RemoteError
 
@@ -66,7 +66,7 @@ async def _learn(screen: Screen[None], *, deep: bool) -> None:
 # ---- what servers offer ----------------------------------------------------------------------------------------------
 
 
-async def offer_drafter(screen: Screen[None], core: Core, offer: Offer, told: Path) -> None:
+async def offer_drafter(screen: Screen[None], core: Assistant, offer: Offer, told: Path) -> None:
     """Ask once whether to fetch an offered model, and fetch it if the person agrees."""
     if not await asyncio.to_thread(Told(told).first_time, offer):
         return

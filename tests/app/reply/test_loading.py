@@ -1,4 +1,4 @@
-"""The screen's core before, while and after its assistant is loaded, over the tiny drafter."""
+"""A window's assistant before, while and after its backend is loaded, over the tiny drafter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from app.config import Folders, Settings
 from app.events import Done, Event, Failed, Started
 from app.remotes.source import AddressSource
 from app.remotes.switcher import RemoteSwitcher
-from app.reply.deferred import DeferredCore
+from app.reply.assistant import Assistant
+from app.reply.bootstrap import assistant_of_window
 from storage import Store
 from tests.support.serving import VerifierProcess
 
@@ -25,9 +26,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def starting(store: Store, drafter: Path) -> DeferredCore:
+def starting(store: Store, drafter: Path) -> Assistant:
     settings = Settings(mode="offline", drafter=str(drafter), max_tokens=5)
-    return DeferredCore(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)}))
+    return assistant_of_window(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)}))
 
 
 async def heard(events: AsyncIterator[Event]) -> list[Event]:
@@ -37,7 +38,7 @@ async def heard(events: AsyncIterator[Event]) -> list[Event]:
 async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path) -> None:
     conversation = store.conversations.create("a").id
     async with starting(store, tiny_pair / "drafter") as core:
-        assert (core.present, core.status().mode) == (None, "warming")
+        assert (core.loaded, core.status().mode) == (False, "warming")
         asking = core.reply(conversation, "list files")
         started = await anext(asking)
         question, pending = store.branches.thread(conversation)
@@ -46,7 +47,7 @@ async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path)
         events = await heard(asking)
         assert started == Started(conversation, pending.id) and isinstance(events[-1], Done)
         assert not any(isinstance(event, Started) for event in events)
-        assert core.present is not None and core.status().mode == "offline"
+        assert core.loaded and core.status().mode == "offline"
         assert len(store.branches.thread(conversation)[-1].tokens) == 5
         events = await heard(core.reply(conversation, "and hidden ones"))
         assert isinstance(events[-1], Done)
@@ -55,7 +56,7 @@ async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path)
 async def test_one_that_never_starts_closes(store: Store, tiny_pair: Path) -> None:
     async with starting(store, tiny_pair / "drafter") as core:
         core.stop()
-    assert core.present is None
+    assert not core.loaded
 
 
 async def test_the_remote_can_be_chosen_before_and_after(
@@ -63,12 +64,11 @@ async def test_the_remote_can_be_chosen_before_and_after(
 ) -> None:
     settings = Settings(drafter=str(tiny_pair / "drafter"), remote="http://127.0.0.1:9", max_tokens=5)
     folders = Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})
-    async with DeferredCore(store, settings, folders) as core:
+    async with assistant_of_window(store, settings, folders) as core:
         core.use(AddressSource("http://127.0.0.1:8"))
         core.use(AddressSource(verifier.url))
         core.start()
-        assistant = await core.assistant()
-        assert (await assistant.settled()).mode in ("edge", "hosted")
+        assert (await core.settled()).mode in ("edge", "hosted")
         core.use(None)
         assert core.status().why == "offline by choice"
 
@@ -110,7 +110,7 @@ async def test_only_a_question_can_be_put_in_other_words_before_and_after(store:
             (event,) = await heard(core.edit(answer.id, "list hidden files"))
             assert isinstance(event, Failed) and "Only a question" in event.message
             core.start()
-            await core.assistant()
+            await core.until_loaded()
     assert len(store.branches.thread(answer.conversation_id)) == 2, "and nothing is stored"
 
 
@@ -119,12 +119,12 @@ async def test_what_is_queued_early_is_due_as_soon_as_the_verifier_is_there(
 ) -> None:
     conversation = store.conversations.create("a").id
     settings = Settings(drafter=str(tiny_pair / "drafter"), remote=verifier.url, max_tokens=5)
-    async with DeferredCore(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})) as core:
+    async with assistant_of_window(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})) as core:
         queued = core.outbox.enqueue(conversation, "list files")
         core.start()
-        async with aclosing(core.outbox.due()) as due:
+        async with aclosing(core.due()) as due:
             assert await anext(due) == queued
-            assert isinstance((await heard(core.outbox.send(queued)))[-1], Done)
+            assert isinstance((await heard(core.send(queued)))[-1], Done)
             later = core.outbox.enqueue(conversation, "and hidden ones")
             assert await anext(due) == later
     assert [message.text for message in store.branches.thread(conversation)][0] == "list files"
@@ -155,7 +155,7 @@ async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: S
         assert [one.title for one in core.store.conversations.all()] == ["a"]
         queued = core.outbox.enqueue(conversation, "later")
         assert [one.id for one in core.outbox.queued()] == [queued.id]
-        assert [one async for one in core.outbox.due()] == []
+        assert [one async for one in core.due()] == []
         core.outbox.unqueue(queued.id)
         assert core.outbox.queued() == []
 
@@ -169,11 +169,11 @@ async def test_with_remotes_that_cannot_be_read_nobody_answers_in_their_place(
     (folders.config / "remotes.toml").write_text("[remotes")
     conversation = store.conversations.create("a").id
     settings = Settings(drafter=str(tiny_pair / "drafter"), max_tokens=5, remote=remote)
-    async with DeferredCore(store, settings, folders) as core:
+    async with assistant_of_window(store, settings, folders) as core:
         assert "remotes.toml is not valid TOML" in RemoteSwitcher(settings, folders, core).trouble
         core.start()
         last = (await heard(core.reply(conversation, "list files")))[-1]
         assert isinstance(last, Failed) and "remotes.toml is not valid TOML" in last.message and not last.queued
-        await (await core.assistant()).settled()
+        await core.settled()
         assert core.status().mode == "offline" and "remotes.toml is not valid TOML" in core.status().why
     assert [message.text for message in store.branches.thread(conversation)] == ["list files", ""]

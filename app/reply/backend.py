@@ -1,0 +1,261 @@
+"""What writes the assistant's answers: the servers and drafters of its conversations, and what becomes of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from bisect import bisect_left
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any
+
+from app.config import Settings
+from app.drafting.prompt import Context, context_of, context_told, least_length, marks_said
+from app.events import Event, Failed, RoundEnded, Started, SystemUnread
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint
+from app.reply.answer import INCOMPLETE
+from app.reply.errors import NoAnswer, too_long
+from app.reply.generation import Generation
+from app.reply.judgement import nothing_to_verify, unverified
+from app.reply.learnt import Learnt
+from app.reply.outbox import Outbox
+from app.reply.outcome import ReplyOutcome, completed, failed, save, stats_so_far
+from app.reply.reply import Reply
+from app.reply.request import (
+    CONTEXT_TOKENS,
+    Request,
+    keep_default,
+    new_answer,
+    regenerate,
+    resume,
+    settings_for,
+    verify,
+)
+from app.reply.routing import Options, Routing
+from app.sanitise import sanitise
+from drafter.runtime import Drafter
+from models.config import DrafterError
+from storage import Message, Queued, StorageBusy, StorageError, Store
+
+
+class Backend:
+    """Writes answers, one at a time. `Assistant` loads it, because its modules take most of a second."""
+
+    def __init__(self, store: Store, options: Options, outbox: Outbox) -> None:
+        self.routing = Routing(store, options, outbox)
+        outbox.clock = options.clock
+        self._store, self._options, self._outbox = store, options, outbox
+        self._learnt = Learnt(store, options.learnt if options.settings.learn else None)
+        self._unread: set[str] = set()
+        """Conversations whose system prompt was said to be unread."""
+
+    def start(self) -> None:
+        """Begin to connect; returns at once."""
+        self.routing.start()
+
+    async def close(self) -> None:
+        """Let go of the servers, and end one that was started here."""
+        await self.routing.close()
+
+    # ---- what is asked: a pending answer is stored, and how to write it ----------------------------------------------
+
+    def new_answer(self, pending: Message, *, waits: bool = False) -> Request:
+        """Answer a stored question. `waits`: it came out of the queue. Raises `StorageError`."""
+        return new_answer(self._settings_of(pending.conversation_id), pending, waits=waits)
+
+    def another_answer(self, message_id: str) -> Request:
+        """Answer the question of this answer, or this question, once more. Raises `NoAnswer`, `StorageError`."""
+        conversation = self._store.messages.get(message_id).conversation_id
+        target = self.routing.no_server(conversation) is None
+        return regenerate(self._store, self._settings_of(conversation), message_id, target=target)
+
+    def rest(self, message_id: str) -> Request:
+        """Continue an answer that was cut off. Raises `NoAnswer`, `StorageError`."""
+        conversation = self._store.messages.get(message_id).conversation_id
+        return resume(
+            self._store, self._settings_of(conversation), message_id, self.routing.drafter_of(conversation).text
+        )
+
+    def verification(self, message_id: str) -> Request:
+        """Verify an answer whose server is there. Raises `NoAnswer`, `StorageError`."""
+        drafted = self._store.messages.get(message_id)
+        conversation, connection = drafted.conversation_id, self.routing.connection_of(drafted.conversation_id)
+        if problem := self.routing.no_server(conversation):
+            raise NoAnswer(problem.message, problem.code)
+        if not unverified(drafted):
+            raise NoAnswer(nothing_to_verify(drafted), "internal")
+        # Only the rest is asked for if nothing of the answer was drafted here.
+        anew = connection is not None and isinstance(connection.verifier, Endpoint) and not all(drafted.provenance)
+        text = self.routing.drafter_of(conversation).text
+        return verify(self._store, self._settings_of(conversation), drafted, text, anew=anew)
+
+    def queued_answer(self, queued: Queued) -> Request | None:
+        """Answer or verify an entry of the queue; None if another program was faster.
+
+        Raises `NoAnswer`, `StorageError`.
+        """
+        connection = self.routing.connection_of(queued.conversation_id)
+        self._outbox.sends(queued, None if connection is None else connection.verifier)
+        if queued.message_id is not None:
+            return self.verification(queued.message_id)
+        if problem := self.routing.no_server(queued.conversation_id):
+            raise NoAnswer(problem.message, problem.code)
+        pending = self._store.queue.take(queued.id)
+        return None if pending is None else self.new_answer(pending, waits=True)
+
+    def _settings_of(self, conversation_id: str) -> Settings:
+        """The settings, with what was chosen for this conversation. Raises `StorageError`."""
+        choices = self._store.conversations.get(conversation_id).choices
+        return settings_for(self._options.settings, choices, self._options.fixed)
+
+    # ---- how it is written -------------------------------------------------------------------------------------------
+
+    async def write(self, request: Request, stopping: asyncio.Event) -> AsyncGenerator[Event, None]:
+        """The events of a pending answer, which is stored after each round and at its end."""
+        message, routing = request.message, self.routing
+        text = routing.drafters.first.text
+        generation: Generation | None = None
+        outcome = ReplyOutcome()  # Stays if the iterator is left early.
+        routing.running = request
+        try:
+            yield Started(message.conversation_id, message.id)
+            connection = routing.over = routing.connection_of(message.conversation_id)
+            if self._options.prompts is not None:
+                server, all_servers = (
+                    None if connection is None else connection.source.system,
+                    self._options.settings.system,
+                )
+                keep_default(self._store, self._options.prompts, message, server=server, all=all_servers)
+            drafter = await asyncio.to_thread(routing.drafter_of, message.conversation_id)
+            text = drafter.text
+            if await asyncio.to_thread(self._learnt.refresh, drafter):
+                routing.pool.recalibrate(drafter)
+            generation = await self._begin(request, drafter, connection, stopping)
+            by_choice = routing.nobody_by_choice(message.conversation_id) if connection is None else None
+            reply = Reply(
+                generation,
+                alone=request.does != "verifies",
+                nobody=lambda: by_choice if connection is None else connection.server.no_substitute,
+                early=self._options.early,
+                most_read=lambda: routing.most_read_over(connection),
+            )
+            known: dict[str, Any] = {}
+            async with contextlib.aclosing(reply.steps()) as steps:
+                async for step in steps:
+                    if isinstance(step, RoundEnded):
+                        known = self._checkpoint(request, generation, known)
+                    if isinstance(step, SystemUnread):
+                        if message.conversation_id in self._unread:
+                            continue
+                        self._unread.add(message.conversation_id)
+                    yield step
+            outcome = completed(request, generation)
+        except (NoAnswer, DrafterError, StorageError) as error:
+            outcome = failed(request, generation, error)
+        finally:
+            routing.running = routing.over = None
+            unsaved = await save(self._store, text, request, generation, outcome)
+            if unsaved is None and generation is not None:
+                self._learnt.keep(message.id, generation)
+            routing.close_unneeded()
+            self._outbox.stir()
+        if outcome.judged is not None:
+            yield outcome.judged
+        if last := unsaved or outcome.last:
+            yield last
+
+    async def _begin(
+        self, request: Request, drafter: Drafter, connection: Connection | None, stopping: asyncio.Event
+    ) -> Generation:
+        """The answer before its first token. Raises `NoAnswer`, `DrafterError`, `StorageError`."""
+        conversation, routing, options = request.message.conversation_id, self.routing, self._options
+        kept = routing.pool.kept(conversation, drafter)
+        # In a thread: 10,000 messages take 0.2 s, in which nobody could type.
+        given = await asyncio.to_thread(
+            request.read,
+            self._store,
+            self._settings_of(conversation),
+            drafter.text,
+            draft=options.draft,
+            prompt=drafter.prompt,
+            kept=kept,
+        )
+        if (left := routing.pool.left(conversation, drafter, connection)) is not None:
+            await left.quiet()
+        drafting, session = routing.pool.enter(conversation, drafter, connection)
+        drafting.begin(given.coins, learns=self._learnt.learns(drafter))
+        begun = request.begin(drafter.text)
+        return Generation(
+            given,
+            drafting=drafting,
+            session=session,
+            connection=connection,
+            begun=begun,
+            stopping=stopping,
+            clock=options.clock,
+        )
+
+    def _checkpoint(self, request: Request, generation: Generation, known: dict[str, Any]) -> dict[str, Any]:
+        """Store the answer so far, and what is known of it if that differs from `known`. Returns what is stored."""
+        answer, now = generation.answer, stats_so_far(request, generation)
+        with contextlib.suppress(StorageBusy):  # The next checkpoint stores what this one did not.
+            written = answer.tokens, answer.provenance, answer.text
+            self._store.messages.checkpoint(request.message.id, *written, None if now == known else now)
+            return now
+        return known
+
+    # ---- stored conversations in tokens ------------------------------------------------------------------------------
+
+    def context(self, conversation_id: str) -> Context | None:
+        """How much of the context window the shown branch takes; see `Assistant.context`."""
+        connection = self.routing.present(conversation_id)
+        verifier = None if connection is None else connection.verifier
+        if connection is None:
+            nobody = self.routing.nobody_by_choice(conversation_id) is not None
+        else:
+            nobody = verifier is None and (connection.warming or connection.server.no_substitute is not None)
+        if nobody:
+            return None
+        if isinstance(verifier, Endpoint):
+            return context_told(self._store, conversation_id, verifier.model.max_model_len)
+        guided = connection is None or connection.server.fits
+        drafter, most = self.routing.drafter_of(conversation_id), self.routing.most_read_over(connection)
+        return context_of(self._store, drafter.text, conversation_id, most, drafter.prompt if guided else None)
+
+    def too_long(self, turns: Sequence[tuple[str, str]]) -> Failed | None:
+        """Why a conversation that is not stored, (role, text), is surely too long; None if it may be short enough.
+
+        Takes little time, however long it is. Any thread may ask.
+        """
+        connection = self.routing.shown
+        if connection is not None and (connection.warming or not connection.server.checks):
+            return None  # A server that reads no tokens of ours says so itself.
+        away = connection is None or connection.verifier is None
+        limit = CONTEXT_TOKENS if away else self.routing.most_read_over(connection)
+        drafters = self.routing.drafters
+        drafter = drafters.of_memory(None if connection is None else connection.server.memory) or drafters.first
+        prompt = drafter.prompt if self.routing.fits else None
+        with contextlib.suppress(DrafterError):  # The answer will say what is wrong with the template.
+            return None if least_length(drafter.text, turns, prompt, limit) <= limit else too_long(limit).event
+        return None
+
+    def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
+        """Spans of an answer's characters that were not verified; none if its tokens do not say."""
+        from app.archive.html_markdown import drafted_spans  # `ask` need not wait for Markdown.
+
+        return drafted_spans(sanitise(message.text), message.tokens, message.provenance, self._spelling(message))
+
+    def tokens_within(self, message: Message, length: int) -> int:
+        """How many tokens of an answer its first `length` characters take."""
+        spelling = self._spelling(message)
+
+        def characters(count: int) -> int:
+            return len(sanitise(spelling(message.tokens[:count]).rstrip(INCOMPLETE)))
+
+        return bisect_left(range(len(message.tokens)), length, key=characters)
+
+    def _spelling(self, message: Message) -> Callable[[Sequence[int]], str]:
+        """Tokens of a message to text, with the names that their marks stand for."""
+        tokenizer = self.routing.drafter_of(message.conversation_id).text
+        marks = marks_said(tokenizer, message)
+        return lambda tokens: marks.shown(tokenizer.decode(tokens))

@@ -1,0 +1,86 @@
+"""What is counted of one answer while it is written: rounds, tokens, bytes and seconds."""
+
+from __future__ import annotations
+
+from app.drafting.drafting import Drafting
+from app.drafting.lookahead import Lookahead
+from app.events import AnsweredAgain, Stats
+from app.remotes.connection import Connection
+from app.reply.answer import Answer
+from remote import ChatStream, HostedStream, RoundReply
+from remote.clock import Clock
+from remote.openai.schema import Usage
+
+
+class Figures:
+    """Counts what writers report, and sums it up. `verified`: tokens that were verified before the answer began."""
+
+    def __init__(self, ahead: Lookahead, drafting: Drafting, verified: int, clock: Clock) -> None:
+        self.rounds = 0
+        self.unsent = 0
+        """How often the question did not leave."""
+        self._ahead, self._drafting, self._clock = ahead, drafting, clock
+        self._verified_before, self._guessed_before = verified, drafting.guessed
+        self._drafted_nodes = 0
+        self._traffic: list[RoundReply | HostedStream | ChatStream] = []
+        self._text: ChatStream | None = None
+        """The stream of an OpenAI-compatible server."""
+        self._begun = clock.now()
+        self._first_token: float | None = None
+
+    def carried(self, exchange: RoundReply | HostedStream | ChatStream, *, nodes: int = 0) -> None:
+        """Count an exchange with a server, and the nodes of a draft that went up with it."""
+        self._traffic.append(exchange)
+        self._drafted_nodes += nodes
+        if isinstance(exchange, ChatStream):
+            self._text = exchange
+
+    def grew(self, answer: Answer) -> None:
+        """Note the time of the first token."""
+        if self._first_token is None and (answer.tokens or answer.is_text):
+            self._first_token = self._clock.now() - self._begun
+
+    @property
+    def usage(self) -> Usage | None:
+        """What an OpenAI-compatible server has counted."""
+        return None if self._text is None else self._text.usage
+
+    @property
+    def streamed(self) -> int | None:
+        """Tokens of an OpenAI-compatible server as far as known, or None if no such server takes part."""
+        if self._text is None:
+            return None
+        return self._text.pieces if self.usage is None else self.usage.completion_tokens
+
+    def answered_again(self, model: str) -> AnsweredAgain | None:
+        """How an OpenAI-compatible server used the prediction that it was sent, or None if no such server took part."""
+        stream = self._text
+        return None if stream is None else AnsweredAgain(model, stream.predicted, stream.kept_of_prediction)
+
+    def stats(self, answer: Answer, prompt: int, connection: Connection | None) -> Stats:
+        """The totals so far. `prompt`: tokens of the conversation before the answer."""
+        link = None if connection is None else connection.speed.link
+        # What was measured of a line that is down is not what the line is like now.
+        rtt = None if connection is None or connection.verifier is None else connection.speed.link.rtt_seconds
+        read = 0 if self._text is not None else prompt
+        return Stats(
+            rounds=self.rounds,
+            verified=max(0, answer.verified - self._verified_before),
+            streamed=self.streamed,
+            counted=self.usage is not None,
+            drafted=len(answer.suffix),
+            read=read if self.usage is None else self.usage.prompt_tokens,
+            drafted_nodes=self._drafted_nodes,
+            second_stage=self._drafting.guessed - self._guessed_before,
+            ahead_tries=self._ahead.tries,
+            ahead_hits=self._ahead.hits,
+            ahead_adopted=self._ahead.adopted,
+            seconds=self._clock.now() - self._begun,
+            first_token_seconds=self._first_token,
+            rtt_ms=None if rtt is None else 1000 * rtt,
+            line=None if link is None else link.state,
+            up_bytes_per_second=None if link is None else link.up_bytes_per_second,
+            down_bytes_per_second=None if link is None else link.down_bytes_per_second,
+            bytes_up=sum(exchange.bytes_up for exchange in self._traffic),
+            bytes_down=sum(exchange.bytes_down for exchange in self._traffic),
+        )

@@ -1,0 +1,304 @@
+"""Which server and which drafter each conversation has, and who answers the open one now."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from app.config import Settings
+from app.drafting.calibrations import Calibrations
+from app.drafting.drafting import Drafting
+from app.drafting.fitness import Judged, judge_unmeasured
+from app.drafting.pool import DraftingPool
+from app.events import Failed, Mode, ModeChanged
+from app.remotes.choice import Server
+from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
+from app.remotes.connections import Connections
+from app.remotes.known_server import memory_seen
+from app.remotes.last_seen import LastSeen
+from app.remotes.mode_meter import MODES, Verifying
+from app.remotes.offers import Offer
+from app.remotes.peer import Endpoint
+from app.remotes.source import Source, stays_here
+from app.remotes.substitute import name_of, why_nobody
+from app.reply.outbox import Outbox
+from app.reply.request import CONTEXT_TOKENS, Request
+from app.system_prompts import SystemPrompts
+from drafter.floors import why_no_drafts
+from drafter.runtime import Drafter
+from drafter.shelf import Drafters
+from remote.clock import CLOCK, Clock
+from storage import Choices, Store
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """What an assistant answers with. It does not change while the assistant is open."""
+
+    drafters: Drafters
+    """The drafter of the settings, which stands in where a model has none, and those of other models."""
+    source: Source | None
+    """The default server, or None for the drafter alone."""
+    settings: Settings
+    draft: bool = True
+    """Whether to draft at all; else the target writes alone, token by token."""
+    modes: tuple[Verifying, ...] = MODES
+    """What the mode `auto` may choose from."""
+    seen: LastSeen | None = None
+    """Which model was at which address before."""
+    clock: Clock = CLOCK
+    """Measures deadlines and pauses."""
+    early: bool = False
+    """Whether the drafter writes what it is sure of while the verifier starts."""
+    chosen: Callable[[Server], Source | None] | None = None
+    """The source of a server that was chosen for one conversation, or None if `source` answers all of them."""
+    prompts: SystemPrompts | None = None
+    """The library of the default system prompts; conversations begin without one if it is None."""
+    fixed: frozenset[str] = frozenset()
+    """Settings that no conversation replaces."""
+    learnt: Path | None = None
+    """Folder of what drafters learnt here, or None to disable learning."""
+    most_read: Callable[[], int | None] | None = None
+    """Most tokens that the server reads for which this assistant's drafter stands in, as far as is known."""
+
+
+class Routing:
+    """Connects to the servers of conversations, and keeps what drafts for each of them."""
+
+    def __init__(self, store: Store, options: Options, outbox: Outbox) -> None:
+        self.drafters = options.drafters
+        self.running: Request | None = None
+        """The answer that is being written."""
+        self.over: Connection | None = None
+        """The connection that it comes over."""
+        self._store, self._options, self._outbox = store, options, outbox
+        self._seen = options.seen or LastSeen()
+        self._anyway = options.settings.offline == "drafter"
+        self._connections = Connections(self._connect, options.source, options.chosen)
+        self.leaving: set[asyncio.Task[None]] = set()
+        """Connections that are closed as soon as the answer that comes over them is complete."""
+        self._closed = False
+        self.pool = DraftingPool(
+            store,
+            second_stage=options.settings.second_stage and options.draft,
+            calibrations=Calibrations(options.learnt if options.settings.learn else None),
+        )
+        self._judging: asyncio.Task[list[Judged]] | None = None
+        """Measures the drafters that came to this device without figures."""
+        self._halted = threading.Event()
+
+    def start(self) -> None:
+        """Begin to connect; returns at once."""
+        if self.shown is not None:
+            self.shown.start()
+        if self._judging is None:
+            self._judging = asyncio.create_task(self._judge_drafters())
+
+    async def close(self) -> None:
+        """Let go of the servers, and end one that was started here."""
+        self._closed = True
+        self._halted.set()
+        self._outbox.stir()
+        if self._judging is not None:
+            await self._judging
+        await asyncio.gather(*self.leaving)
+        await self.pool.quiet()
+        await self._connections.close()
+        await self.pool.close()
+
+    # ---- servers -----------------------------------------------------------------------------------------------------
+
+    @property
+    def shown(self) -> Connection | None:
+        """The connection to the server of the open conversation, or None for the drafter alone."""
+        return self._connections.shown
+
+    def use(self, source: Source | None) -> None:
+        """Ask this server from now on, in each conversation for which no other was chosen.
+
+        Connects in the background. Sessions, what was measured of the line, and the memory of open conversations begin
+        anew, because all of it is another server's.
+        """
+        left = self._connections.use(source)
+        self.start()
+        self._let_go(left, self.running)
+        self._outbox.stir()
+
+    def follow(self, choices: Choices) -> None:
+        """Connect to the server of the conversation that is open now; close connections that nothing needs any more."""
+        self._connections.show(choices)
+        self.close_unneeded()
+        self._outbox.stir()
+
+    def connection_of(self, conversation_id: str) -> Connection | None:
+        """The connection to a conversation's server, which begins to connect, or None for the drafter alone.
+
+        Raises `StorageError`.
+        """
+        return self._connections.to(self._store.conversations.get(conversation_id).choices)
+
+    def present(self, conversation_id: str) -> Connection | None:
+        """That connection if it was made before. Any thread may ask. Raises `StorageError`."""
+        return self._connections.present(self._store.conversations.get(conversation_id).choices)
+
+    def no_server(self, conversation_id: str) -> Failed | None:
+        """Why only the drafter could answer this conversation now, or None if its server is there.
+
+        Raises `StorageError`.
+        """
+        connection = self.connection_of(conversation_id)
+        if connection is not None and connection.verifier is not None:
+            return None
+        return Failed(f"No server: {'offline by choice' if connection is None else connection.why}.", "unavailable")
+
+    def _connect(self, source: Source | None) -> Connection | None:
+        options = self._options
+        if source is None or options.settings.mode == "offline":
+            return None
+        patient = not options.draft or options.settings.mode != "auto"
+        return Connection(
+            source,
+            drafters=self.drafters,
+            seen=self._seen,
+            # If nobody else can answer, there is no hurry to give up.
+            patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
+            modes=options.modes,
+            clock=options.clock,
+            anyway=self._anyway,
+        )
+
+    def close_unneeded(self) -> None:
+        """Close the connections that neither the open conversation, the running reply nor the queue needs."""
+        for connection in self._connections.take_unneeded({self.over, *self._outbox.awaited}):
+            self._let_go(connection, None)
+
+    def _let_go(self, connection: Connection | None, running: Request | None) -> None:
+        """Close a connection in the background, when the running reply has ended."""
+        leaving = asyncio.create_task(self._leave(connection, self.pool.drop(connection), running))
+        self.leaving.add(leaving)
+        leaving.add_done_callback(self.leaving.discard)
+
+    async def _leave(self, connection: Connection | None, drafting: list[Drafting], running: Request | None) -> None:
+        while running is not None and self.running is running and not self._closed:
+            await self._outbox.stirred()
+        for each in drafting:
+            await each.quiet()
+        if connection is not None:
+            await connection.close()
+
+    # ---- drafters ----------------------------------------------------------------------------------------------------
+
+    def drafter_of(self, conversation_id: str) -> Drafter:
+        """The drafter for the model that answers a conversation, or answered there last; else the first one.
+
+        May read files. Raises `StorageError`.
+        """
+        connection = self.present(conversation_id)
+        memory = self._memory_alone(conversation_id) if connection is None else connection.server.memory
+        return self.drafters.of_memory(memory) or self.drafters.first
+
+    def nobody_by_choice(self, conversation_id: str) -> str | None:
+        """Why no drafter may write in this conversation without a connection, as a sentence, or None if one may.
+
+        Raises `StorageError`.
+        """
+        source = self._connections.source(self._store.conversations.get(conversation_id).choices)
+        return self._nobody(source, self._memory_alone(conversation_id))
+
+    def _memory_alone(self, conversation_id: str) -> bytes | None:
+        """Memory digest of a conversation's model as far as is known, where nobody connects to its server."""
+        source = self._connections.source(self._store.conversations.get(conversation_id).choices)
+        if source is None or source.own:
+            return self._store.memory.last_used(conversation_id)
+        return memory_seen(source, self._seen)
+
+    def _nobody(self, source: Source | None, memory: bytes | None) -> str | None:
+        return why_nobody(self.drafters, memory, own=source is None or source.own, anyway=self._anyway)
+
+    @property
+    def offer(self) -> Offer | None:
+        """The small model that the open conversation's server offers and that is not here."""
+        return None if self.shown is None else self.shown.server.offer
+
+    async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
+        """Download that small model; see `Assistant.fetch_offered`."""
+        if self.shown is not None and self.drafters.shelf is not None:
+            await self.shown.fetch(self.drafters.shelf, progress)
+
+    async def news(self) -> list[tuple[str, str]]:
+        """What to say once about drafters that came without figures; waits until they are measured."""
+        self.start()
+        assert self._judging is not None
+        await asyncio.shield(self._judging)
+        return self.news_by_now
+
+    @property
+    def news_by_now(self) -> list[tuple[str, str]]:
+        """The same without waiting: nothing while they are being measured."""
+        judged = self._judging.result() if self._judging is not None and self._judging.done() else []
+        return [one.news for one in judged if one.news is not None]
+
+    async def _judge_drafters(self) -> list[Judged]:
+        judged = await asyncio.to_thread(judge_unmeasured, self._store, self.drafters, self._halted.is_set)
+        usable = {bytes.fromhex(one.config.memory) for one in judged if why_no_drafts(one.config) is None}
+        while usable and self.running is not None and not self._closed:
+            await self._outbox.stirred()
+        for connection in self._connections.open:
+            if connection.server.memory in usable and isinstance(connection.verifier, Endpoint):
+                connection.connect_again("the small model was measured")
+        return judged
+
+    # ---- who answers now ---------------------------------------------------------------------------------------------
+
+    def status(self) -> ModeChanged:
+        """The mode now, and why."""
+        connection = self.shown
+        if connection is None:
+            source = self._connections.shown_source
+            memory = memory_seen(source, self._seen)
+            alone = self._nobody(source, memory) is None
+            return ModeChanged("offline", "offline by choice", alone, self._writer(memory) if alone else "")
+        if isinstance(connection.verifier, Endpoint):
+            return connection.mode("hosted")
+        if connection.verifier is not None:
+            chosen = self._options.settings.mode
+            mode: Mode = chosen if chosen in MODES else connection.speed.modes.mode
+            return connection.mode(mode)
+        if connection.warming:
+            return connection.mode("warming")
+        alone = not connection.refuses and connection.server.no_substitute is None
+        return connection.mode("offline", alone=alone, writer=self._writer(connection.server.memory) if alone else "")
+
+    def _writer(self, memory: bytes | None) -> str:
+        """Name of the drafter that writes in the place of a model."""
+        config = self.drafters.config(memory) if self.drafters.has(memory) else None
+        return name_of(config or self.drafters.first.config)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the drafter was made for the model that answers, as far as is known; True if it answers alone."""
+        return self.shown is None or self.shown.server.fits
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether what is asked stays on this device."""
+        return self.shown is None or stays_here(self.shown.source)
+
+    @property
+    def most_read(self) -> int | None:
+        """Most tokens of a conversation that are read, or None while a server that counts its own has not said."""
+        if self.shown is not None and not self.shown.server.checks:
+            return self.shown.server.most_read
+        return self.most_read_over(self.shown)
+
+    def most_read_over(self, connection: Connection | None) -> int:
+        """Most tokens that this device and the model at a server read, as far as is known."""
+        known = None if connection is None else connection.server.most_read
+        if connection is None and self._options.most_read is not None:
+            known = self._options.most_read()
+        return min(CONTEXT_TOKENS, known or CONTEXT_TOKENS)
