@@ -16,6 +16,7 @@ from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyT
 from app.remotes.offers import Offer
 from app.remotes.source import Source
 from storage import Attachment, Choices, FinalStatus, Message, Queued, Store
+from tests.support.patience import PATIENCE_SECONDS
 
 READY = ModeChanged("edge", "drafting here, checked by shell-guide")
 STATS = Stats(rounds=6, verified=21, drafted_nodes=48, seconds=0.5, first_token_seconds=0.02, rtt_ms=84.0)
@@ -222,7 +223,7 @@ def shows(app: App[Any], kind: type[Screen[Any]]) -> bool:
     return isinstance(app.screen, kind) and app.screen.is_mounted
 
 
-async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds: float = 15.0) -> None:
+async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
     """Lets the application run until `predicate` holds; a place that is not there yet is waited for too."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
