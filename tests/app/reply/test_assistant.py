@@ -79,7 +79,7 @@ async def test_where_drafts_do_not_pay_none_is_made_unless_it_is_asked_for(
     async with assistant(drafter, database, verifier.url, settings=settings) as opened:
         await until_connected(opened)
         assert opened.backend.routing.shown is not None
-        opened.backend.routing.shown.speed.payoff.pays = False
+        opened.backend.routing.shown.speed.payoff._pacer.way = False
         conversation = opened.store.conversations.create("plain").id
         heard = await ask(opened, "list files", conversation)
         drafting, _ = opened.backend.routing.pool._open[conversation]

@@ -73,7 +73,7 @@ async def filled(
             async with aclosing(asking) as events:
                 async for event in events:
                     if rarely and isinstance(event, RoundEnded):
-                        opened.backend.routing.shown.speed.payoff.pays = False
+                        opened.backend.routing.shown.speed.payoff._pacer.way = False
 
 
 async def test_answers_count_while_drafts_do_not_pay(
@@ -85,7 +85,7 @@ async def test_answers_count_while_drafts_do_not_pay(
         async with on(store, verifier.url, own, tmp_path / "learnt", settings) as opened:
             assert opened.backend.routing.shown is not None
             for number in range(5):
-                opened.backend.routing.shown.speed.payoff.pays = False
+                opened.backend.routing.shown.speed.payoff._pacer.way = False
                 heard = await ask(opened, f"what is {number}")
                 assert heard.done is not None and heard.done.stats.drafted_nodes == 0
         learner = Learner(store, tiny_pair / "drafter", tmp_path / "learnt")

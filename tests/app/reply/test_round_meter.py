@@ -117,10 +117,10 @@ def test_rounds_with_and_without_a_draft_are_compared_by_all_that_they_took(
     meter = RoundMeter(connection, clock, opening=True)
     for levels in (2, 0) * 10:
         play(meter, clock, levels=levels)
-    kinds = connection.speed.payoff._kinds
+    kinds = connection.speed.payoff._rounds
     assert kinds[True].rate == pytest.approx(3 / (DRAFT + WAIT + RTT + SERVER))
     assert kinds[False].rate == pytest.approx(1 / (WAIT + RTT + SERVER))
-    assert kinds[True].best_rate == pytest.approx(1 / (RTT + (WAIT + SERVER) / 3)), "the line cannot be shortened"
+    assert kinds[True].amounts[1] == pytest.approx(RTT + (WAIT + SERVER) / 3), "the line cannot be shortened"
 
 
 @pytest.mark.parametrize("odd", [{"unread": 5}, {"exchanges": 2}, {"drafted_here": False}])
@@ -129,17 +129,17 @@ def test_a_round_that_is_not_like_others_says_nothing_about_drafts(
 ) -> None:
     meter = RoundMeter(connection, clock, opening=False)
     play(meter, clock)
-    number = connection.speed.payoff._kinds[True].number
+    count = connection.speed.payoff._rounds[True].count
     play(meter, clock, **odd)  # type: ignore[arg-type]
-    assert connection.speed.payoff._kinds[True].number == number
+    assert connection.speed.payoff._rounds[True].count == count
 
 
 def test_of_the_first_round_only_its_draft_counts(connection: Connection, clock: StillClock) -> None:
     """The drafter reads the question for it. Without a draft, there is nothing to count."""
     play(RoundMeter(connection, clock, opening=False), clock)
-    kind = connection.speed.payoff._kinds[True]
-    before = kind._tokens, kind._seconds
+    kind = connection.speed.payoff._rounds[True]
+    assert not kind._sums
     play(RoundMeter(connection, clock, opening=True), clock, unread=40)
-    assert (kind._tokens, kind._seconds) == (before[0] + 2, pytest.approx(before[1] + DRAFT)) and not kind.number
+    assert kind._sums[:2] == (pytest.approx(DRAFT), 2) and not kind.count
     play(RoundMeter(connection, clock, opening=True), clock, unread=40, levels=0)
-    assert kind._tokens == before[0] + 2
+    assert kind._sums[1] == 2
