@@ -24,22 +24,24 @@ unexport PYTHONDONTWRITEBYTECODE
 # One file's tests stay on one worker, in their order; what takes longest starts first (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: chat test gate test-all test-latest constraints lint format release clean
+.PHONY: chat test test-all test-latest constraints lint format release clean
 
 chat: $(VENV)/.chat
 	@$(BIN)/outrider chat
 
-# What is quick, of every package.
+# What is quick, of every package. With AFFECTED=1 also slow tests, if something that they use has changed since the
+# commit in .ci/passed (tests/support/affected.py).
 test: $(VENV)/.dev
-	$(PYTEST) -m "not faults and not pty and not training and not bundled and not benchmarks"
-
-# What a change may affect: all but slow tests that use nothing which changed (tests/support/affected.py).
-gate: $(VENV)/.dev
+ifdef AFFECTED
 	left_out=$$($(BIN)/python -m tests.support.affected) && $(PYTEST) $$left_out
+else
+	$(PYTEST) -m "not faults and not pty and not training and not bundled and not benchmarks"
+endif
 
-# Everything.
+# Everything. A commit that passes is noted in .ci/passed.
 test-all: $(VENV)/.dev
 	$(PYTEST)
+	test -n "$$(git status --porcelain)" || git rev-parse HEAD > .ci/passed
 
 # Everything, with the newest release of each dependency; says which one broke something.
 test-latest:

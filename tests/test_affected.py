@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.affected import FOLDERS, Repository, base, changed
+from tests.support.affected import FOLDERS, PASSED, Repository, base, changed
 from tests.support.serving import REPOSITORY
 
 FILES = {
@@ -96,23 +96,28 @@ def test_the_commit_to_compare_with(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         git("commit", "--message", name)
         return git("rev-parse", "HEAD")
 
+    def passed(commit: str) -> None:
+        (tmp_path / PASSED).write_text(f"{commit}\n")
+
+    (tmp_path / PASSED).parent.mkdir()
+    passed("main")
     assert base(tmp_path) is None, "there is no repository"
     git("init", "--initial-branch", "main")
-    first = commit("first")
-    assert base(tmp_path) is None, "there is no commit before it"
-    second, _ = commit("second"), commit("third")
-    assert base(tmp_path) == second
-    git("update-ref", "refs/worktree/gate", first)
-    assert base(tmp_path) == first, "it passed last"
-    third = git("rev-parse", "HEAD")
-    git("switch", "--create", "branch")
+    first, second, third = commit("first"), commit("second"), commit("third")
+    (tmp_path / PASSED).unlink()
+    assert base(tmp_path) is None, "nothing is known"
+    passed(first)
+    assert base(tmp_path) == first
+    git("switch", "--quiet", "--create", "branch", second)
+    passed(third)
+    assert base(tmp_path) is None, "it is not in this one's history"
+    git("switch", "--quiet", "main")
     commit("fourth")
-    assert base(tmp_path) == third, "the branch begins there"
     (tmp_path / "second").unlink()
     (tmp_path / "new").touch()
-    assert changed(tmp_path, third) == {"second", "fourth", "new"}
+    assert changed(tmp_path, third) == {"second", "fourth", "new", PASSED}
     monkeypatch.setenv("GATE_BASE", "main~1")
-    assert base(tmp_path) == second
+    assert base(tmp_path) == third
     monkeypatch.setenv("GATE_BASE", "unknown")
     assert base(tmp_path) is None
     assert changed(tmp_path, "unknown") is None

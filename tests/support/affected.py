@@ -18,10 +18,12 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOPS = ("app", "benchmarks", "docs", "drafter", "models", "recipes", "remote", "storage", "tests", "tools")
+PASSED = ".ci/passed"
+"""The commit on which every test passed last. `make test-all` writes it."""
 FOLDERS = ("tests/benchmarks", "tests/bundled", "tests/pty", "tests/recipes")
 MARKS = re.compile(r"^pytestmark = .*\bmark\.(?:benchmarks|bundled|pty)\b", re.MULTILINE)
 EVERYTHING = re.compile(
-    r"pyproject\.toml|constraints\.txt|requirements.*|Makefile|\.ci/.*|.*\bconftest\.py|.*/affected\.py"
+    r"pyproject\.toml|constraints\.txt|requirements.*|Makefile|\.ci/run|.*\bconftest\.py|.*/affected\.py"
 )
 """Files that may change what any test does."""
 DOTTED = re.compile(rf"\b(?:{'|'.join(TOPS)})(?:\.\w+)+")
@@ -120,24 +122,16 @@ def git(root: Path, *words: str) -> str | None:
 
 
 def base(root: Path) -> str | None:
-    """The commit to compare with, or None if there is none.
+    """The commit to compare with: `GATE_BASE` if that is set, or else the one in `.ci/passed`.
 
-    It is `GATE_BASE` if that is set; on a branch, where it left the default branch; on the default branch, the commit
-    that last passed here, or the one before.
+    None if there is none in the history of the present one.
     """
-    if named := os.environ.get("GATE_BASE"):
-        return git(root, "rev-parse", "--verify", "--quiet", f"{named}^{{commit}}")
-    head = git(root, "rev-parse", "HEAD")
-    for default in ("origin/HEAD", "origin/main", "main"):
-        if (fork := git(root, "merge-base", "HEAD", default)) and fork != head:
-            return fork
-        if fork:
-            break
-    if (passed := git(root, "rev-parse", "--verify", "--quiet", "refs/worktree/gate")) and (
-        git(root, "merge-base", "--is-ancestor", passed, "HEAD") is not None
-    ):
-        return passed
-    return git(root, "rev-parse", "--verify", "--quiet", "HEAD^")
+    record = root / PASSED
+    named = os.environ.get("GATE_BASE") or (record.read_text().strip() if record.exists() else "")
+    commit = git(root, "rev-parse", "--verify", "--quiet", f"{named}^{{commit}}") if named else None
+    if commit is None or git(root, "merge-base", "--is-ancestor", commit, "HEAD") is None:
+        return None
+    return commit
 
 
 def changed(root: Path, since: str) -> set[str] | None:
@@ -153,7 +147,7 @@ def main() -> None:
     since = base(REPOSITORY)
     files = None if since is None else changed(REPOSITORY, since)
     if files is None:
-        print("git names no commit to compare with, so every test runs.", file=sys.stderr)
+        print(f"{PASSED} names no earlier commit, so every test runs.", file=sys.stderr)
         return
     repository = Repository(REPOSITORY)
     left_out = repository.unaffected(files)
