@@ -121,11 +121,9 @@ class Backend:
             yield Started(message.conversation_id, message.id)
             connection = routing.over = routing.connection_of(message.conversation_id)
             if self._options.prompts is not None:
-                server, all_servers = (
-                    None if connection is None else connection.source.system,
-                    self._options.settings.system,
-                )
-                keep_default(self._store, self._options.prompts, message, server=server, all=all_servers)
+                own = None if connection is None else connection.source.system
+                default = self._options.settings.system
+                keep_default(self._store, self._options.prompts, message, server=own, all=default)
             drafter = await asyncio.to_thread(routing.drafter_of, message.conversation_id)
             text = drafter.text
             if await asyncio.to_thread(self._learnt.refresh, drafter):
