@@ -101,14 +101,6 @@ class EmptyOutbox:
         self.enqueue, self.enqueue_verification = store.queue.add, store.queue.add_verification
         self.queued, self.unqueue = store.queue.all, store.queue.remove
 
-    async def due(self) -> AsyncIterator[Queued]:
-        await asyncio.Event().wait()
-        yield self.queued()[0]
-
-    async def send(self, queued: Queued) -> AsyncIterator[Event]:
-        raise RuntimeError(f"{queued.id} was never due")
-        yield
-
 
 class StreamingCore:
     """Answers every question with the same text, a round of drafted and verified tokens at a time."""
@@ -128,6 +120,11 @@ class StreamingCore:
     async def changes(self) -> AsyncIterator[ModeChanged]:
         await asyncio.Event().wait()
         yield self.status()
+
+    async def due(self) -> AsyncIterator[Queued]:
+        """Nothing ever waits in the queue."""
+        await asyncio.Event().wait()
+        yield self.outbox.queued()[0]
 
     async def news(self) -> list[tuple[str, str]]:
         """There are no small models."""

@@ -43,7 +43,9 @@ async def counted(verifier: VerifierProcess) -> dict[str, int]:
         text = (await reader.read()).decode()
     finally:
         writer.close()
-    return {name: int(value) for name, value in re.findall(r"^outrider_(\w+)_total (\d+)$", text, re.MULTILINE)}
+    return {
+        name: int(float(value)) for name, value in re.findall(r"^outrider_(\w+)_total ([\d.]+)$", text, re.MULTILINE)
+    }
 
 
 async def ask(session: RemoteSession, tokens: list[int], deadline: float = PATIENCE_SECONDS) -> RoundReply:

@@ -104,9 +104,9 @@ class Proxied:
             timeout=PATIENCE_SECONDS,
             trust_env=False,
         )
-        found = re.search(rf"^outrider_{name} (\d+)$", reply.text, re.MULTILINE)
+        found = re.search(rf"^outrider_{name} ([\d.]+)$", reply.text, re.MULTILINE)
         assert found is not None
-        return int(found[1])
+        return int(float(found[1]))
 
 
 @pytest.fixture
