@@ -135,12 +135,12 @@ def base(root: Path) -> str | None:
 
 
 def changed(root: Path, since: str) -> set[str] | None:
-    """The files that differ from a commit, with those that git does not know yet. None where git fails."""
+    """The files that differ from a commit, except `PASSED`, with those that git does not know yet. None if git fails."""
     tracked = git(root, "diff", "--name-only", "--no-renames", "-z", since)
     new = git(root, "ls-files", "--others", "--exclude-standard", "-z")
     if tracked is None or new is None:
         return None
-    return set(filter(None, [*tracked.split("\0"), *new.split("\0")]))
+    return {*tracked.split("\0"), *new.split("\0")} - {"", PASSED}
 
 
 def main() -> None:
