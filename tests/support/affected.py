@@ -135,7 +135,7 @@ def base(root: Path) -> str | None:
 
 
 def changed(root: Path, since: str) -> set[str] | None:
-    """The files that differ from a commit, except `PASSED`, with those that git does not know yet. None if git fails."""
+    """The files that differ from a commit, except `PASSED`, and those unknown to git. None where git fails."""
     tracked = git(root, "diff", "--name-only", "--no-renames", "-z", since)
     new = git(root, "ls-files", "--others", "--exclude-standard", "-z")
     if tracked is None or new is None:
