@@ -562,6 +562,18 @@ async def test_a_client_that_hangs_up_is_logged_as_such(
     assert [(one["route"], one["status"], one["whole"]) for one in logged] == [(CHAT, 499, False)]
 
 
+async def test_a_client_that_hangs_up_after_some_words_leaves_nothing_behind(target: Target, engine: Engine) -> None:
+    with running(app(target, engine)) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            for _ in range(3):
+                async with client.stream("POST", CHAT, json=body(max_tokens=900, stream=True)) as response:
+                    await anext(response.aiter_raw())
+            async with asyncio.timeout(PATIENT):
+                while await counter(client, "sessions"):
+                    await asyncio.sleep(0.01)
+            assert await counter(client, "new_tokens_total") < 3 * 900
+
+
 async def test_no_more_are_written_at_once_than_leave_room_for_devices(target: Target, engine: Engine) -> None:
     with running(app(target, engine, max_sessions=4, max_waiting=2)) as url, gate(target.model) as held:
         async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:

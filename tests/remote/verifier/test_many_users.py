@@ -185,6 +185,17 @@ async def test_the_engines_thread_ends_when_nobody_wants_it_and_comes_back(
     assert (await turns.take("one", threading.current_thread)).is_alive()
 
 
+async def test_what_fails_outside_of_an_answer_is_told_to_all_who_wait(
+    target: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = Turns(8, target)
+    monkeypatch.setattr(turns, "_cycle", lambda turns: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        await turns.take("one", lambda: None)
+    monkeypatch.undo()
+    assert await turns.take("one", lambda: 7) == 7
+
+
 async def test_turns_are_passed_on_whoever_gives_up_and_when(target: Engine) -> None:
     turns, rng = Turns(8, target), random.Random(3)
     for _ in range(200):
