@@ -56,8 +56,9 @@ def test_the_trace_tells_what_each_round_was_to_bring_and_brought(
         assert len(trace) == answer["rounds"] and sum(one["gained"] for one in trace) == 24
         assert sum(one["nodes"] for one in trace) == answer["drafted_nodes"] > 0
         assert all(one["expected"] >= 1 and one["server_seconds"] > 0 for one in trace)
-        assert [one["cost"] is None for one in trace] == [pace == "fixed"] * len(trace)
-        assert all(one["levels"] > 0 for one in trace)
+        made = [one for one in trace if one["levels"]]  # By measure, a round without a draft may be tried.
+        assert made and [one["cost"] is None for one in made] == [pace == "fixed"] * len(made)
+        assert pace == "measured" or made == trace
 
 
 def test_the_reference_takes_a_round_for_each_token(outrider: Outrider, verifier: VerifierProcess) -> None:
