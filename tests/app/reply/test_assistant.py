@@ -133,7 +133,7 @@ async def test_by_measure_more_is_drafted_over_a_far_line_than_for_a_slow_verifi
             if case == "as it is":
                 assert costs.cost not in (FIRST_COST, costs.first)
     assert answers[0] == answers[1] == answers[2]
-    assert nodes["slow"] == 0 and nodes["far"] > nodes["as it is"] > 0
+    assert nodes["slow"] == 0 < min(nodes["far"], nodes["as it is"])
 
 
 async def test_sampled_trees_answer_with_whole_drafts(
