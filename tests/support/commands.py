@@ -44,3 +44,10 @@ def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
         return CommandResult(ended.value.code if isinstance(ended.value.code, int) else 0, printed.out, printed.err)
 
     return run
+
+
+def answer_many(outrider: Outrider, url: str, count: int, folder: Path) -> None:
+    """Have a server check this many answers; the questions are in a file in `folder`."""
+    prompts = folder / "prompts.jsonl"
+    prompts.write_text("".join(f'{{"prompt": "what is {number}"}}\n' for number in range(count)))
+    assert outrider("ask", "--prompts", str(prompts), "--remote", url).code == 0

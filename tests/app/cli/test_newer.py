@@ -14,7 +14,7 @@ from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from models.config import GRAPH, read_config, write_config
 from remote.verifier.learning.artefacts import Artefacts, Learnt
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider, answer_many, runner
 from tests.support.figures import on_shelf
 from tests.support.learnable import bewilder, build_learnable
 from tests.support.made_once import made_once
@@ -68,13 +68,8 @@ def serve(pair: Path, taught: Path | None, tmp_path: Path, before: VerifierProce
     return one.start()
 
 
-def answered(outrider: Outrider, url: str, count: int) -> None:
-    for number in range(count):
-        assert outrider("ask", f"what is {number}", "--remote", url).code == 0
-
-
 def versions_of(home: Path) -> list[Version]:
-    ((_, fetched),) = [(path, path) for path in (home / "data/drafters/fetched").iterdir()]
+    (fetched,) = (home / "data/drafters/fetched").iterdir()
     return Versions.of(home / "data/drafters/learnt", read_config(fetched)).all()
 
 
@@ -87,7 +82,7 @@ def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
     assert outrider("drafter", "fetch", url).code == 0
     (folder,) = (home / "data/drafters/fetched").iterdir()
     assert origins(folder) == [url]
-    answered(outrider, url, FEWEST)
+    answer_many(outrider, url, FEWEST, tmp_path)
     taught[0].stop()
     taught.append(serve(pairs / "bad", pairs / "good", tmp_path, taught[0]))
 
@@ -121,7 +116,7 @@ def test_a_worse_one_is_not_taken_and_what_was_learnt_here_stays(
     taught.append(serve(pairs / "good", None, tmp_path))
     url = taught[0].url
     assert outrider("drafter", "fetch", url).code == 0
-    answered(outrider, url, FEWEST - 1)
+    answer_many(outrider, url, FEWEST - 1, tmp_path)
     (folder,) = (home / "data/drafters/fetched").iterdir()
     config = read_config(folder)
     own = Versions.of(home / "data/drafters/learnt", config)
@@ -136,7 +131,7 @@ def test_a_worse_one_is_not_taken_and_what_was_learnt_here_stays(
     few = outrider("drafter", "fetch", url)
     assert few.code == 1 and "29 checked answers to judge the newer version" in few.err
     assert own.in_use is not None and own.in_use.number == 1 and not own.offered
-    answered(outrider, url, 2)
+    answer_many(outrider, url, 2, tmp_path)
     judged = outrider("drafter", "fetch", url)
     assert judged.code == 0 and "What drafts here stays in use." in judged.out
     assert [one.state for one in own.all()] == ["in use", "not better"] and len(own.offered) == 1
