@@ -1,12 +1,15 @@
-"""The program that most tests of the command line run."""
+"""The program that most tests of the command line run, and a server that it may ask."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider, runner
+from tests.support.shells import served
 
 
 @pytest.fixture
@@ -18,3 +21,12 @@ def outrider(
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    """An OpenAI-compatible server, which the commands use."""
+    server = ChatServer([Script(["It says ", "hi."])])
+    with served(server) as address:
+        monkeypatch.setenv("OUTRIDER_REMOTE", address)
+        yield server
