@@ -122,6 +122,10 @@ def test_replacing_keeps_the_token_of_the_same_server(outrider: Outrider, ring: 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["add"], "outrider remote add NAME URL"),  # Nobody can be asked where there is no terminal.
+        (["add", "office"], "outrider remote add NAME URL"),
+        (["add", "https://office"], "outrider remote add NAME URL"),
+        (["add", "office", "--token-stdin"], "outrider remote add NAME URL"),
         (["add", "office", "office:8000"], "http:// or https://"),
         (["add", "of fice", "https://office"], "a name is"),
         (["add", "bundled", "https://office"], "came with Outrider"),
