@@ -69,10 +69,11 @@ INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u3164\u180b\u200b\u200c\u200d\u200e\u2060\u202e\u2069"
     "\ufe00\ufe0f\ufeff\U000e0041\U000e0101"
 )
-texts = st.text(st.one_of(st.sampled_from(f"a1 \n\x1b[m葛क्می👩🏽❤↔{INVISIBLE}"), st.characters()), max_size=40)
+CONTROLS = "\x1b[]P_^X\\?3mJc(\x07\x18\x9b\x9c\x9d\t\r"
+texts = st.text(st.one_of(st.sampled_from(f"a1 \n葛क्می👩🏽❤↔{INVISIBLE}{CONTROLS}"), st.characters()), max_size=60)
 
 
-@given(texts, st.integers(0, 40))
+@given(texts, st.integers(0, 60))
 @example(f"👩{ZWJ}💻", 2)
 def test_the_text_of_a_prefix_is_a_prefix_of_the_text(text: str, cut: int) -> None:
     sanitiser = Sanitiser()
