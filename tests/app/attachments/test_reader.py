@@ -222,13 +222,6 @@ def test_what_was_sent_before_stays_as_it_was(folder: Path) -> None:
     assert again.attachments[:3] == kept and names(again)[3:] == ["picture.png"]
 
 
-def test_a_file_that_cannot_be_opened_is_told(folder: Path) -> None:
-    (folder / "notes.txt").chmod(0)
-    if os.access(folder / "notes.txt", os.R_OK):
-        pytest.skip("this account may read everything")
-    assert named("@notes.txt", folder).problems == ["notes.txt cannot be read: Permission denied"]
-
-
 def test_paths_that_complete_what_is_typed(folder: Path) -> None:
     assert candidates("", folder, 10) == ["src/", "test/", "a b.txt", "notes.txt", "picture.png"]
     assert candidates("s", folder, 10) == ["src/"]
