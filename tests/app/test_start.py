@@ -9,19 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider
 from tests.support.serving import REPOSITORY
 
 HEAVY = {"numpy", "onnxruntime", "httpx", "torch", "typer", "tokenizers", "jinja2", "tree_sitter_bash"}
 """Textual loads tree_sitter itself, if it is there. That takes 1 ms; the grammar of Bash takes 8 ms."""
 
 
-@pytest.fixture
-def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
-) -> Outrider:
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_MODE", "offline")
-    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
 
 
 def loaded(program: str) -> set[str]:
@@ -96,17 +93,13 @@ def test_numpy_is_not_loaded_before_its_threads_are_set() -> None:
     assert "numpy" not in loaded("import app.cli.own_server")
 
 
-def test_the_command_line_sets_the_threads_of_numpy() -> None:
-    program = (
-        "import sys, os; sys.argv = ['outrider', 'doctor', '--help']; from app.cli.__main__ import main\ntry: main()\n"
-    )
-    program += "except SystemExit: print(os.environ['OPENBLAS_NUM_THREADS'])"
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    for given, wanted in ({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2"):
-        out = subprocess.run(
-            [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, env={**kept, **given}
-        )
-        assert out.stdout.splitlines()[-1] == wanted, out.stderr
+def test_the_command_line_sets_the_threads_of_numpy(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    outrider("doctor", "--help")
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "2"
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    outrider("doctor", "--help")
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
