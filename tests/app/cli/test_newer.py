@@ -110,12 +110,15 @@ def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
     assert outrider("ask", "what is it").out == before, "a drafter changes no text"
 
 
-def test_a_worse_one_is_not_taken_and_what_was_learnt_here_stays(
-    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess]
-) -> None:
+def test_a_worse_one_is_taken_only_where_nothing_was_learnt_and_nothing_can_judge_it(
+    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     taught.append(serve(pairs / "good", None, tmp_path))
-    url = taught[0].url
-    assert outrider("drafter", "fetch", url).code == 0
+    url, other_home = taught[0].url, tmp_path / "another-device"
+    for device in (other_home, home):
+        monkeypatch.setenv("OUTRIDER_HOME", str(device))
+        assert outrider("drafter", "fetch", url).code == 0
     answer_many(outrider, url, FEWEST - 1, tmp_path)
     (folder,) = (home / "data/drafters/fetched").iterdir()
     config = read_config(folder)
@@ -137,26 +140,17 @@ def test_a_worse_one_is_not_taken_and_what_was_learnt_here_stays(
     assert [one.state for one in own.all()] == ["in use", "not better"] and len(own.offered) == 1
     assert not list(own.folder.glob("*.onnx")), "its graph is not kept"
 
-
-def test_without_answers_it_is_taken_where_nothing_was_learnt(
-    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    taught.append(serve(pairs / "good", None, tmp_path))
-    url = taught[0].url
-    assert outrider("drafter", "fetch", url).code == 0
-    taught[0].stop()
-    taught.append(serve(pairs / "good", pairs / "bad", tmp_path, taught[0]))
+    monkeypatch.setenv("OUTRIDER_HOME", str(other_home))
     monkeypatch.setenv("OUTRIDER_LEARN", "false")
     refused = outrider("drafter", "fetch", url)
-    assert refused.code == 1 and "`learn = false`" in refused.err and versions_of(home) == []
+    assert refused.code == 1 and "`learn = false`" in refused.err and versions_of(other_home) == []
     monkeypatch.delenv("OUTRIDER_LEARN")
     taken = outrider("drafter", "fetch", url)
     assert taken.code == 0 and "too few checked answers to judge it by" in taken.out
-    assert [one.state for one in versions_of(home)] == ["in use"]
+    assert [one.state for one in versions_of(other_home)] == ["in use"]
     assert "not measured" in outrider("drafter", "history").out
     assert outrider("ask", "what is it", "--remote", url).code == 0
-    assert outrider("learn", "--forget").code == 0 and versions_of(home) == []
+    assert outrider("learn", "--forget").code == 0 and versions_of(other_home) == []
 
 
 def test_an_origin_is_noted_once_and_goes_with_its_folder(tmp_path: Path) -> None:
