@@ -125,28 +125,19 @@ def test_the_export_as_it_was_downloaded_or_unpacked(store: Store, tmp_path: Pat
     assert [result.outcome for result in report.results] == ["new", "new"] and report.kind == "ChatGPT export"
 
 
-def test_what_is_said_of_a_folder_or_an_archive_is_so(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(Unreadable, match=r"empty holds no conversations\.json"):
-        import_file(store, tmp_path / "empty")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "conversations.json").write_text('[{"what": 1}]')
-    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
-        archive.writestr("conversations.json", '[{"what": 1}]')
-    for name in ("other", "other.zip"):
-        with pytest.raises(Unreadable, match=rf"conversations\.json in .*{name} holds no conversations that"):
-            import_file(store, tmp_path / name)
-
-
-def test_an_archive_of_something_else_is_named(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "photos.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("photo.jpg", b"\0")
-    with pytest.raises(Unreadable, match=r"photos\.zip holds no conversations\.json"):
-        import_file(store, path)
-    path.write_bytes(path.read_bytes()[:-30])
+def test_a_folder_or_an_archive_of_something_else_is_named(store: Store, tmp_path: Path) -> None:
+    for name, content in (("photo.jpg", "\0"), ("conversations.json", '[{"what": 1}]')):
+        says = "holds no conversations that" if name == "conversations.json" else r"holds no conversations\.json"
+        folder = tmp_path / name.partition(".")[0]
+        folder.mkdir()
+        (folder / name).write_text(content)
+        archive = Path(shutil.make_archive(str(folder), "zip", folder))
+        for path in (folder, archive):
+            with pytest.raises(Unreadable, match=rf"{path.name} {says}"):
+                import_file(store, path)
+    archive.write_bytes(archive.read_bytes()[:-30])
     with pytest.raises(Unreadable, match="download it again"):
-        import_file(store, path)
+        import_file(store, archive)
 
 
 def test_a_locked_archive_is_named(store: Store, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from markdown_it import MarkdownIt
 
 from app.archive import exporter as writing
 from app.archive.branches import branches
-from app.archive.errors import Unwritable
 from app.archive.exporter import every_conversation, export_conversations, export_pieces, new_file
 from app.archive.formats import Format
 from app.archive.html import STYLE
@@ -243,12 +242,6 @@ def test_without_a_path_into_the_folder_for_exports(
     written = export_conversations(store, ids, "json")
     assert written == (tmp_path / "home" / "exports" / f"2-conversations-{date.today().isoformat()}.json").resolve()
     assert export_conversations(store, ids[:1], "json").name.startswith("a-talk-")
-
-
-def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
-    conversation = answered(store)
-    with pytest.raises(Unwritable, match=r"gone/x\.md cannot be written: No such file"):
-        export_conversations(store, [conversation], "md", tmp_path / "gone" / "x.md", settings=NO_DRAFTER)
 
 
 @pytest.mark.parametrize("format", ["md", "html"])

@@ -14,7 +14,6 @@ from app.attachments.mentions import mentions
 from app.attachments.paths import candidates
 from app.attachments.reader import Gathered, gather, gather_paths
 from app.attachments.secret_names import looks_secret
-from storage import Attachment
 from tests.app.attachments.conftest import PNG
 
 no_windows = pytest.mark.skipif(os.name == "nt", reason="no such files there")
@@ -26,17 +25,6 @@ def named(text: str, folder: Path) -> Gathered:
 
 def names(gathered: Gathered) -> list[str]:
     return [one.name for one in gathered.attachments]
-
-
-def test_files_and_images_are_read_as_they_are(folder: Path) -> None:
-    gathered = named('@notes.txt @picture.png @"a b.txt"', folder)
-    assert gathered == Gathered(
-        [
-            Attachment("notes.txt", "text/plain", b"first\nsecond\n"),
-            Attachment("picture.png", "image/png", PNG),
-            Attachment("a b.txt", "text/plain", b"spaced\n"),
-        ]
-    )
 
 
 def test_a_folder_brings_its_text_files_under_its_name(folder: Path) -> None:
