@@ -75,11 +75,11 @@ def test_fix_hands_the_mend_to_the_shell(outrider: Outrider, tmp_path: Path, mon
             file.write_text(before)
         told = outrider("fix", stdin="cat: ntöes.txt: No such file or directory\n")
         assert (told.code, told.out) == (0, "")
-        assert file.read_text(encoding="utf-8") == "cat nötes.txt\n"
+        assert file.read_text(encoding="utf-8") == "cat 'nötes.txt'\n"
         assert file.stat().st_mode & 0o077 == 0
     monkeypatch.setenv(COMMAND_FILE, str(tmp_path))
     told = outrider("fix", stdin="cat: ntöes.txt: No such file or directory\n")
-    assert told.out == "cat nötes.txt\n", "nothing is lost"
+    assert told.out == "cat 'nötes.txt'\n", "nothing is lost"
     assert str(tmp_path) in told.err and COMMAND_FILE in told.err
 
 
