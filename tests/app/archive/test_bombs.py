@@ -101,10 +101,10 @@ def held(path: Path, home: Path) -> Import:
     return ended
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bz2", "lzma"])
-def test_a_member_that_lies_about_its_size(tmp_path: Path, method: int) -> None:
+@pytest.mark.parametrize(("method", "blocks"), [(zipfile.ZIP_BZIP2, 24), (zipfile.ZIP_LZMA, 1)], ids=["bz2", "lzma"])
+def test_a_member_that_lies_about_its_size(tmp_path: Path, method: int, blocks: int) -> None:
     block = bytes(16 * MEBIBYTE)
-    path = lying(zipped(tmp_path / "bomb.zip", (block for _ in range(24)), method), 1000)
+    path = lying(zipped(tmp_path / "bomb.zip", (block for _ in range(blocks)), method), 1000)
     ended = held(path, tmp_path / "home")
     assert "conversations.json" in ended.said and "compressed in a way that no export is" in ended.said
 
