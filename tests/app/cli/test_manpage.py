@@ -21,16 +21,16 @@ def test_it_is_current() -> None:
 
 
 def test_every_command_is_there_with_its_options_and_arguments() -> None:
-    every = list(commands(typer.main.get_command(cli), "outrider"))
-    assert re.findall(r"^\.SS (outrider [a-z ]*[a-z])", page(), re.MULTILINE) == [path for path, _ in every]
+    whole, every = page(), list(commands(typer.main.get_command(cli), "outrider"))
+    assert re.findall(r"^\.SS (outrider [a-z ]*[a-z])", whole, re.MULTILINE) == [path for path, _ in every]
     for path, command in every:
-        section = re.split(r"^\.S[SH] ", page().partition(f"\n.SS {path}")[2], maxsplit=1, flags=re.MULTILINE)[0]
+        section = re.split(r"^\.S[SH] ", whole.partition(f"\n.SS {path}")[2], maxsplit=1, flags=re.MULTILINE)[0]
         for one in command.params:
             name = text(one.opts[-1] if one.param_type_name == "option" else one.metavar or one.name)
             (meaning,) = re.findall(rf"^\.[BI] .*{re.escape(name)}.*\n(.*)$", section, re.MULTILINE)[:1]
             assert meaning.strip(), f"{path} {name} has no help"
-    assert not re.search(r"<(str|int|float|path|.* range|list.*)>", page())
-    assert "\\-\\-version" in page()
+    assert not re.search(r"<(str|int|float|path|.* range|list.*)>", whole)
+    assert "\\-\\-version" in whole
 
 
 def test_every_setting_is_there_with_its_default() -> None:
