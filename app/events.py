@@ -6,10 +6,12 @@ and `ReplyText` adds the events up.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.model_names import short_model
+from app.sanitise import sanitise
 
 if TYPE_CHECKING:
     from drafter.cost import Cost
@@ -111,6 +113,18 @@ class ModeChanged:
         """The mode and its reason in words. A reason that names the mode needs nothing before it."""
         word = MODE_WORDS[self.mode]
         return self.why if self.why.startswith(word) else f"{word}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Another model writes the answer from here on."""
+
+    at: int
+    """Characters of the answer before it."""
+    writer: str
+    """Name of the model."""
+    here: bool = False
+    """It runs on this device in place of the server's model, and nobody has checked what it writes."""
 
 
 @dataclass(frozen=True)
@@ -280,6 +294,8 @@ class Done:
     """Name of the model that answered; empty if only the drafter wrote."""
     drafted_by: str = ""
     """Who wrote the tokens that nobody has checked, for people; empty: all are checked."""
+    stretches: tuple[Stretch, ...] = ()
+    """Who wrote which part, if a model on this device stood in for the server's; else empty."""
 
     @property
     def full(self) -> bool:
@@ -309,6 +325,7 @@ Event = (
     | SystemUnread
     | Redrawn
     | ModeChanged
+    | Stretch
     | RoundEnded
     | Judged
     | Done
@@ -347,3 +364,12 @@ class ReplyText:
             self.mode, self.why = event.mode, event.why
         elif isinstance(event, RoundEnded | Done):
             self.stats = event.stats
+
+
+def stretches_of(stats: Mapping[str, Any]) -> tuple[Stretch, ...]:
+    """Who wrote which part of a stored answer. What is no such list, as an import may have it, counts as none."""
+    try:
+        found = [Stretch(int(one["at"]), sanitise(str(one["writer"])), bool(one["here"])) for one in stats["stretches"]]
+    except (KeyError, TypeError, ValueError):
+        return ()
+    return tuple(sorted(found, key=lambda one: one.at))

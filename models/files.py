@@ -7,6 +7,8 @@ from pathlib import Path
 GRAPHS = ("target.int8.onnx", "target.onnx")
 """Graphs in a model's folder, next to its weights. The first one that exists is taken. The second has float32
 weights."""
+MAGIC = b"GGUF"
+"""The first bytes of a GGUF file."""
 
 
 def graph_in(model: str | Path) -> Path | None:
@@ -15,5 +17,14 @@ def graph_in(model: str | Path) -> Path | None:
 
 
 def is_gguf(model: str) -> bool:
-    """Whether `model` is the path of a GGUF file, by its name."""
-    return model.lower().endswith(".gguf")
+    """Whether `model` is a GGUF file, by its name or its first bytes: Ollama names files by their digests."""
+    return model.lower().endswith(".gguf") or begins_as_gguf(Path(model))
+
+
+def begins_as_gguf(path: Path) -> bool:
+    """Whether this is a file that can be read, with the first bytes of a GGUF file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):  # A name on the hub, a folder, or no path at all.
+        return False

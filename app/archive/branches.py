@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from app.events import stretches_of
 from app.sanitise import sanitise
 from storage import Conversation, Message, WholeConversation
 
@@ -96,6 +97,10 @@ def remark(message: Message) -> str:
         what = "All of it was" if drafted == total else f"{drafted} of its {total} tokens were"
         by = message.stats.get("drafted_by")
         said.append(f"{what} drafted offline{f' by the {by}' if by else ''} and never checked.")
+    for stretch in stretches_of(message.stats):
+        if stretch.here:
+            what = f"From character {stretch.at:,} on it was" if stretch.at else "All of it was"
+            said.append(f"{what} written by {stretch.writer} on this device and never checked.")
     if message.status == "failed":
         said.append("This answer failed.")
     elif message.interrupted:

@@ -19,6 +19,7 @@ from app.cli.gateway import gateway
 from app.cli.history import history_commands
 from app.cli.keys import keys
 from app.cli.learn import learn
+from app.cli.local import local_commands
 from app.cli.log import log
 from app.cli.models import models
 from app.cli.options import Model, Remote, System, Token
@@ -44,6 +45,7 @@ cli.add_typer(drafter_commands, name="drafter")
 cli.add_typer(queue_commands, name="queue", invoke_without_command=True)
 cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
 cli.add_typer(system_commands, name="system", invoke_without_command=True)
+cli.add_typer(local_commands, name="local", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,

@@ -78,6 +78,7 @@ class AskResult:
             "token_ids": list(self.done.token_ids),
             "model": self.done.model or None,
             "drafted_by": self.done.drafted_by or None,
+            "stretches": [asdict(stretch) for stretch in self.done.stretches],
             "provenance": _provenance(self.done),
             "reason": self.done.reason,
             "cut": self.done.cut_by,
@@ -247,6 +248,10 @@ def complain_of_unchecked(done: Done) -> None:
         complain(f"the {name} alone wrote this answer; it was not checked")
     elif drafted:
         complain(f"{drafted} of {tokens} tokens were drafted by the {name} and not checked")
+    for stretch in done.stretches:
+        if stretch.here:
+            what = f"the answer from character {stretch.at:,} on" if stretch.at else "this answer"
+            complain(f"{stretch.writer}, on this device, wrote {what}; it was not checked")
 
 
 async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None, *, told: str = "") -> AskResult:

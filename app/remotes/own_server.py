@@ -45,8 +45,11 @@ class NotServed(Exception):
 class OwnServer:
     """A process that serves a model on loopback, and answers only to `token`: this device may have other accounts."""
 
-    def __init__(self, target: str, drafter: str) -> None:
-        """Start it. `target`: a model's folder or name; `drafter`: a folder. Raises `NotServed`, `OSError`."""
+    def __init__(self, target: str, drafter: str | None) -> None:
+        """Start it. `target`: a model's folder, file or name; `drafter`: a folder, or None for no drafts.
+
+        Raises `NotServed`, `OSError`.
+        """
         if (reason := why_not(target)) is not None:
             raise NotServed(reason)
         self.token = secrets.token_urlsafe(32)
@@ -54,10 +57,11 @@ class OwnServer:
         file = Path(self._folder.name) / "token"
         file.write_text(self.token, encoding="ascii")
         threads = str(draft_threads())
-        if target != str(BUNDLED_TARGET) and drafter == str(BUNDLED_DRAFTER):
+        if drafter is None or (target != str(BUNDLED_TARGET) and drafter == str(BUNDLED_DRAFTER)):
             # A model that the person chose has no drafter yet: the server makes one while nobody asks.
             command = own_command("serve", "--port", "0", "--watch-stdin", "--log-format", "off")
             command += ["--threads", threads, "--model", target, "--token-file", str(file)]
+            command += ["--no-drafter"] if drafter is None else []
         else:
             command = own_command(target, drafter, str(file), threads, module="app.cli.own_server")
         pipe = subprocess.PIPE

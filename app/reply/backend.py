@@ -132,6 +132,7 @@ class Backend:
             by_choice = routing.nobody_by_choice(message.conversation_id) if connection is None else None
             reply = Reply(
                 generation,
+                stand_in=routing.stand_in,
                 alone=request.does != "verifies",
                 nobody=lambda: by_choice if connection is None else connection.server.no_substitute,
                 early=self._options.early,

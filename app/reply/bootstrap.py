@@ -18,6 +18,7 @@ from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.remotes.choice import Asks
+    from app.remotes.loopback import LocalModel
     from app.remotes.source import Source
     from app.reply.routing import Options
     from drafter.runtime import Drafter
@@ -96,7 +97,17 @@ async def options_of(settings: Settings, folders: Folders, source: Source | None
         chosen=partial(source_chosen, settings=settings, folders=folders),
         prompts=SystemPrompts(folders),
         learnt=folders.learnt if folders.saved else None,
+        stand_in=_stand_in(settings, folders),
     )
+
+
+def _stand_in(settings: Settings, folders: Folders) -> LocalModel | None:
+    """The model on this device that answers while a server is away. Raises `ConfigError`."""
+    from app.local.registry import LocalModels
+    from app.remotes.loopback import LocalModel
+
+    chosen = LocalModels(folders).chosen(settings.local) if settings.offline == "local" else None
+    return None if chosen is None else LocalModel(*chosen)
 
 
 def drafters_of(drafter: Drafter, settings: Settings, folders: Folders) -> Drafters:

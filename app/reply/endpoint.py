@@ -12,13 +12,15 @@ from collections.abc import AsyncGenerator, Sequence
 from os.path import commonprefix
 
 from app.concurrency import abandon
-from app.events import Cut, RoundEnded
+from app.events import Cut, ModeChanged, RoundEnded
 from app.exits import GO_ON
 from app.model_names import short_model
 from app.remotes.connection import Connection, wants_token
 from app.remotes.peer import Endpoint
+from app.reply.answer import INCOMPLETE
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
+from app.reply.read_along import ReadAlong
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
 from remote.errors import quoted
 from remote.openai.dialect import SAMPLING
@@ -45,15 +47,33 @@ IMAGES = (
 
 
 class EndpointText:
-    """The text of one answer, by one OpenAI-compatible server."""
+    """The text of one answer, by one OpenAI-compatible server, or from where another one broke off.
 
-    def __init__(self, generation: Generation, connection: Connection, endpoint: Endpoint) -> None:
+    `away`: why the server that was asked is away, if this is a model on this device that stands in for it.
+    `reader`: such a model reads along, and continues the answer if the line breaks.
+    """
+
+    def __init__(
+        self,
+        generation: Generation,
+        connection: Connection,
+        endpoint: Endpoint,
+        *,
+        away: str | None = None,
+        reader: ReadAlong | None = None,
+    ) -> None:
         self._generation, self._connection, self._endpoint = generation, connection, endpoint
         self._host = endpoint.client.host
+        self._away, self._reader = away, reader
+        self.broke = False
+        """The line has broken, and another model is to continue."""
         answer = generation.answer
-        self._known = answer.sent or answer.decoded(answer.verified)
+        if away is None:
+            self._known = answer.sent or answer.decoded(answer.verified)
+        else:
+            self._known = answer.decoded(len(answer.tokens)).rstrip(INCOMPLETE) or answer.sent
         """The text that the server is to go on with."""
-        self._join = Continuation(self._known, continues=endpoint.model.continues)
+        self._join = Continuation(self._known, continues=endpoint.model.continues, exact=away is not None)
         self._thinks = False
         """The model is reasoning."""
         self._thinking_since: float | None = None
@@ -61,10 +81,10 @@ class EndpointText:
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The text until the answer is complete. Returns early if the question has not left. Raises `NoAnswer`."""
         generation = self._generation
-        if generation.given.settings.mode == "edge":
+        if self._away is None and generation.given.settings.mode == "edge":
             advice = "which checks no drafts. Choose --mode auto or hosted"
             raise NoAnswer(f"{self._host} is an OpenAI-compatible server, {advice}.", "incompatible")
-        yield self._connection.mode("hosted")
+        yield self._mode()
         await generation.drafting.quiet()
         stream: ChatStream | None = None
         try:
@@ -84,9 +104,12 @@ class EndpointText:
                 generation.end("stopped")
                 return
             generation.figures.carried(stream)
-            generation.answer.model = self._endpoint.model.id
+            if (stretch := generation.answer.written_by(self._name, here=self._away is not None)) is not None:
+                yield stretch
+            if self._away is None or not generation.answer.model:
+                generation.answer.model = self._name
             if refused := _chosen(stream.left_out, generation.given.sampling):
-                yield self._connection.mode("hosted", f"{self._connection.why}; the server does not accept {refused}")
+                yield self._mode(f"the server does not accept {refused}")
             async for step in self._read(stream):
                 yield step
         except Unsent as error:
@@ -95,10 +118,26 @@ class EndpointText:
                 raise NoAnswer(f"No answer: {error}.", "unavailable", passing=True) from error
             self._connection.lost(self._endpoint, error)
         except (RemoteError, Diverged) as error:
-            raise self._failure(error) from error
+            if self._reader is None or not isinstance(error, LinkDown):
+                raise self._failure(error) from error
+            self._connection.lost(self._endpoint, error)
+            self.broke = True
         finally:
+            if self._reader is not None:
+                await self._reader.end()
             if stream is not None:
                 await stream.aclose()
+
+    @property
+    def _name(self) -> str:
+        """The model's name: a person's own for one on this device."""
+        return self._endpoint.model.id if self._away is None else self._connection.source.name or ""
+
+    def _mode(self, also: str = "") -> ModeChanged:
+        if self._away is None:
+            return self._connection.mode("hosted", f"{self._connection.why}; {also}" if also else None)
+        said = f"{self._away}; {self._name} on this device writes"
+        return ModeChanged("offline", f"{said}; {also}" if also else said, model=self._name, checks=False)
 
     async def _opened(self) -> ChatStream | None:
         """The answer as soon as it begins; None if it is stopped before. An answer that nobody takes is closed."""
@@ -149,22 +188,24 @@ class EndpointText:
     def _take(self, stream: ChatStream, piece: str) -> list[Step]:
         """What a piece of the stream changes. An empty piece is reasoning."""
         steps: list[Step] = []
-        generation, name = self._generation, self._endpoint.model.id
+        generation, name = self._generation, self._name
         if piece and not generation.answer.is_text:
             steps += generation.answer.begin_text(self._known)
             self._connection.speed.speaks(stream)
         if piece and self._thinks:
             self._thinks = False
-            steps.append(self._connection.mode("hosted"))
+            steps.append(self._mode())
         if not piece and not self._thinks:
             self._thinks = True
-            steps.append(self._connection.mode("hosted", f"{self._connection.why}; {name} is reasoning"))
+            steps.append(self._mode(f"{name} is reasoning"))
         if thought := stream.new_thoughts():
             now = generation.clock.now()
             self._thinking_since = now if self._thinking_since is None else self._thinking_since
             steps.append(generation.answer.add_reasoning(thought, now - self._thinking_since))
         steps += generation.answer.add_text(self._join.take(piece))
         generation.figures.grew(generation.answer)
+        if self._reader is not None:
+            self._reader.follow(generation.answer.server_text)
         return steps
 
     def _end(self, stream: ChatStream) -> None:
@@ -252,10 +293,11 @@ class Continuation:
     has repeated all of that text.
     """
 
-    def __init__(self, known: str, *, continues: bool) -> None:
-        """`known`: the text so far. `continues`: the server can go on with a text that it is sent."""
-        # Servers may cut white space off a message's end, and words begin with it: so that is to come again.
-        self.sent = known.rstrip() if continues else ""
+    def __init__(self, known: str, *, continues: bool, exact: bool = False) -> None:
+        """`known`: the text so far. `continues`: the server can go on with a text that it is sent. `exact`: it does so
+        at the last character, white space included."""
+        # Other servers may cut white space off a message's end, and words begin with it: so that is to come again.
+        self.sent = (known if exact else known.rstrip()) if continues else ""
         """The text that the server is to go on with; empty: it begins anew."""
         self._again = known[len(self.sent) :]
         self._heard = ""

@@ -16,7 +16,7 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
 from app.drafting.readings import Conversation, Reading
-from app.events import Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, SystemUnread
+from app.events import Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, Stretch, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier, VerifierSession
@@ -36,7 +36,7 @@ from remote.openai.schema import Content
 from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
-Step = Shown | Reasoned | SystemUnread | Redrawn | ModeChanged | RoundEnded
+Step = Shown | Reasoned | SystemUnread | Redrawn | ModeChanged | Stretch | RoundEnded
 
 PREFILL_SECONDS = 0.01
 """A guess at the target's time for each token that it has not read. A deadline may be too late, but not too early."""

@@ -49,8 +49,9 @@ def completed(request: Request, generation: Generation) -> ReplyOutcome:
     stopped = generation.reason == "stopped"
     tokens, provenance = tuple(answer.tokens), tuple(answer.provenance)
     cut, kind, pages, model = _cut(generation), _cut_kind(generation), _sources(generation), _one_line(answer.model)
-    drafter = answer.drafted_by
-    done = Done(stopped, generation.reason, tokens, provenance, generation.stats, cut, kind, pages, model, drafter)
+    drafter, stretches = answer.drafted_by, tuple(answer.stretches)
+    stats = generation.stats
+    done = Done(stopped, generation.reason, tokens, provenance, stats, cut, kind, pages, model, drafter, stretches)
     verified = all(provenance)
     judged = None
     if verified and not stopped and request.begun is not None:
@@ -167,13 +168,15 @@ def _cut_kind(generation: Generation) -> Cut | None:
     return "context" if full else "length"
 
 
-def _server_stats(generation: Generation) -> dict[str, str | int | None]:
+def _server_stats(generation: Generation) -> dict[str, Any]:
     """What is stored of the server that answered: its model, what cut the answer, and what it counted."""
-    stats: dict[str, str | int | None] = {"cut": _cut(generation) or None, "cut_by": _cut_kind(generation)}
+    stats: dict[str, Any] = {"cut": _cut(generation) or None, "cut_by": _cut_kind(generation)}
     if generation.answer.model:
         stats["model"] = _one_line(generation.answer.model)
     if generation.answer.drafted_by:
         stats["drafted_by"] = generation.answer.drafted_by
+    if generation.answer.stretches:
+        stats["stretches"] = [asdict(stretch) for stretch in generation.answer.stretches]
     if (usage := generation.figures.usage) is not None:
         stats |= {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
     return stats

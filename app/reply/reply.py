@@ -20,6 +20,7 @@ from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from app.reply.hosted import Hosted
 from app.reply.offline import Offline
+from app.reply.read_along import ReadAlong
 from app.reply.request import CONTEXT_TOKENS
 from models.config import DrafterError
 from remote import Broken, Incompatible, Refused, RemoteError
@@ -39,6 +40,7 @@ Writer = Edge | Hosted | EndpointText | Offline
 class Reply:
     """Chooses who writes an answer, from its first token to its last.
 
+    `stand_in`: the connection to a model on this device that answers while the server is away, if there is one.
     `alone`: the drafter may write alone if the settings allow it. `nobody`: why it may not write in the place of the
     model that is away, as a sentence, or None if it may. `early`: the drafter writes what it is sure of while the
     verifier starts. `most_read`: most tokens of a conversation that are read, as far as is known by then.
@@ -48,13 +50,16 @@ class Reply:
         self,
         generation: Generation,
         *,
+        stand_in: Callable[[], Connection | None] = lambda: None,
         alone: bool = True,
         nobody: Callable[[], str | None] = lambda: None,
         early: bool = False,
         most_read: Callable[[], int] = lambda: CONTEXT_TOKENS,
     ) -> None:
         self._generation, self._connection = generation, generation.connection
-        self._most_read = most_read
+        self._most_read, self._stand_in = most_read, stand_in
+        self._left = False
+        """A server that may charge for a question twice was asked, and its line broke."""
         self._offline = Offline(generation, generation.connection, allowed=alone, nobody=nobody, early=early)
         self._away = generation.connection is None or generation.connection.verifier is None
         """Nobody was there when the question was asked."""
@@ -103,6 +108,8 @@ class Reply:
                             self._failed(writer, error)
                         finally:
                             generation.drafting.halt()
+                        if isinstance(writer, EndpointText) and writer.broke:
+                            self._left = True
         except (NoAnswer, DrafterError) as error:
             trouble = error
         finally:
@@ -125,17 +132,41 @@ class Reply:
     async def _next_writer(self) -> Writer | None:
         """Who can continue the answer, or None if nobody can. Raises `NoAnswer`, `DrafterError`."""
         connection = self._connection
-        if connection is not None and (peer := connection.verifier) is not None:
+        if connection is not None and (peer := connection.verifier) is not None and not self._left:
             if isinstance(peer, Endpoint):
-                return EndpointText(self._generation, connection, peer)
+                stand_in = self._stand_in() if self._may_stand_in else None
+                reader = None if stand_in is None else ReadAlong(stand_in, self._generation.given.messages)
+                return EndpointText(self._generation, connection, peer, reader=reader)
             await self._address(own_target=self._generation.drafting.reads(peer.card.memory))
             self._check_readable()
             return self._with_verifier(connection, peer)
         if not self._offline.possible:
-            return None
+            return await self._from_here()
         await self._address(own_target=True)
         self._check_readable()
         return self._offline
+
+    @property
+    def _may_stand_in(self) -> bool:
+        """Another model may continue the answer: the server is out of reach, and has not refused to answer."""
+        given, connection = self._generation.given, self._connection
+        refuses = connection is not None and connection.refuses
+        return given.settings.offline == "local" and not given.images and not refuses
+
+    async def _from_here(self) -> EndpointText | None:
+        """The model on this device that continues the answer, or None if there is none. Raises `NoAnswer`."""
+        stand_in = self._stand_in() if self._may_stand_in else None
+        if stand_in is None:
+            return None
+        stand_in.start()
+        while stand_in.warming and not self._generation.stopping:
+            await self._generation.unless_stopped(stand_in.changed())
+        if not isinstance(stand_in.verifier, Endpoint):
+            if self._generation.stopping:
+                return None
+            raise NoAnswer(f"No answer: {_sentence(stand_in.why)}", "unavailable", passing=True)
+        away = "offline by choice" if self._connection is None else self._connection.why
+        return EndpointText(self._generation, stand_in, stand_in.verifier, away=away)
 
     async def _address(self, *, own_target: bool) -> None:
         """Have the conversation read by who writes next, as for `Generation.address`."""

@@ -63,6 +63,8 @@ class Options:
     """Settings that no conversation replaces."""
     learnt: Path | None = None
     """Folder of what drafters learnt here, or None to disable learning."""
+    stand_in: Source | None = None
+    """The model on this device that answers while a server is away, or None if none does."""
     most_read: Callable[[], int | None] | None = None
     """Most tokens that the server reads for which this assistant's drafter stands in, as far as is known."""
 
@@ -88,6 +90,8 @@ class Routing:
             second_stage=options.settings.second_stage and options.draft,
             calibrations=Calibrations(options.learnt if options.settings.learn else None),
         )
+        self._stand_in: Connection | None = None
+        """The connection to the model on this device that stands in for a server, once one was needed."""
         self._judging: asyncio.Task[list[Judged]] | None = None
         """Measures the drafters that came to this device without figures."""
         self._halted = threading.Event()
@@ -109,6 +113,8 @@ class Routing:
         await asyncio.gather(*self.leaving)
         await self.pool.quiet()
         await self._connections.close()
+        if self._stand_in is not None:
+            await self._stand_in.close()
         await self.pool.close()
 
     # ---- servers -----------------------------------------------------------------------------------------------------
@@ -171,6 +177,15 @@ class Routing:
             clock=options.clock,
             anyway=self._anyway,
         )
+
+    def stand_in(self) -> Connection | None:
+        """The connection to the model on this device that stands in for a server, or None if none does."""
+        options = self._options
+        if self._stand_in is None and options.stand_in is not None and not self._closed:
+            self._stand_in = Connection(
+                options.stand_in, drafters=self.drafters, patience=EDGE_PATIENCE_SECONDS, clock=options.clock
+            )
+        return self._stand_in
 
     def close_unneeded(self) -> None:
         """Close the connections that neither the open conversation, the running reply nor the queue needs."""

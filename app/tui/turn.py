@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
-from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyText, Started
+from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyText, Started, Stretch, stretches_of
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
@@ -50,6 +50,8 @@ class Turn:
     """Name of the model that answered, as one line; empty if it is not known."""
     drafted_by: str = ""
     """The model that wrote the unchecked part, or empty if unknown."""
+    stretches: tuple[Stretch, ...] = ()
+    """Who wrote which part, if a model on this device stood in for the server's."""
     provenance: tuple[bool, ...] = ()
     """For each token of the finished answer: True if the target verified it."""
     judged: Judged | None = None
@@ -97,6 +99,13 @@ class Turn:
         return self.provenance.count(False)
 
     @property
+    def unchecked(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of characters to shade: what nobody verified, and what a model on this device wrote."""
+        ends = [*(stretch.at for stretch in self.stretches[1:]), len(self.text)]
+        here = [(stretch.at, end) for stretch, end in zip(self.stretches, ends) if stretch.here]
+        return (*self.shaded, *here)
+
+    @property
     def verifiable(self) -> bool:
         """Whether the answer is finished and the target has not read all of it."""
         return bool(self.drafted and self.message) and not self.running and self.judged is None
@@ -135,6 +144,10 @@ class Turn:
                 parts.append("queued to be checked")
         elif self.awaiting and not self.error:
             parts.append("the rest follows when the server is back")
+        for stretch in self.stretches:
+            if stretch.here:
+                whole = "" if stretch.at else "all "
+                parts.append(f"{whole}by {stretch.writer} on this device, not checked")
         if self.judged is not None:
             parts.append(str(self.judged))
         if self.outcome in NOTED:
@@ -163,13 +176,15 @@ class Turn:
         elif isinstance(event, Reasoned):
             self.thoughts += event.text
             self.thought_seconds = event.seconds
+        elif isinstance(event, Stretch):
+            self.stretches += (event,)
         elif isinstance(event, Judged):
             self.judged = event
         elif isinstance(event, Done):
             self.outcome = "stopped" if event.stopped else "done"
             self.cut = event.cut or (CUT if event.reason == "length" else "")
             self.provenance, self.sources, self.model = event.provenance, event.sources, event.model
-            self.drafted_by = event.drafted_by
+            self.drafted_by, self.stretches = event.drafted_by, event.stretches
             if not self.drafted:
                 self.reply.ghost = ""  # Drafts of a round without a verdict are not stored.
         elif isinstance(event, Failed):
@@ -229,7 +244,7 @@ class Turn:
                 turn.outcome = _outcome(message)
                 turn.cut = _cut(message) if turn.outcome == "done" else ""
                 turn.model, turn.drafted_by = model_of(message.stats), model_of(message.stats, "drafted_by")
-                turn.reply.solid = sanitise(message.text)
+                turn.reply.solid, turn.stretches = sanitise(message.text), stretches_of(message.stats)
                 turn.sources = sources_of(message.stats)
                 turn.thoughts, seconds = sanitise(message.reasoning), message.stats.get("reasoning_seconds")
                 turn.thought_seconds = seconds if isinstance(seconds, float) else 0.0

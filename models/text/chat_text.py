@@ -199,9 +199,15 @@ class ChatText:
             data = bytes(BYTES[one] for one in name)
         elif found := re.fullmatch(r"<0x([0-9A-F]{2})>", name):  # How SentencePiece names a byte.
             data = bytes.fromhex(found[1])
-        else:
-            data = (name if token in self._contents else self.decode([token])).encode()
+        elif token in self._contents:
+            data = name.encode()
+        else:  # Some decoders drop the space before a first word, so the second of two counts.
+            data = self.decode([token, token]).removeprefix(self.decode([token])).encode()
         return data.decode(errors="replace"), data
+
+    def is_special(self, token: int) -> bool:
+        """Whether a token stands for no text, but for the beginning of a turn or the like."""
+        return token in self._contents
 
     @cached_property
     def _spells_bytes(self) -> bool:

@@ -22,11 +22,12 @@ def overlap(text: str, stop: str) -> int:
 class Detokenizer:
     """The text of one answer, token by token.
 
-    `before`: tokens that the answer has already. `stops`: the answer ends at the first of these strings. Only what was
-    added last is decoded again, so the cost grows with the length of an answer, not its square.
+    `before`: tokens that the answer has already; `known`: characters after them that it has too, though their tokens
+    are still to come. `stops`: the answer ends at the first of these strings. Only what was added last is decoded
+    again, so the cost grows with the length of an answer, not its square.
     """
 
-    def __init__(self, text: ChatText, stops: Sequence[str] = (), before: Sequence[int] = ()) -> None:
+    def __init__(self, text: ChatText, stops: Sequence[str] = (), before: Sequence[int] = (), known: int = 0) -> None:
         self.stopped = False
         """A stop string has occurred, so nothing follows."""
         self.stops = [stop for stop in stops if stop]
@@ -34,7 +35,7 @@ class Detokenizer:
         self._tokens = list(before)
         self._start, self._whole = 0, len(self._tokens)
         self._given = len(text.decode(before))
-        self._held = ""
+        self._held, self._known = "", known
 
     def add(self, tokens: Sequence[int]) -> str:
         """Add tokens, and return the text that can be shown now; it may be empty."""
@@ -46,7 +47,8 @@ class Detokenizer:
             # The tokens of this piece stay in the window, because some decoders drop a space before the first word.
             self._start, self._whole = self._whole, len(self._tokens)
             self._given = len(self._text.decode(self._tokens[self._start :]))
-        return self._past_stops(piece)
+        fresh, self._known = piece[self._known :], max(0, self._known - len(piece))
+        return self._past_stops(fresh)
 
     def finish(self) -> str:
         """The text that was held back, without a character that never became whole."""

@@ -274,7 +274,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     def _draw_notes(self) -> None:
         """Draws the notes of a finished answer."""
         turn = self.turn
-        self.prose.shade(turn.shaded)
+        self.prose.shade(turn.unchecked)
         if turn.dropped and self._withdrawn is None:
             self._withdrawn = WithdrawnLine(turn)
             if self.is_attached:
@@ -283,7 +283,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self._draw_note("error", turn.error)
         self._draw_note("note", turn.note)
         self._draw_note("model", short_model(turn.model) if turn.text else "")
-        self.set_class(bool(turn.drafted), "-drafted")
+        self.set_class(bool(turn.drafted or turn.unchecked), "-drafted")
         self.set_class(turn.outcome in NOTED, "-stopped")
         self.set_class(bool(turn.error), "-failed")
         self.set_class(bool(turn.note), "-noted")

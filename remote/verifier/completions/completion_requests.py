@@ -9,10 +9,12 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from models.text.chat_text import ChatText
 from models.text.detokenizer import Detokenizer
+from models.text.seam import Seam, Spellings, seam
 from models.text.template import TemplateFailed
 from remote.openai.request_fields import (
     CHAT_ALONE,
@@ -38,13 +40,23 @@ from remote.openai.schema import (
 )
 from remote.protocol import Card, ErrorCode, Sampling
 from remote.verifier.refusals import RoundRefused
-from remote.verifier.sessions.answer_options import AnswerOptions, LogitBias, LogitsProcessor, Penalties, PredictedText
+from remote.verifier.sessions.answer_options import (
+    AnswerOptions,
+    Forced,
+    LogitBias,
+    LogitsProcessor,
+    Penalties,
+    PredictedText,
+)
 from remote.verifier.sessions.grammar import ANY_OBJECT, Grammar, Grammars, NoGrammar
 
 MOST_CHOICES = 64
 """Choices of one request: its prompts, each `n` times."""
 TEXT_TOKENS = 16
 """Most tokens of a plain text where the request names no number, as OpenAI's API has it."""
+NO_SEAM = Seam([], [], b"")
+PROBE = "a"
+"""A beginning that shows what a template writes before an answer. Some templates cut white space off the real one."""
 Request = TypeVar("Request", bound=CompletionRequest)
 CHAT, TEXT = prepared(AskedChat), prepared(TextRequest)
 
@@ -118,9 +130,7 @@ class RequestReader:
         messages = [(str(role_of(message)), text_said(message)) for message in request.messages]
         begun = _begun(request, messages)
         try:
-            continued = [*messages, ("assistant", begun)]
-            prompt = self._text.render_begun(continued) if begun else self._text.render(messages)
-            before = self._text.encode(begun)
+            prompt, joint = self._continued(messages, begun) if begun else (self._text.render(messages), NO_SEAM)
         except TemplateFailed as error:
             raise FieldRefused(str(error), "messages") from None
         top = (request.top_logprobs or 0) if request.logprobs else None
@@ -132,10 +142,22 @@ class RequestReader:
 
         def options() -> AnswerOptions:
             grammar = None if wanted is None else self._grammar(wanted)
-            follows = PredictedText(predicted) if predicted else None
-            return AnswerOptions(self._processors(request, before), top, follows, grammar)
+            follows = [*joint.taken_back, *predicted]
+            processors = self._processors(request, [*joint.read, *joint.taken_back])
+            if joint.forced:
+                processors.append(Forced(self._spellings, joint.forced))
+            return AnswerOptions(processors, top, PredictedText(follows) if follows else None, grammar)
 
-        return self._call(request, [prompt], most, options, before)
+        return self._call(request, [prompt], most, options, joint)
+
+    def _continued(self, messages: Sequence[tuple[str, str]], begun: str) -> tuple[list[int], Seam]:
+        """The prompt for the rest of an answer, and where it continues. Raises `TemplateFailed`."""
+        probe = self._text.encode(PROBE)
+        opened = self._text.render_begun([*messages, ("assistant", PROBE)])
+        if opened[len(opened) - len(probe) :] == probe:
+            joint = seam(self._text, begun)
+            return [*opened[: len(opened) - len(probe)], *joint.read], joint
+        return self._text.render_begun([*messages, ("assistant", begun)]), Seam(self._text.encode(begun), [], b"")
 
     def _text_call(self, body: bytes) -> CompletionCall:
         given, request = self._read(body, TEXT)
@@ -148,8 +170,12 @@ class RequestReader:
         prompts = self._prompts(request.prompt)
         most = request.max_tokens or TEXT_TOKENS
         return self._call(
-            request, prompts, most, lambda: AnswerOptions(self._processors(request, ()), request.logprobs), ()
+            request, prompts, most, lambda: AnswerOptions(self._processors(request, ()), request.logprobs), NO_SEAM
         )
+
+    @cached_property
+    def _spellings(self) -> Spellings:
+        return Spellings(self._text, self._card.vocabulary)
 
     def check_model(self, name: str) -> None:
         """Raise `CompletionRefused` for the name of another model."""
@@ -170,9 +196,9 @@ class RequestReader:
         prompts: Sequence[list[int]],
         most: int,
         options: Callable[[], AnswerOptions],
-        before: Sequence[int],
+        joint: Seam,
     ) -> CompletionCall:
-        """`before`: tokens of the answer that are there already."""
+        """`joint`: where the answer continues."""
         count = request.n or 1
         if len(prompts) * count > MOST_CHOICES:
             told = f"{len(prompts)} prompts with {count} answers each; this server writes {MOST_CHOICES} in all."
@@ -184,10 +210,10 @@ class RequestReader:
             ChoiceState(
                 index=at * count + number,
                 prompt=prompt,
-                most=most,
+                most=most + len(joint.taken_back),
                 sampling=_sampling(request, seed + number),
                 options=options(),
-                pieces=Detokenizer(self._text, stops, before),
+                pieces=Detokenizer(self._text, stops, joint.read, len(joint.forced.decode())),
                 echo=self._text.decode(prompt) if echo else "",
             )
             for at, prompt in enumerate(prompts)

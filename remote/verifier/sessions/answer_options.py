@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from models.engines.engine import Floats
+from models.text.seam import Spellings
 from remote.verifier.learning.likeliest import log_softmax
 from remote.verifier.sessions.grammar import Grammar
 
@@ -69,6 +70,24 @@ class Penalties:
 
     def take(self, tokens: Sequence[int]) -> None:
         self._counts.update(tokens)
+
+
+class Forced:
+    """Makes an answer begin with certain bytes, because they are the end of what is there already (token healing)."""
+
+    def __init__(self, spellings: Spellings, forced: bytes) -> None:
+        self._spellings, self._left = spellings, forced
+
+    def process(self, logits: Floats, path: Sequence[int]) -> Floats:
+        if left := self._spellings.after(self._left, path):
+            fitting = self._spellings.fitting(left)
+            allowed = logits[fitting]
+            logits[:] = -np.inf
+            logits[fitting] = allowed
+        return logits
+
+    def take(self, tokens: Sequence[int]) -> None:
+        self._left = self._spellings.after(self._left, tokens)
 
 
 class Noted(NamedTuple):
