@@ -76,9 +76,9 @@ class SharedTokens:
         self._commit(gained, frame.length, frame.digest, as_said=bool(gained))
 
     def _commit(self, gained: Iterable[int], length: int, digest: bytes, *, as_said: bool) -> None:
-        """Append tokens, after which the verifier says that so many tokens with this digest are committed.
+        """Append tokens, after which the verifier claims that this many tokens with this digest are committed.
 
-        Raises `Incompatible`, and changes nothing, where that is not so.
+        Raises `Incompatible`, and changes nothing, if that is not so.
         """
         before, gained = len(self.tokens), list(gained)
         self._digests.extend(gained)

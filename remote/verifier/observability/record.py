@@ -15,7 +15,7 @@ from starlette.types import Scope
 from remote.verifier.observability.metrics import Metrics
 
 SCOPE = "outrider.record"
-"""The name under which a request has its record."""
+"""The key of a request's record in the ASGI scope."""
 
 
 class Record:
@@ -44,11 +44,11 @@ class Record:
         return self.prompt_tokens + self.new_tokens
 
     def queued(self) -> None:
-        """Note that it waits for the engine from now on."""
+        """Note that it begins to wait for the engine."""
         self._queued = time.monotonic()
 
     def began(self) -> None:
-        """The engine takes it."""
+        """Note that the engine begins with it."""
         if self._metrics is not None:
             self._metrics.waits.labels(self.route).observe(time.monotonic() - self._queued)
 
@@ -57,7 +57,7 @@ class Record:
         self.prompt_tokens += tokens
 
     def wrote(self, tokens: int, seconds: float, length: int, finished: bool) -> None:
-        """A round gave so many tokens in so long. Its session has `length` of them now."""
+        """Count a round's tokens and seconds. Its session now has `length` tokens."""
         now = time.monotonic()
         self.new_tokens += tokens
         self.length, self.finished = length, finished
@@ -76,11 +76,11 @@ class Record:
 
 
 CURRENT: ContextVar[Record] = ContextVar("record")
-"""The request that this task answers."""
+"""Holds the request that the current task answers."""
 
 
 def current() -> Record:
-    """The record of the request that this task answers. Outside of a request, one that nobody reads."""
+    """The record of the request that the current task answers; outside of a request, one that is discarded."""
     return CURRENT.get(None) or Record()
 
 
