@@ -70,7 +70,7 @@ class Refused(RemoteError):
     def __init__(self, error: Error) -> None:
         super().__init__(quoted(error.message))
         self.told = error
-        """The refusal, with its words uncut."""
+        """The refusal with its full message."""
         self.code: ErrorCode = error.code
         self.retry = error.retry
 

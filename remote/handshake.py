@@ -45,7 +45,7 @@ class RequestTrace:
         """`probed`: let the system check that a new connection is alive, however long it is silent."""
         self._probed = probed
         self.left = False
-        """Something of the request has been written."""
+        """Whether any of the request has been written."""
         self.sent = time.perf_counter()
         """When the first byte was written. Connecting and TLS take round trips that no later request needs."""
         self._begun: dict[str, float] = {}

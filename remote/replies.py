@@ -136,9 +136,9 @@ class HostedStream(Metered):
         self._left = most
         self._memory, self._likeliest = memory, likeliest
         self._claimed = 0.0
-        """Seconds that the verifier says it took so far."""
+        """Seconds that the verifier claims to have taken so far."""
         self._text_at = wire.clock.now()
-        """When the last text came."""
+        """When the last text arrived."""
 
     def __aiter__(self) -> HostedStream:
         return self

@@ -86,7 +86,7 @@ class Response:
         """Seconds without a byte of the body after which the line counts as lost, or None for that of the request."""
         self.sent = sent
         self.arrived = time.perf_counter()
-        """When its head had arrived."""
+        """When the head had arrived."""
 
     @property
     def content_type(self) -> str:

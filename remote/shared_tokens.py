@@ -21,12 +21,12 @@ class SharedTokens:
     def __init__(self, limits: ReplyLimits, host: str) -> None:
         """`host`: the verifier's name in error messages."""
         self.held = 0
-        """The verifier is believed to hold this many of the tokens."""
+        """How many of the tokens the verifier is believed to hold."""
         self._limits, self._host = limits, host
         self.tokens: list[int] = []
-        """Those that the device wants committed."""
+        """The tokens that the device wants committed."""
         self._digests = RunningDigest()
-        """In step with the tokens."""
+        """Kept in step with the tokens."""
 
     def __len__(self) -> int:
         return len(self.tokens)

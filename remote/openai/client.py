@@ -70,7 +70,7 @@ class CompletionsClient(Wire):
         super().__init__(base, token, transport=transport, options=options, clock=clock)
         self._url = base
         self._refused: dict[str, tuple[str, ...]] = {}
-        """Fields that the server refused to know, by model."""
+        """Fields that the server rejected, by model."""
         self.options = options
         """How the server is reached."""
 

@@ -61,20 +61,20 @@ class ChatStream(Metered):
     ) -> None:
         super().__init__(answer.traffic)
         self.predicted = predicted
-        """A prediction went up with the question, and the server did not refuse it."""
+        """Whether a prediction was sent with the question and not refused."""
         self.left_out = left_out
-        """Fields that the server refuses to know for this model, so the question was asked without them."""
+        """Fields that the server rejects for this model, so the question was asked without them."""
         self.reason: str | None = None
-        """Why the answer ended, in the server's word: `stop`, `length` or another. None before the end, or if it did
-        not say."""
+        """Why the answer ended, in the server's words: `stop`, `length` or another. None before the end, or if not
+        given."""
         self.usage: Usage | None = None
-        """Counts of tokens, at the end, if the server gives them."""
+        """Token counts, at the end, if the server gives them."""
         self.pieces = 0
         """Events that brought text or reasoning. With most servers about as many as tokens."""
         self.reasoning = 0
         """Characters of reasoning."""
         self.overlong = False
-        """The answer was too long, so reading stopped."""
+        """Whether reading stopped because the answer was too long."""
         self.first_byte_seconds = answer.arrived - answer.sent
         """The round trip, plus the time until the server began."""
         self._wire, self._response = wire, answer
@@ -84,9 +84,9 @@ class ChatStream(Metered):
         self._told = 0
         self._characters = 0
         self._done = False
-        """The server has said that the answer is whole."""
+        """Whether the server has said that the answer is complete."""
         self._unreadable = ""
-        """The last event that was no piece of an answer, in the server's words."""
+        """The last event that was not a piece of an answer, in the server's words."""
         self._source = self._pieces()
 
     def new_thoughts(self) -> str:

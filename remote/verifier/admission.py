@@ -129,10 +129,10 @@ class RunningAnswer:
     def __init__(self, holder: str, length: int, now: float) -> None:
         self.holder, self.length, self.seen = holder, length, now
         self.records: dict[Record, int] = {}
-        """Its requests that are being answered, each with the tokens of it that were counted."""
+        """Its requests that are being answered, each with the tokens already charged."""
         self.finished = False
         self.spent = 0
-        """All tokens of it that were counted."""
+        """All of its tokens that were charged."""
 
     def runs(self, now: float) -> bool:
         """Whether it counts against its holder's limit of running answers."""

@@ -107,7 +107,7 @@ class ClientConnection(H11Protocol):
         self._phase: Phase = "head"
         self._received = 0
         self._unread, self._stalled = 0, self.since
-        """Bytes that wait for the client, and since when it has taken none of them."""
+        """Bytes pending for the client, and since when it has read none of them."""
         self._service: Callable[..., Any] = self.app
         self.app = self._served
 
@@ -259,7 +259,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._ready, self._admission, self._drain_seconds = ready, admission, drain_seconds
         self._until: float | None = None
-        """When a server that drains ends, whatever still runs."""
+        """When a draining server ends, whatever is still running."""
         self._drains = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -55,7 +55,7 @@ class StandingBack:
             process_group=None if sys.platform == "win32" else 0,
         )
         self.running = True
-        """Whether it may run now."""
+        """Whether it is running now."""
         self.pause()
         self._send, self._hear = send, hear
         self._talk = threading.Thread(target=self._speak, daemon=True)
@@ -121,7 +121,7 @@ class Quiet:
         self._lock = threading.Lock()
         self._wanted = 0
         self.wanted_before = False
-        """Somebody has wanted the engine since the start."""
+        """Whether the engine was wanted since the start."""
         self._since = time.monotonic()
         self._process: StandingBack | None = None
 

@@ -32,7 +32,7 @@ class Line:
         self.running = 0
         self._waiting = deque[anyio.Event]()
         self._seconds = 1.0
-        """What an answer takes, of late."""
+        """Recent mean duration of an answer."""
 
     @property
     def waiting(self) -> int:

@@ -46,7 +46,7 @@ class OwnDrafter:
         self.stored = drafter.datastore()
         """The texts of the drafter's datastore."""
         self.lookups = Experience()
-        """How often what followed before has followed again."""
+        """How often a looked-up continuation came true."""
         self.bounds = replace(BOUNDS, nodes=min(BOUNDS.nodes, engine.most_nodes or BOUNDS.nodes))
 
     def warm(self) -> None:
@@ -96,15 +96,16 @@ class OwnDrafts:
         self._context = own.drafter.context()
         self._said = SecondStage((own.stored,), own.lookups)
         self._kind: Kind | None = None
-        """How the coming draft is made."""
+        """How the next draft is made."""
         self._seconds = 0.0
         """How long that took."""
         self._reading, self._read = 0.0, 0
-        """Since the last draft: seconds for memory that nobody else wanted and for tokens, and how many of these."""
+        """Since the last draft: seconds spent on memory for the drafter alone and on reading tokens, and how many
+        tokens."""
         self._judged: float | None = None
-        """When the last verdict was there; None before the first one of an answer."""
+        """When the last verdict was ready, or None before the first one of an answer."""
         self._waited = 0.0
-        """Seconds since then that went into a draft."""
+        """Seconds spent on drafting since then."""
 
     def begin(self) -> None:
         """Start a new answer."""

@@ -96,7 +96,7 @@ class Pruner:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.chances, self.forwards, self._now = Chances(), ForwardTimes(), now
         self._gains = deque[_Gain]()
-        """Those of the window, oldest first."""
+        """The gains in the window, oldest first."""
         self._tokens = Counter[str]()
         """Tokens of each session in the window."""
         self._seconds = 0.0

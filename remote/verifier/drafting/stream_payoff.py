@@ -106,18 +106,18 @@ class StreamPayoff:
 
     def __init__(self) -> None:
         self.drafting, self.looking = Kind(), Kind()
-        """Drafts of the drafter, and what was looked up in what was said before, found or not."""
+        """The drafter's drafts, and lookups in earlier text, successful or not."""
         self.learning = False
-        """The drafter learns from what its drafts meet. So it drafts also where that does not pay, but not in a
-        crowd."""
+        """The drafter learns from verdicts on its drafts. So it drafts even if that does not pay off, except with many
+        sessions."""
         self.calls = Recent()
         """Seconds of drafts, by the drafter calls in them."""
         self.forwards = ForwardTimes()
         """Whole forwards, with the rows of all sessions."""
         self.reading = Recent()
-        """Seconds to read tokens that were said without the drafter, with their memory, by their number."""
+        """Seconds to read, with their memory, tokens that were committed without the drafter, by their number."""
         self.beside = Recent()
-        """Seconds that a round takes beside its forward and its draft, in a session that is alone."""
+        """Seconds of a round besides its forward and its draft, in a session that is alone."""
         self.allowance = Allowance(most=SAVED)
         """What trials may cost, in tokens that rounds without drafts would have given."""
         self._company = 1.0

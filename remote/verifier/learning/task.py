@@ -88,7 +88,7 @@ class LearningProcess(StandingBack):
 
     def __init__(self, task: Task, answers: Sequence[tuple[bool, Answer]], told: Callable[[int, int], None]) -> None:
         self.outcome: Outcome | None = None
-        """How it ended, or None if it runs or was killed."""
+        """How it ended, or None if it is running or was killed."""
         self._told = told
         super().__init__("remote.verifier.learning.worker", lambda stdin: send(stdin, task, answers), self._take)
 

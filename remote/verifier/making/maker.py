@@ -145,7 +145,7 @@ class Maker:
 
     def __init__(self, task: MakingTask, first_seconds: float = FIRST_SECONDS) -> None:
         self.quiet = Quiet()
-        """Is told when the engine is wanted."""
+        """Is notified when the engine is wanted."""
         self.outcome: MakingOutcome | None = None
         self._task, self._first_seconds = task, first_seconds
         self._process: StandingBack | None = None

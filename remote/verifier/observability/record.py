@@ -26,17 +26,17 @@ class Record:
         self.id, self.route, self._metrics = id, route, metrics
         self.arrived = self._queued = time.monotonic()
         self.holder: str | None = None
-        """The holder of the token that it showed, or None."""
+        """The holder of the token that it presented, or None."""
         self.prompt_tokens = 0
         self.new_tokens = 0
         self.length: int | None = None
         """Committed tokens of its session after the last round; None before the first."""
         self.finished = False
-        """The last round ended the answer."""
+        """Whether the last round ended the answer."""
         self.at_end: list[Callable[[], None]] = []
-        """What is to be done when the answer has ended, however that was."""
+        """Callbacks for when the answer has ended, in whatever way."""
         self._last: float | None = None
-        """When the newest tokens were there."""
+        """When the newest tokens were ready."""
 
     @property
     def tokens(self) -> int:

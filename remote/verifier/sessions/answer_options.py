@@ -92,7 +92,7 @@ class PredictedText:
         self._last: tuple[int, ...] = ()
         self._furthest = 0
         self.accepted = 0
-        """Tokens of the text that the answer has taken over."""
+        """Tokens of the text that the answer has used."""
 
     @property
     def rejected(self) -> int:
@@ -138,7 +138,7 @@ class AnswerOptions:
         self._top_logprobs, self._grammar = top_logprobs, grammar
         self.predicted = predicted
         self.noted = deque[Noted]()
-        """What is noted of committed tokens, in order. Whoever reads takes them out."""
+        """Records of committed tokens, in order. The reader removes them."""
 
     @property
     def notes(self) -> bool:

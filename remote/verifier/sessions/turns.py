@@ -47,9 +47,9 @@ class Turn:
         """The forward that it waits for."""
         self.done = False
         self.left = False
-        """Nobody waits for it any more."""
+        """Whether nobody waits for it any more."""
         self.over = anyio.Event()
-        """It is done, and the event loop knows it."""
+        """Whether it is done and the event loop was notified."""
         self.loop = asyncio.get_running_loop()
         self._result: object = None
         self._error: BaseException | None = None
@@ -98,10 +98,10 @@ class Turns:
         `_wanted` held."""
         self._wanted = threading.Condition()
         self._at_work = False
-        """The engine's thread is there."""
+        """Whether the engine's thread is running."""
         self._put_off = False
         self._moved = time.monotonic()
-        """When a turn was done, or came into an empty line."""
+        """When a turn was done, or was added to an empty queue."""
 
     @property
     def stuck_seconds(self) -> float:
