@@ -119,7 +119,7 @@ def _end(pattern: re.Pattern[str], line: str) -> int:
     return found.end() if found else 0
 
 
-# ---- rules of blocks: a state, the first line, the line behind the last, and whether only to look ahead --------------
+# ---- rules of blocks: a state, the first line, the line after the last, and whether only to look ahead ---------------
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:

@@ -159,7 +159,7 @@ class ModeMeter:
         else:
             self._allowance.spent(seconds * self.rates(self._rtt)[_other(mode)] - tokens)
 
-    # ---- drafts beside a stream --------------------------------------------------------------------------------------
+    # ---- drafts during a stream --------------------------------------------------------------------------------------
 
     def may_watch(self, rtt_seconds: float, *, shared: bool) -> bool:
         """Whether drafts of this device may be compared with a stream that begins.

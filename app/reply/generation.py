@@ -87,7 +87,7 @@ class GenerationInput:
     most: int | None
     """Maximum tokens of the whole answer, in the drafter's vocabulary, or None to fill the context."""
     redrawn: bool = field(default=False, kw_only=True)
-    """At a temperature that nobody chose, because the likeliest answer is there already."""
+    """Whether it is sampled at a temperature that nobody chose, because the likeliest answer already exists."""
     draft: bool
     """Whether to draft; if not, the target writes alone, token by token."""
     prediction: str = ""

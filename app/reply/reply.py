@@ -120,7 +120,7 @@ class Reply:
         if self._connection is not None:
             self._connection.gained()
 
-    # ---- who goes on -------------------------------------------------------------------------------------------------
+    # ---- who continues -----------------------------------------------------------------------------------------------
 
     async def _next_writer(self) -> Writer | None:
         """Who can continue the answer, or None if nobody can. Raises `NoAnswer`, `DrafterError`."""
@@ -204,7 +204,7 @@ class Reply:
             said = f"No answer: the server is there and failed {what}: {_sentence(error)}"
             raise NoAnswer(said, "unavailable", passing=True) from error
 
-    # ---- nobody goes on ----------------------------------------------------------------------------------------------
+    # ---- nobody continues --------------------------------------------------------------------------------------------
 
     async def _until_return(self) -> None:
         """Wait for a verifier that was there. Raises `NoAnswer`."""

@@ -33,7 +33,7 @@ ALSO_READERS = {
 }  # fmt: skip
 """Programs that take other arguments too. For these, only a word with a dot or a slash counts as a file."""
 MANAGERS = {"apk", "apt", "apt-get", "brew", "dnf", "flatpak", "nix", "pacman", "pkg", "port", "snap", "yum", "zypper"}
-"""Package managers. Each system has some of them, and no other program replaces them."""
+"""Package managers. Each system has only some of them, so a missing one is not misspelt."""
 NOT_FOUND = re.compile(r"command not found|: not found|unknown command", re.I)
 NO_FILE = re.compile("no such file or directory", re.I)
 DENIED = re.compile(r"[Pp]ermission denied|[Oo]peration not permitted|are you root|must be (?:run as )?root|superuser")

@@ -60,7 +60,7 @@ CREATE VIRTUAL TABLE asked USING fts5(wordings, name, terms, content = '', token
 """`languages`: in how many other languages the page exists, a sign of use. `own`: 1 for an example of Outrider's.
 `task`, `command`: with slots (`outline.py`).
 `distinct_share`: how often a program's name in a wording means that program, 0 to 1. `terms`, `wordings`: ids of terms,
-two bytes each; 0 stands between two wordings. `terms.count`: examples that have the term;
+two bytes each; 0 separates two wordings. `terms.count`: examples that have the term;
 `terms.links`: pages that wordings with it are about. `asked`: the full-text index;
 its rowid is the example's id."""
 SLOT = 0.25
