@@ -159,8 +159,7 @@ class Setting:
         return gained
 
     def _ready(self, model: nn.Module) -> tuple[TorchEngine, Callable[[], Any], Callable[[Any], Telling]]:
-        """The target's engine, a function that begins a conversation, and one that feeds it the target's
-        activations."""
+        """The target's engine, a function that begins a conversation, and one that feeds it activations."""
         if isinstance(model, TargetLayers):
             model.eval().requires_grad_(False)
             engine = TorchEngine(self.target)

@@ -129,8 +129,7 @@ def _entry(path: Path, status: os.stat_result) -> Entry:
 
 
 def members(data: bytes) -> dict[str, bytes] | None:
-    """The files in an archive, tar with any compression or zip, by name without `./`, or None if it is not an
-    archive."""
+    """The files in an archive, any tar or zip, by name without `./`, or None if it is not an archive."""
     try:
         if data.startswith(b"PK"):
             with zipfile.ZipFile(io.BytesIO(data)) as archive:

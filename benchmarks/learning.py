@@ -12,8 +12,8 @@ same answers are drafted again with the memory that had arrived, in a different 
 - `layers`: its attention layers trained on the same requests, as `outrider learn --deep` does
 - `oracle`: its attention layers trained on all requests, also on those of the block
 
-Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone.
-A version goes live only if it is certainly better (`app/drafting/learning.py`); here each one is shown.
+Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone. A
+version goes live only if it is certainly better (`app/drafting/learning.py`); here each one is shown.
 
 Then, with what the first seed has learnt before its last block: other traffic (tasks of `--other` pages), and guesses
 without any memory, as when the line is down.

@@ -114,8 +114,7 @@ class Running:
         self._home.cleanup()
 
     def passes(self) -> int | None:
-        """Forward passes of the target so far, each for all sessions at once, or None if the server does not report
-        them."""
+        """Forward passes of the target so far, each for all sessions at once, or None if not reported."""
         if not self.server.ours:
             return None
         page = httpx.get(f"{self.url}/metrics", timeout=PATIENCE, trust_env=False).text

@@ -22,8 +22,8 @@ __all__ = ["graph_session", "onnxruntime"]
 def graph_session(graph: Path | bytes, threads: int, *, spin: bool = False) -> Any:
     """A session (`onnxruntime.InferenceSession`) that runs a graph on the CPU, tuned for a laptop that does other work.
 
-    `spin`: threads busy-wait for one another while the graph runs, which is faster but takes cores from others.
-    Raises the runtime's own errors, which have no narrower common class than `Exception`.
+    `spin`: threads busy-wait for one another while the graph runs, which is faster but takes cores from others. Raises
+    the runtime's own errors, which have no narrower common class than `Exception`.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

@@ -206,8 +206,7 @@ class Database:
             time.sleep(0.01)
 
     def _leave_wal(self) -> None:
-        """Switch back to a rollback journal permanently: a write-ahead log needs shared memory, which network folders
-        lack.
+        """Switch back to a rollback journal for good: network folders lack the shared memory that a log needs.
 
         SQLite takes 10 s to find out. With exclusive access it needs no shared memory, and writes the log back.
         """

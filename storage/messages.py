@@ -192,9 +192,9 @@ class Messages:
     ) -> None:
         """Saves the whole answer so far, once a round; a crash loses only what came after.
 
-        `stats`: its current statistics, if they have changed.
-        An answer that was deleted meanwhile is still saved. Raises `NotFound` if its conversation was erased,
-        `AlreadyFinished`, and `StorageBusy` after a short wait: the next checkpoint saves everything.
+        `stats`: its current statistics, if they have changed. An answer that was deleted meanwhile is still saved.
+        Raises `NotFound` if its conversation was erased, `AlreadyFinished`, and `StorageBusy` after a short wait: the
+        next checkpoint saves everything.
         """
         with self._database.write(CHECKPOINT_MILLISECONDS) as sql:
             if _unfinished(sql, message_id) == "pending":

@@ -121,8 +121,7 @@ class Queue:
             return queued
 
     def take(self, queued_id: str) -> Message | None:
-        """Stores a queued prompt as a question with a pending answer, which is returned and takes the prompt's place
-        here.
+        """Stores a queued prompt as a question with a pending answer, which takes its place here and is returned.
 
         Returns None if the prompt is gone: another window may have taken or removed it.
         """

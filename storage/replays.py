@@ -75,8 +75,7 @@ class Replays:
             )
 
     def all(self, digest: bytes, most: int) -> list[Replay]:
-        """The newest `most` answers that were drafted with memory of this format, without deleted ones, oldest
-        first."""
+        """The newest `most` undeleted answers that were drafted with memory of this format, oldest first."""
         with self._database.read() as sql:
             rows = sql.execute(
                 """

@@ -1,7 +1,7 @@
 """Programs that run another program, and which of their words are that program and its arguments.
 
-`sudo -u root rm x` runs `rm x`; `sh -c 'rm x'` runs a script. Sources: the manual pages of sudo, doas, GNU
-coreutils, findutils, util-linux, OpenSSH and Docker.
+`sudo -u root rm x` runs `rm x`; `sh -c 'rm x'` runs a script. Sources: the manual pages of sudo, doas, GNU coreutils,
+findutils, util-linux, OpenSSH and Docker.
 """
 
 from __future__ import annotations

@@ -61,8 +61,7 @@ class DraftingPool:
         return self._open.pop(conversation_id)[0]
 
     def enter(self, conversation_id: str, drafter: Drafter, server: object = None) -> tuple[Drafting, VerifierSession]:
-        """The drafting and session of a conversation, for an answer. The least recently entered conversation may be
-        dropped.
+        """The drafting and session of a conversation. The least recently entered conversation may be dropped.
 
         `drafter`, `server`: who drafts and who answers; compared by identity.
         """

@@ -329,8 +329,7 @@ def _answered(thread: Sequence[Message]) -> list[Message]:
 
 
 def _after_answer(text: ChatText, rendered: list[int], answer: Message, encoded: list[int]) -> list[int] | None:
-    """The tokens that the template puts between an answer and the next; `rendered` begins with that answer as
-    `encoded`.
+    """The template's tokens between an answer and the next one; `rendered` begins with that answer as `encoded`.
 
     None if the answer's own tokens cannot be used, because they do not decode to its text, or because the template
     changes earlier messages.
@@ -445,8 +444,8 @@ def conversation_length(
 def least_length(text: ChatText, turns: Sequence[tuple[str, str]], prompt: Prompt | None, limit: int) -> int:
     """Lower bound of the tokens of a conversation, (role, text), counted until it certainly exceeds `limit`.
 
-    Only a few short conversations are rendered, and no page is searched. `prompt`: the recipe, if it is used.
-    Raises `TemplateFailed`.
+    Only a few short conversations are rendered, and no page is searched. `prompt`: the recipe, if it is used. Raises
+    `TemplateFailed`.
     """
     one = len(text.render([("user", "a")]))
     two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))

@@ -53,8 +53,7 @@ class Conversation:
     """Its cached states for earlier questions."""
 
     def read(self, *, own_target: bool, most_read: int, brief: bool) -> Reading:
-        """The conversation as a model reads it. Takes a while; any thread may call it. Raises `TemplateFailed`,
-        `DrafterCorrupt`.
+        """The conversation as a model reads it. Any thread may call it. Raises `TemplateFailed`, `DrafterCorrupt`.
 
         `own_target`: whether the reader is the drafter or the target that it was made for; only these use the recipe.
         `most_read`: most tokens of a conversation that are read. `brief`: with examples only for the last question, as

@@ -88,8 +88,7 @@ class SentText:
         """What to send if the model's text is `solid` and the drafter continues with `alone`.
 
         `hosted`: a server that checks no drafts wrote `solid`. `complete`: nothing follows, so nothing is held back.
-        `end_drafted`: the drafter wrote the end.
-        Nothing more is sent once the model has `parted` from what was sent.
+        `end_drafted`: the drafter wrote the end. Nothing more is sent once the model has `parted` from what was sent.
         """
         self.hosted = self.hosted or (hosted and bool(solid))
         whole = self._before_stop(solid + alone, complete=complete)

@@ -114,8 +114,7 @@ class Remotes:
         return self._remotes[name]
 
     def meant_by(self, setting: str | None) -> str | None:
-        """The remote's name for a value of the setting `remote` that is not an address, or None for the bundled
-        verifier.
+        """The remote's name for a setting `remote` that is not an address, or None for the bundled verifier.
 
         Raises `ConfigError` if there is no such remote.
         """

@@ -170,8 +170,7 @@ def new_answer(settings: Settings, message: Message, *, waits: bool = False) -> 
 
 
 def regenerate(store: Store, settings: Settings, message_id: str, *, target: bool) -> Request:
-    """Another answer next to an existing one, or to a question, and not the same again. Raises `NoAnswer`,
-    `StorageError`.
+    """Another answer to a question, and not the same again. Raises `NoAnswer`, `StorageError`.
 
     A greedy answer can only be given once: if it already exists, the next one is sampled. `target`: the target answers,
     otherwise the drafter. Each version gets a different seed from the one in the settings.

@@ -86,8 +86,7 @@ class OpenConversation:
     # ---- opening -----------------------------------------------------------------------------------------------------
 
     async def read(self, conversation_id: str | None, message_id: str | None = None) -> StoredThread | None:
-        """Read a conversation from the store, for `open` to open it. Returns None if a later call has overtaken this
-        one.
+        """Read a conversation from the store, for `open`. Returns None if a later call has overtaken this one.
 
         `message_id`: a message to find in it, whose branch is shown from then on.
         """

@@ -308,8 +308,7 @@ class LlamaEngine(Engine):
         return same
 
     def _check_trees(self) -> str | None:
-        """Check whether a draft tree is read like its paths, and with what size of pieces this is exact to the last
-        bit.
+        """Check whether a draft tree is read like its paths, and with what size of pieces to the last bit.
 
         Returns why there can be no trees. Raises `BrokenTarget`.
         """

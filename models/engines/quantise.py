@@ -202,8 +202,8 @@ def symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Floats
 def in_blocks(matrix: NDArray[Any], bits: int) -> tuple[NDArray[np.uint8], Floats]:
     """MatMulNBits' form of a matrix (K, N): (N, blocks, bytes of a block), and scales (N, blocks).
 
-    ONNX Runtime's own packer does the same, but importing it configures the program's logging. The largest number
-    of a block, of either sign, becomes the lowest integer, because there is one more integer below zero than above.
+    ONNX Runtime's own packer does the same, but importing it configures the program's logging. The largest number of a
+    block, of either sign, becomes the lowest integer, because there is one more integer below zero than above.
     """
     block, half = BLOCK[bits], 1 << (bits - 1)
     inputs, outputs = matrix.shape

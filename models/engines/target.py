@@ -40,8 +40,8 @@ def load_target(
     """Load a folder, a GGUF file or a hub model: float32 on a CPU, so that greedy output equals `generate`.
 
     On a GPU it is bfloat16, and on a CPU where `half` of the memory is wanted. A GGUF file's weights are unpacked.
-    `kept`: see `text_source`. `template` replaces the model's chat template. Raises `UnknownModel`,
-    `CorruptWeights`, `MissingTokenizer`, `MissingPackage`.
+    `kept`: see `text_source`. `template` replaces the model's chat template. Raises `UnknownModel`, `CorruptWeights`,
+    `MissingTokenizer`, `MissingPackage`.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = torch.float32 if torch.device(device).type == "cpu" and not half else torch.bfloat16

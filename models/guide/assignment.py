@@ -82,8 +82,7 @@ class _Place:
 
 @lru_cache(maxsize=4_000)
 def _places(task: str, command: str) -> tuple[tuple[_Place, ...], frozenset[str]]:
-    """The slots of an example, each once, in the order of its task, then of its command, with the neighbouring
-    words."""
+    """The slots of an example, each once, in the order of task and command, with the neighbouring words."""
     found: dict[str, tuple[Slot, list[str]]] = {}
     forms: dict[str, set[str]] = {}
     tails: dict[str, set[str]] = {}

@@ -354,8 +354,9 @@ def config(
     devices: bool = False,
     **options: Any,
 ) -> uvicorn.Config:
-    """uvicorn's settings for a service with limits on connections. `refused`: see `ClientConnection.refused`.
-    `devices`: devices connect too, not only programs that speak OpenAI's API. `options`: uvicorn's own.
+    """uvicorn's settings for a service with limits on connections.
+
+    `refused`, `devices`: see `ClientConnection`. `options`: uvicorn's own.
     """
     limits = {
         "most": most,

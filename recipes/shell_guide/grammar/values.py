@@ -97,8 +97,7 @@ _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
 
 def read_value(slot: Slot, text: str, *, quote: bool = True) -> Value:
-    """Parse a value from text: `"7 days"` for an age, `"1 MB"` for a size. `quote`: quote it like a value of a
-    question.
+    """Parse a value from text: `"7 days"` for an age, `"1 MB"` for a size. `quote`: as in a question.
 
     Raises `SlotError` if the text is not a value of the type.
     """

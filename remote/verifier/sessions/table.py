@@ -112,8 +112,8 @@ class Table:
     def admit(self, name: str, session: Session, rows: int) -> None:
         """Make room for a session with up to `rows` tokens and nodes, and make it the last one to be dropped.
 
-        Idle sessions are dropped, least recently used first. If that is not enough, nothing is dropped and
-        `Overloaded` is raised, or `TooLong` if the session would be too large even alone.
+        Idle sessions are dropped, least recently used first. If that is not enough, nothing is dropped and `Overloaded`
+        is raised, or `TooLong` if the session would be too large even alone.
         """
         wanted = self._bytes(session, max(rows, session.reserved))
         if wanted > self.max_bytes:

@@ -119,8 +119,8 @@ class Turns:
     async def first(self, name: str, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> Frame | None:
         """The first frame, after as many turns as it takes. None if there is none.
 
-        Raises `Overloaded` if too many wait already, `ClientDisconnect` if the client is `gone` after a turn,
-        and whatever `frames` raises.
+        Raises `Overloaded` if too many wait already, `ClientDisconnect` if the client is `gone` after a turn, and
+        whatever `frames` raises.
         """
         if self.waiting >= self.max_waiting:
             raise Overloaded(f"{self.waiting} rounds are waiting already. Try again in a moment.")
