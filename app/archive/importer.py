@@ -41,7 +41,7 @@ COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 EXPORT = "export"
-"""The kind of a file of exported conversations that has none, so that its program is unknown."""
+"""The kind of an export without conversations, which would show the program that it is from."""
 
 
 class Program(NamedTuple):

@@ -19,7 +19,7 @@ MOST_LOOKED_AT = 20_000
 """Most entries that are examined. Somebody may name their whole disk."""
 MOST_SECONDS = 5.0
 GIT = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "ls-files", "-z"]
-"""Options that keep git from running programs named in a repository's own configuration."""
+"""The command that lists files without running programs named in a repository's own configuration."""
 
 
 class FolderTooLarge(Exception):

@@ -46,7 +46,7 @@ MOST_ANSWERS = 2_000
 MOST_BYTES = 256 << 20
 """Bytes of hidden states that are held in memory."""
 FEWEST_LIVE, MOST_LIVE = 20, 200
-"""Number of answers with the version in use, and without it, that show whether it keeps its promise."""
+"""Fewest and most answers with the version in use, and as many without, that show whether it keeps its promise."""
 NEARBY = 4
 """Conversations whose memory stays loaded, because later ones may have the same beginning."""
 

@@ -37,7 +37,7 @@ class Draft(NamedTuple):
     cost: Cost | None = None
     """Measured costs from which its size was chosen, or None if only the settings decided."""
     made: bool = False
-    """Whether the drafter was called for it, and whether it was written offline."""
+    """Whether the drafter was called for it, or wrote it offline."""
 
 
 class Edge:
