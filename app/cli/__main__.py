@@ -1,7 +1,7 @@
 """The commands. Each imports what it needs when it runs, so that help, version and completion stay quick.
 
-stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect,
-130 interrupted. `app/start.py` has a short way to the version and to the chat.
+stdout is for data, stderr for messages, and exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect,
+130 interrupted. `app/start.py` has shortcuts to the version and the chat.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def main() -> None:
     switch_off()
     keep_cores_free()
     answer_shells()
-    guarded(lambda: cli(prog_name="outrider"))  # Shells ask by this name, however the program was started.
+    guarded(lambda: cli(prog_name="outrider"))  # The name that shells complete.
 
 
 if __name__ == "__main__":
