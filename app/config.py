@@ -20,7 +20,7 @@ from app.files import NotText, read_text
 from remote.credentials import bearer_token
 
 PREFIX = "OUTRIDER_"
-"""First part of the name of each environment variable."""
+"""Prefix of each environment variable."""
 REPOSITORY = Path(__file__).resolve().parent.parent
 BUNDLED_DRAFTER = REPOSITORY / "drafter" / "pretrained" / "shell-guide"
 BUNDLED_TARGET = REPOSITORY / "remote" / "verifier" / "pretrained" / "shell-guide"
@@ -45,7 +45,7 @@ Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
 ShellKey = Annotated[str, msgspec.Meta(pattern="^(alt|ctrl)-[a-z]( (alt|ctrl)-[a-z])?$")]
 UrlOrName = Annotated[str, msgspec.Meta(pattern="^(https?://[^/]|[A-Za-z0-9][A-Za-z0-9._-]*$)")]
 PROMPT_NAME = r"^[^\W_][\w.-]{0,62}\Z"
-"""Letters of any language, digits, dots, dashes and underscores; the first is a letter or a digit."""
+"""Letters of any language, digits, dots, dashes and underscores, beginning with a letter or a digit."""
 PromptName = Annotated[str, msgspec.Meta(pattern=PROMPT_NAME)]
 
 
@@ -163,7 +163,7 @@ def same_server(url: object, other: object) -> bool:
         return False
     try:
         return origin(url) == origin(other)
-    except ValueError:  # A port that is no number.
+    except ValueError:  # A port that is not a number.
         return False
 
 
@@ -176,13 +176,13 @@ def origin(url: str) -> str:
 
 @dataclass(frozen=True)
 class Folders:
-    """The folders of config, data and logs. None is created before something is written to it."""
+    """The folders of config, data and logs. Each is created only when something is written to it."""
 
     config: Path
     data: Path
     logs: Path
     saved: bool = True
-    """Conversations are kept in a file. False: in memory, until the program ends."""
+    """Whether conversations are kept in a file; if False, in memory until the program ends."""
 
     @property
     def settings(self) -> Path:
@@ -194,7 +194,7 @@ class Folders:
 
     @property
     def servers(self) -> Path:
-        """File of the models that were last seen at each address."""
+        """File of the model last seen at each address."""
         return self.data / "servers.json"
 
     @property
@@ -204,7 +204,7 @@ class Folders:
 
     @property
     def texts(self) -> Path:
-        """Folder of the tokenizers that `outrider serve` made of GGUF files."""
+        """Folder of the tokenizers that `outrider serve` made from GGUF files."""
         return self.data / "tokenizers"
 
     @property
@@ -219,7 +219,7 @@ class Folders:
 
     @property
     def offers(self) -> Path:
-        """File of the drafters that servers offered, and that the person has heard of."""
+        """File of the drafters offered by servers about which the person was informed."""
         return self.data / "offers.json"
 
     @property

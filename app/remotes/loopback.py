@@ -1,7 +1,7 @@
 """Servers that this program runs on this device as sources: the bundled verifier, and a model that the person added.
 
-A start takes about a second, or some with PyTorch, and happens in the background. A verifier that dies is started
-again, after a pause that grows with each failed start.
+Starting takes about a second, or a few with PyTorch, and happens in the background. A verifier that dies is restarted,
+after a pause that grows with each failed start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Loopback(Source):
     def __init__(self, target: str, drafter: str | None) -> None:
         self._target = target
         self._drafter = drafter
-        # A person who changed only one of the two may have chosen a pair that does not fit.
+        # A person who changed only one of the two may have chosen a mismatched pair.
         self.own = (target == str(BUNDLED_TARGET)) == (drafter == str(BUNDLED_DRAFTER))
         self.url: str | None = None
         """Address of the verifier that was started last."""
@@ -37,7 +37,7 @@ class Loopback(Source):
 
     @property
     def process_id(self) -> int | None:
-        """Process id of the running verifier; None where none runs."""
+        """Process id of the running verifier, or None if none runs."""
         return None if self._server is None else self._server.process_id
 
     async def client(self) -> VerifierClient:
@@ -73,7 +73,7 @@ class Loopback(Source):
     async def close(self) -> None:
         await self._end()
         if self._drafter and (ahead := started_ahead(self._target, self._drafter)) is not None:
-            await ahead.close()  # Another server was chosen before this one was asked for.
+            await ahead.close()  # Another server was chosen before this one was needed.
 
     async def _end(self) -> None:
         server, self._server = self._server, None

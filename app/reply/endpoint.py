@@ -1,8 +1,8 @@
 """An answer as text from an OpenAI-compatible server, which verifies nothing and knows no tokens of ours.
 
-A question may cost money, so it is sent once. Whatever goes wrong after that ends the answer, with the text that has
-come. Only a request that never left, or that the server refused before it began, is sent again. The answer is stored as
-text without tokens: nobody has verified any, and no limit is counted in them.
+A question may cost money, so it is sent once. Any failure after that ends the answer, with the text received so far.
+Only a request that was never sent, or that the server refused before it began, is repeated. The answer is stored as
+text without tokens, because none are verified and no limit is counted in them.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from remote.openai.ends import end_of
 from remote.protocol import Sampling
 
 BETWEEN_SECONDS = 60.0
-"""Longest silence between two words, if the remote's settings name none. The system notices a dead line sooner; a busy
-server may put an answer aside for a while."""
+"""Longest silence between two words, if the remote's settings name none. The system detects a dead line sooner; a busy
+server may pause an answer for a while."""
 BUSY_TRIES = 4
-"""Requests that a full server may refuse. It is asked again after 1, 2 and 4 s, or when it says."""
+"""How many requests a full server may refuse. It is asked again after 1, 2 and 4 s, or when it says."""
 BUSY_SECONDS = 60.0
 """Longest wait that a server may ask for."""
 UNSENT_TRIES = 3
-"""Times that a server may be found and be gone again before the question leaves."""
+"""How often a server may be found and lost again before the question is sent."""
 MOST_REASON = 80
 """Characters of a server's reason for an end that are shown."""
 SHARE = 256
-"""The answer is stored when it has grown by this fraction: each time all of it is written, and answers may be long."""
+"""The answer is stored when it has grown by this fraction, because all of it is written each time."""
 IMAGES = (
     "An image was sent ({names}). If {model} reads no images, choose a model that does, or ask in a new conversation "
     "without it. The question and its files are kept."
@@ -72,14 +72,14 @@ class EndpointText:
             self._known = answer.sent or answer.decoded(answer.verified)
         else:
             self._known = answer.decoded(len(answer.tokens)).rstrip(INCOMPLETE) or answer.sent
-        """The text that the server is to go on with."""
+        """The text that the server is to continue."""
         self._join = Continuation(self._known, continues=endpoint.model.continues, exact=away is not None)
         self._thinks = False
-        """The model is reasoning."""
+        """Whether the model is reasoning."""
         self._thinking_since: float | None = None
 
     async def steps(self) -> AsyncGenerator[Step, None]:
-        """The text until the answer is complete. Returns early if the question has not left. Raises `NoAnswer`."""
+        """The text until the answer is complete. Returns early if the question was not sent. Raises `NoAnswer`."""
         generation = self._generation
         if self._away is None and generation.given.settings.mode == "edge":
             advice = "which checks no drafts. Choose --mode auto or hosted"
@@ -140,7 +140,7 @@ class EndpointText:
         return ModeChanged("offline", f"{said}; {also}" if also else said, model=self._name, checks=False)
 
     async def _opened(self) -> ChatStream | None:
-        """The answer as soon as it begins; None if it is stopped before. An answer that nobody takes is closed."""
+        """The answer as soon as it begins, or None if it is stopped before. An answer that is not taken is closed."""
         asking, stream = asyncio.create_task(self._ask()), None
         try:
             stream = await self._generation.unless_stopped(asking)
@@ -150,7 +150,7 @@ class EndpointText:
         return stream
 
     async def _ask(self) -> ChatStream:
-        """Send the question, with the answer so far if the server can go on with that."""
+        """Send the question, with the answer so far if the server can continue it."""
         given, options = self._generation.given, self._endpoint.client.options
         first = options.first_words_seconds or given.settings.first_words_timeout
         begun = [("assistant", self._join.sent)] if self._join.sent else []
@@ -186,7 +186,7 @@ class EndpointText:
                 yield RoundEnded(generation.stats)
 
     def _take(self, stream: ChatStream, piece: str) -> list[Step]:
-        """What a piece of the stream changes. An empty piece is reasoning."""
+        """Process a piece of the stream. An empty piece is reasoning."""
         steps: list[Step] = []
         generation, name = self._generation, self._name
         if piece and not generation.answer.is_text:
@@ -209,7 +209,7 @@ class EndpointText:
         return steps
 
     def _end(self, stream: ChatStream) -> None:
-        """Say that the answer is over, whether it is whole, and what cut it."""
+        """End the answer: whether it is complete, and what cut it off."""
         end, cut_by = end_of(stream.reason), ""
         kind: Cut | None = None
         if end == "filter":
@@ -241,7 +241,7 @@ class EndpointText:
         return f"cut at a limit of {self._host}", "length"
 
     def _failure(self, error: Exception) -> NoAnswer:
-        """What the person reads if there is no answer, or no more of it."""
+        """The message to the person if there is no answer, or no more of it."""
         if isinstance(error, LinkDown):
             self._connection.lost(self._endpoint, error)
         if isinstance(error, Diverged):
@@ -273,7 +273,7 @@ class EndpointText:
 
 
 def _chosen(fields: Sequence[str], sampling: Sampling) -> str:
-    """Those of the fields that change the answer and that somebody has set, with commas between them."""
+    """Those of the fields that change the answer and were set by somebody, separated by commas."""
     return ", ".join(
         field for field in fields if field in SAMPLING and getattr(sampling, field) != getattr(Sampling(), field)
     )
@@ -283,22 +283,22 @@ def _chosen(fields: Sequence[str], sampling: Sampling) -> str:
 
 
 class Diverged(Exception):
-    """A server that was asked again says something else than before, so the two texts cannot be joined."""
+    """A server that was asked again says something different, so the two texts cannot be joined."""
 
 
 class Continuation:
-    """Finds what is new in a server's words when it is asked again for an answer that broke off.
+    """Finds the new part of a server's text when it is asked again for an answer that broke off.
 
-    A server that can go on is sent the text so far (`sent`). Any other server begins anew, and its words count once it
-    has repeated all of that text.
+    A server that can continue is sent the text so far (`sent`). Any other server starts over, and its text counts once
+    it has repeated all of that.
     """
 
     def __init__(self, known: str, *, continues: bool, exact: bool = False) -> None:
-        """`known`: the text so far. `continues`: the server can go on with a text that it is sent. `exact`: it does so
-        at the last character, white space included."""
-        # Other servers may cut white space off a message's end, and words begin with it: so that is to come again.
+        """`known`: the text so far. `continues`: whether the server can continue a text that it is sent. `exact`:
+        whether it does so at the last character, white space included."""
+        # Other servers may strip white space from a message's end, and words begin with it, so it is expected again.
         self.sent = (known if exact else known.rstrip()) if continues else ""
-        """The text that the server is to go on with; empty: it begins anew."""
+        """The text that the server is to continue; empty if it starts over."""
         self._again = known[len(self.sent) :]
         self._heard = ""
 
@@ -311,7 +311,7 @@ class Continuation:
             return ""
         if not self._heard.startswith(self._again) and not self.sent:
             raise Diverged
-        # If the server goes on with a text that it was sent, only white space was to come again.
+        # If the server continues a text that it was sent, only white space was expected again.
         same = len(commonprefix((self._heard, self._again)))
         new, self._again = self._heard[same:], ""
         return new

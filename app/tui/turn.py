@@ -43,9 +43,9 @@ class Turn:
     outcome: Outcome = "running"
     error: str = ""
     queued: bool = False
-    """Nobody could answer: the question waits in the queue, or the rest of the answer does."""
+    """Whether nobody could answer, so that the question or the rest of the answer waits in the queue."""
     cut: str = ""
-    """What ended the answer before the model did; empty for a whole answer."""
+    """What ended the answer before the model did; empty for a complete answer."""
     model: str = ""
     """Name of the model that answered, as one line; empty if it is not known."""
     drafted_by: str = ""
@@ -57,7 +57,7 @@ class Turn:
     judged: Judged | None = None
     """What the target kept of a drafted answer, if this answer is that one or replaces it."""
     awaiting: bool = False
-    """The answer is queued to be checked."""
+    """Whether the answer is queued to be checked."""
     wordings: tuple[int, int] = (1, 1)
     """Which version of the question this is, from 1, and how many there are."""
     versions: tuple[int, int] = (1, 1)
@@ -71,13 +71,13 @@ class Turn:
     attachments: tuple[Attachment, ...] = ()
     """The files that go with the question."""
     files_unfolded: bool = False
-    """Their text is shown, and not only their names."""
+    """Whether their text is shown, not only their names."""
     thoughts: str = ""
     """What the model thought before its answer."""
     thought_seconds: float = 0.0
     thoughts_unfolded: bool = False
     withdrawn_shown: bool = False
-    """The person wants to see the withdrawn text."""
+    """Whether the person wants to see the withdrawn text."""
     revision: int = 0
 
     @property
@@ -90,7 +90,7 @@ class Turn:
 
     @property
     def request(self) -> str:
-        """The question and the one before it, which it may go on from, as in "and only the old ones?"."""
+        """The question and the previous one, which it may continue, as in "and only the old ones?"."""
         return f"{self.before}\n{self.question}".strip()
 
     @property
@@ -122,12 +122,12 @@ class Turn:
 
     @property
     def withdrawn(self) -> str:
-        """`dropped` as Markdown of its own."""
+        """`dropped` as separate Markdown."""
         return f"```\n{self.dropped}" if _begins_in_code(self.dropped) else self.dropped
 
     @property
     def struck(self) -> Struck | None:
-        """The withdrawn text, struck through where it stood; None if it is not shown."""
+        """The withdrawn text, struck through at its place, or None if it is not shown."""
         if not self.dropped or self.judged is None or not self.withdrawn_shown:
             return None
         return Struck(self.judged.at, self.withdrawn)
@@ -253,7 +253,7 @@ class Turn:
 
 
 def place_questions(turns: Sequence[Turn]) -> None:
-    """Tell each turn of a conversation the question before it."""
+    """Set the preceding question of each turn of a conversation."""
     for before, turn in pairwise(turns):
         turn.before = before.question
 

@@ -1,6 +1,7 @@
-"""Reads requests for completions: they become choices to write, or are refused with the field that it is about.
+"""Reads requests for completions: they become choices to write, or are refused with the name of the field at fault.
 
-What would change an answer and cannot be done here is refused and never ignored. What changes nothing is.
+A field that would change the answer but is not supported is refused, never ignored. A field that changes nothing is
+ignored.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from remote.verifier.sessions.grammar import ANY_OBJECT, Grammar, Grammars, NoGr
 MOST_CHOICES = 64
 """Choices of one request: its prompts, each `n` times."""
 TEXT_TOKENS = 16
-"""Most tokens of a plain text where the request names no number, as OpenAI's API has it."""
+"""Most tokens of a plain text if the request names no number: OpenAI's default."""
 NO_SEAM = Seam([], [], b"")
 PROBE = "a"
 """A beginning that shows what a template writes before an answer. Some templates cut white space off the real one."""
@@ -62,9 +63,9 @@ CHAT, TEXT = prepared(AskedChat), prepared(TextRequest)
 
 
 class CompletionRefused(RoundRefused):
-    """A request that this verifier cannot answer as asked.
+    """A request that this verifier cannot fulfil.
 
-    `reason`: the error's code in OpenAI's API, where it is another than ours.
+    `reason`: the error's code in OpenAI's API, if it differs from ours.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class CompletionRefused(RoundRefused):
 
 @dataclass(eq=False)
 class ChoiceState:
-    """One answer of a request, and how far it is."""
+    """One answer of a request, and its progress."""
 
     index: int
     prompt: list[int]
@@ -98,7 +99,7 @@ class CompletionCall:
     choices: Sequence[ChoiceState]
     stream: bool
     counts: bool
-    """A stream ends with the numbers of tokens."""
+    """Whether a stream ends with the token counts."""
     prompt_tokens: int
 
 
@@ -178,13 +179,13 @@ class RequestReader:
         return Spellings(self._text, self._card.vocabulary)
 
     def check_model(self, name: str) -> None:
-        """Raise `CompletionRefused` for the name of another model."""
+        """Raise `CompletionRefused` if this is another model's name."""
         if name != self._card.target:
             told = f"There is no model {name!r} here; ask for {self._card.target!r}."
             raise CompletionRefused(told, "not_found", param="model", reason="model_not_found")
 
     def _read(self, body: bytes, kind: type[Request]) -> tuple[dict[str, Any], Request]:
-        """All fields, and those that are known."""
+        """All fields of a request, and the typed ones."""
         given, request = read_request(body, kind, FOREIGN)
         if request.model:
             self.check_model(request.model)
@@ -259,7 +260,7 @@ class RequestReader:
         return bias
 
     def _schema(self, wanted: ResponseFormat | None) -> Mapping[str, Any] | None:
-        """The JSON schema that an answer must fit, or None for any text."""
+        """The JSON schema that an answer must match, or None for any text."""
         if wanted is None or wanted.type == "text":
             return None
         if wanted.type == "json_object":
@@ -281,7 +282,7 @@ class RequestReader:
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns errors of fields into refusals."""
+    """Turns `FieldRefused` into `CompletionRefused`."""
     try:
         yield
     except FieldRefused as error:
@@ -289,7 +290,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _begun(request: AskedChat, messages: list[tuple[str, str]]) -> str:
-    """The beginning of the answer, taken out of the messages; empty: it has none. Raises `FieldRefused`."""
+    """The given beginning of the answer, removed from the messages; may be empty. Raises `FieldRefused`."""
     if not request.continue_final_message:
         return ""
     if request.add_generation_prompt:
@@ -302,8 +303,9 @@ def _begun(request: AskedChat, messages: list[tuple[str, str]]) -> str:
 
 
 def _sampling(request: CompletionRequest, seed: int) -> Sampling:
-    """OpenAI's defaults, and those of llama.cpp's server where nobody gives a temperature: at OpenAI's 1, a small model
-    writes nonsense. Another answer each time if no seed is given."""
+    """OpenAI's defaults, but those of llama.cpp's server if no temperature is given: at OpenAI's 1, a small model
+    writes nonsense. Without a seed, each answer is different.
+    """
     free = request.temperature is None
     temperature, top_k, top_p = (0.8, 40, 0.95) if free else (request.temperature, 0, 1.0)
     return Sampling(
