@@ -22,9 +22,9 @@ def overlap(text: str, stop: str) -> int:
 class Detokenizer:
     """The text of one answer, token by token.
 
-    `before`: tokens that the answer has already; `known`: characters after them that it has too, though their tokens
-    are still to come. `stops`: the answer ends at the first of these strings. Only the most recent tokens are decoded again,
-    so the cost grows linearly with the answer's length.
+    `before`: tokens that the answer already has. `known`: characters after them that it has too, whose tokens are still
+    to come. `stops`: the answer ends at the first of these strings. Only the most recent tokens are decoded again, so
+    the cost grows linearly with the answer's length.
     """
 
     def __init__(self, text: ChatText, stops: Sequence[str] = (), before: Sequence[int] = (), known: int = 0) -> None:
