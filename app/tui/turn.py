@@ -106,6 +106,12 @@ class Turn:
         return (*self.shaded, *here)
 
     @property
+    def solid(self) -> int:
+        """How many characters of a running answer are not dimmed: the server's, up to where another model continues."""
+        here = (stretch.at for stretch in self.stretches if stretch.here)
+        return min(len(self.reply.solid), next(here, len(self.reply.solid)))
+
+    @property
     def verifiable(self) -> bool:
         """Whether the answer is finished and the target has not read all of it."""
         return bool(self.drafted and self.message) and not self.running and self.judged is None

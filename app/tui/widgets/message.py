@@ -239,7 +239,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             if turn.revision == self._revision:
                 return
             self._revision = turn.revision
-            text, solid = turn.text, len(turn.reply.solid)
+            text, solid = turn.text, turn.solid
             await self._draw_thoughts()
             if turn.running:
                 await self.prose.grow(text or WAITING, solid)

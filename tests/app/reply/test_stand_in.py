@@ -84,8 +84,13 @@ async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
     assert heard.done.model == "talker", "the model that the person chose did write a part"
     offline = [event for event in heard.events if isinstance(event, ModeChanged) and event.mode == "offline"]
     assert offline[-1].model == "small one" and not offline[-1].checks
+    running = Turn("")
+    for event in heard.events:
+        running.apply(event)
+        if isinstance(event, Stretch):
+            assert running.solid == len(begun), "the rest is dimmed while it is written"
     turn = stored(database, heard)
-    assert turn.unchecked == ((len(begun), len(turn.text)),)
+    assert running.unchecked == turn.unchecked == ((len(begun), len(turn.text)),)
     assert turn.note.startswith("by small one on this device, not checked")
 
 
