@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from drafter.cost import Cost
-from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from models.engines.engine import Engine, UnfitDrafter
 from models.engines.target import load_target
-from models.engines.torch_engine import TorchEngine
 from models.memory import dequantise, unpack_memory
 from models.tree import DraftTree
 from remote import LinkDown, VerifierClient
@@ -43,11 +41,6 @@ from tests.remote.verifier.tiny import generated
 
 LIMITS = Limits(max_nodes=64, max_depth=32, max_tokens=300, max_body_bytes=4096)
 WARM = Sampling(temperature=0.9, top_p=0.95, seed=7)
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_pair) -> Engine:
-    return TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
 
 
 @pytest.fixture(scope="module")
