@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import struct
 import threading
 import time
@@ -23,7 +22,6 @@ from remote.protocol import (
     Frame,
     Memory,
     Round,
-    Sampling,
     Tree,
     Verdict,
     decode,
@@ -45,20 +43,15 @@ PATIENT = 300.0
 """Seconds: a test machine may be busy."""
 
 
-def message(round: int, known: list[int], append: list[int], tree: DraftTree | None = None, **fields: object) -> bytes:
-    return encode(
-        Round(
-            **{
-                "session": "s",
-                "round": round,
-                "base": len(known),
-                "digest": digest_of(known),
-                "append": pack_tokens(append),
-                "tree": Tree.pack(tree or DraftTree.empty()),
-            }
-            | fields
-        )
-    )
+def round_of(
+    number: int, known: list[int], append: list[int], tree: DraftTree | None = None, **fields: object
+) -> Round:
+    base = {"session": "s", "round": number, "base": len(known), "digest": digest_of(known)}
+    return Round(**base | {"append": pack_tokens(append), "tree": Tree.pack(tree or DraftTree.empty())} | fields)
+
+
+def message(number: int, known: list[int], append: list[int], tree: DraftTree | None = None, **fields: object) -> bytes:
+    return encode(round_of(number, known, append, tree, **fields))
 
 
 def frames_of(body: bytes) -> list[Frame]:
@@ -93,51 +86,19 @@ def running(app: Starlette) -> Iterator[str]:
         thread.join(PATIENT)
 
 
-async def test_the_card_tells_what_it_was_given(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card)) as client:
-        response = await client.get("/v1/card")
-    assert response.headers["content-type"] == CONTENT_TYPE
-    assert decode(response.content, Card) == card
-
-
-async def test_a_round_streams_verdict_then_memory(target: Engine, card: Card) -> None:
-    expected = generated(target.model, PROMPT, 3)
-    async with connected(create_app(target, card)) as client:
-        tree = DraftTree.chain(expected[:2])
-        response = await client.post("/v1/rounds", content=message(1, [], PROMPT, tree, memory_from=0))
-    verdict, memory = frames_of(response.content)
-    assert isinstance(verdict, Verdict) and isinstance(memory, Memory)
-    assert (verdict.accepted, verdict.bonus) == ((0, 1), expected[2])
-    assert verdict.digest == digest_of(PROMPT + expected)
-    assert verdict.server_seconds > 0
-    assert (memory.start, memory.count) == (0, len(PROMPT) + 2)
-
-
 async def test_a_verifier_without_encoder_sends_no_memory(target: Engine, card: Card) -> None:
     async with connected(create_app(TorchEngine(target.model), card)) as client:
         response = await client.post("/v1/rounds", content=message(1, [], PROMPT, memory_from=0))
     assert [type(frame) for frame in frames_of(response.content)] == [Verdict]
 
 
-async def test_an_unknown_session_gets_409_with_what_the_server_has(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card)) as client:
-        response = await client.post("/v1/rounds", content=message(1, PROMPT, [2]))
-    assert response.status_code == 409
-    assert decode(response.content, Conflict).have == ((0, digest_of([])),)
-
-
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
-        (b"", 400, "bad_request"),
         (b"\xc1", 400, "bad_request"),
         (encode(Error(code="busy", message="", retry=False)), 400, "bad_request"),
         (message(1, [], [VOCABULARY]), 400, "bad_request"),
-        (message(1, [], PROMPT, DraftTree.chain([2] * 20)), 400, "bad_request"),
         (message(1, [], [2] * 300), 422, "too_long"),
-        (message(1, [], PROMPT, session="../etc"), 400, "bad_request"),
-        (message(1, [], PROMPT, sampling=Sampling(temperature=math.nan)), 400, "bad_request"),
-        (message(1, [], PROMPT, memory_from=-1), 400, "bad_request"),
         (b"x" * 5000, 413, "too_large"),
     ],
 )
@@ -184,18 +145,16 @@ async def test_sessions_can_be_dropped(target: Engine, card: Card) -> None:
         await client.post("/v1/rounds", content=message(1, [], PROMPT))
         assert (await client.delete("/v1/sessions/s")).status_code == 204
         assert (await client.delete("/v1/sessions/s")).status_code == 404
-        assert (await client.post("/v1/rounds", content=message(2, PROMPT, [2]))).status_code == 409
+        unknown = await client.post("/v1/rounds", content=message(2, PROMPT, [2]))
+        assert unknown.status_code == 409
+        assert decode(unknown.content, Conflict).have == ((0, digest_of([])),)
 
 
 async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> None:
     app = create_app(target, card, ServeOptions(tokens=Tokens.one(TOKEN)))
     for shown in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": f"Basic {TOKEN}"}):
         async with connected(app, **shown) as client:
-            for method, path in (
-                ("GET", "/v1/card"),
-                ("POST", "/v1/rounds"),
-                ("DELETE", "/v1/sessions/s"),
-            ):
+            for method, path in (("GET", "/v1/card"), ("POST", "/v1/rounds"), ("DELETE", "/v1/sessions/s")):
                 response = await client.request(method, path)
                 assert (response.status_code, decode(response.content, Error).code) == (401, "unauthorised")
             metrics = await client.get("/metrics")
@@ -231,15 +190,22 @@ def gate(module: object) -> Iterator[Gate]:
 
 
 async def test_the_verdict_arrives_before_memory_is_computed(target: Engine, card: Card) -> None:
+    expected = generated(target.model, PROMPT, 3)
+    body = message(1, [], PROMPT, DraftTree.chain(expected[:2]), memory_from=0)
     with running(create_app(target, card)) as url, gate(target.encoder) as held:
         async with (
             httpx.AsyncClient(timeout=PATIENT) as client,
-            client.stream("POST", f"{url}/v1/rounds", content=message(1, [], PROMPT, memory_from=0)) as response,
+            client.stream("POST", f"{url}/v1/rounds", content=body) as response,
         ):
+            assert response.headers["content-type"] == CONTENT_TYPE
             frames = read_frames(response.aiter_raw())
-            assert isinstance(await anext(frames), Verdict)
+            verdict = await anext(frames)
             held.open.set()
-            assert isinstance(await anext(frames), Memory)
+            (memory,) = [frame async for frame in frames]
+    assert isinstance(verdict, Verdict) and isinstance(memory, Memory)
+    assert (verdict.accepted, verdict.bonus) == ((0, 1), expected[2])
+    assert verdict.digest == digest_of(PROMPT + expected) and verdict.server_seconds > 0
+    assert (memory.start, memory.count) == (0, len(PROMPT) + 2)
 
 
 async def test_a_client_that_hangs_up_gets_everything_when_it_returns(target: Engine, card: Card) -> None:
@@ -291,19 +257,6 @@ async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> N
         answers = await asyncio.gather(*(talk(client, name, prompt) for name, prompt in prompts.items()))
     for prompt, tokens in zip(prompts.values(), answers):
         assert tokens[4:] == generated(target.model, prompt, len(tokens) - 4)
-
-
-async def test_a_full_queue_says_busy(target: Engine, card: Card) -> None:
-    with running(create_app(target, card, ServeOptions(max_waiting=1))) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(timeout=PATIENT) as client:
-            first = asyncio.create_task(client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT)))
-            while not held.came:
-                await asyncio.sleep(0.01)
-            second = await client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT, session="t"))
-            error = decode(second.content, Error)
-            assert (second.status_code, error.code, error.retry) == (503, "busy", True)
-            held.open.set()
-            assert (await first).status_code == 200
 
 
 async def test_a_failing_target_is_a_typed_error_and_the_session_goes_on(target: Engine, card: Card) -> None:

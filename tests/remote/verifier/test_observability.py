@@ -55,6 +55,9 @@ async def test_a_full_line_and_a_stuck_engine_are_not_ready(
             while not held.came:
                 await asyncio.sleep(0.01)
             assert await looked_at(client) == (503, "the line is full\n")
+            refused = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
+            error = decode(refused.content, Error)
+            assert (refused.status_code, error.code, error.retry) == (503, "busy", True)
             # For this look alone: turns that nobody waits for may stand in line a moment longer than their answer.
             with monkeypatch.context() as patched:
                 patched.setattr("remote.verifier.readiness.STUCK_SECONDS", 0.0)
