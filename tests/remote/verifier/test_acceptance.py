@@ -32,7 +32,7 @@ from remote.verifier.sessions.acceptance import (
     target_distribution,
     walk,
 )
-from tests.remote.verifier.test_sessions import PROMPT
+from tests.remote.verifier.test_http import PROMPT
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tiny_model
 
 NO_STOP: frozenset[int] = frozenset()

@@ -17,10 +17,8 @@ from remote.verifier.options import ServeOptions
 from remote.verifier.sessions.turns import AHEAD, Turns
 from remote.verifier.sessions.verification import Answer
 from tests.remote.verifier.test_hosted import ask, tokens_of
-from tests.remote.verifier.test_http import PATIENT, connected, frames_of, gate, message, running
+from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, frames_of, gate, message, running
 from tests.remote.verifier.tiny import generated
-
-PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 
 
 async def device(client: httpx.AsyncClient, name: str, rounds: int, text: list[int]) -> None:
@@ -209,9 +207,3 @@ async def test_turns_are_passed_on_whoever_gives_up_and_when(target: Engine) -> 
                 group.start_soon(call, str(index % 3))
     with anyio.fail_after(PATIENT):
         assert await turns.take("last", lambda: 7) == 7
-
-
-async def test_a_prompt_that_never_fits_is_too_long_and_not_busy(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card, max_bytes=target.bytes_per_token * 20)) as client:
-        reply = await client.post("/v1/rounds", content=message(1, [], [2] * 100))
-    assert (reply.status_code, decode(reply.content, Error).code) == (422, "too_long")
