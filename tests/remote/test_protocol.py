@@ -73,14 +73,7 @@ rounds = st.builds(
     base=count,
     digest=digest,
     append=st.lists(token).map(pack_tokens),
-    tree=st.builds(
-        Tree,
-        tokens=st.binary(),
-        parents=st.binary(),
-        counts=st.binary(),
-        candidates=st.binary(),
-        weights=st.binary(),
-    ),
+    tree=st.builds(Tree, **dict.fromkeys(("tokens", "parents", "counts", "candidates", "weights"), st.binary())),
     sampling=samplings,
     memory_from=st.none() | count,
     likeliest=st.integers(0, MAX_LIKELIEST),
@@ -97,13 +90,7 @@ verdicts = st.builds(
 )
 memories = st.builds(Memory, digest=digest, start=count, count=positive, data=st.binary(max_size=200))
 likeliest = st.builds(
-    Likeliest,
-    start=count,
-    count=count,
-    counts=st.binary(),
-    tokens=st.binary(),
-    log_probs=st.binary(),
-    nodes=st.binary(),
+    Likeliest, start=count, count=count, **dict.fromkeys(("counts", "tokens", "log_probs", "nodes"), st.binary())
 )
 limits = st.builds(Limits, max_nodes=positive, max_depth=positive, max_tokens=positive, max_body_bytes=positive)
 cards = st.builds(
@@ -167,13 +154,8 @@ def frames_of(chunks: Sequence[bytes], received: list[Frame] | None = None) -> l
 
 @unhurried
 @given(messages)
-def test_a_message_survives_its_bytes(message: Struct) -> None:
+def test_a_message_survives_its_bytes_and_those_that_a_newer_peer_adds(message: Struct) -> None:
     assert decode(encode(message), type(message)) == message
-
-
-@unhurried
-@given(messages)
-def test_a_newer_peer_may_add_fields(message: Struct) -> None:
     fields: dict[str, Any] = msgspec.msgpack.decode(encode(message))
     extended = msgspec.msgpack.encode({"of_the_future": [1, {"a": b""}]} | fields)
     assert decode(extended, type(message)) == message
@@ -246,16 +228,6 @@ def test_a_running_digest_equals_the_digest_of_what_it_holds(one: list[int], oth
 
 
 @unhurried
-@given(st.binary(), st.sampled_from(KINDS))
-def test_any_bytes_decode_or_raise_protocol_error(data: bytes, kind: type[Struct]) -> None:
-    try:
-        message = decode(data, kind)
-    except ProtocolError:
-        return
-    assert isinstance(message, kind)
-
-
-@unhurried
 @given(messages, st.data())
 def test_a_damaged_message_is_read_or_refused_and_a_cut_one_is_refused(message: Struct, data: st.DataObject) -> None:
     whole, at = encode(message), data.draw(st.integers(0, len(encode(message)) - 1))
@@ -265,7 +237,6 @@ def test_a_damaged_message_is_read_or_refused_and_a_cut_one_is_refused(message: 
         decode(whole[:at], type(message))
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "data",
     [
@@ -277,9 +248,10 @@ def test_a_damaged_message_is_read_or_refused_and_a_cut_one_is_refused(message: 
         b"",
     ],
 )
-def test_hostile_bytes_are_refused(kind: type[Struct], data: bytes) -> None:
-    with pytest.raises(ProtocolError):
-        decode(data, kind)
+def test_hostile_bytes_are_refused(data: bytes) -> None:
+    for kind in KINDS:
+        with pytest.raises(ProtocolError):
+            decode(data, kind)
 
 
 @pytest.mark.parametrize(
@@ -295,17 +267,19 @@ def test_hostile_bytes_are_refused(kind: type[Struct], data: bytes) -> None:
         {"memory_from": -1},
         {"likeliest": -1},
         {"likeliest": MAX_LIKELIEST + 1},
-        {"sampling": {"temperature": -1.0}},
-        {"sampling": {"temperature": math.nan}},
-        {"sampling": {"temperature": math.inf}},
-        {"sampling": {"top_p": 0.0}},
+        *({"sampling": {"temperature": value}} for value in (math.nan, math.inf, -math.inf, -1e-9, -1.0, 100.1)),
+        *({"sampling": {"top_p": value}} for value in (math.nan, math.inf, -math.inf, -0.5, 0.0, 1.1)),
         {"sampling": {"top_k": -1}},
-        {"sampling": {"seed": 2**63}},
+        {"sampling": {"top_k": 1 << 31}},
+        {"sampling": {"seed": 1 << 63}},
     ],
 )
 def test_a_round_out_of_bounds_is_refused(change: dict[str, Any]) -> None:
     message = Round(session="s", round=1, base=0, digest=digest_of([]), append=b"", tree=Tree.pack(DraftTree.empty()))
     fields: dict[str, Any] = msgspec.msgpack.decode(encode(message))
+    assert (
+        decode(msgspec.msgpack.encode(fields | {"sampling": {"temperature": 100.0}}), Round).sampling.temperature == 100
+    )
     with pytest.raises(ProtocolError):
         decode(msgspec.msgpack.encode(fields | change), Round)
 
@@ -425,13 +399,3 @@ def test_a_frame_over_the_limit_is_refused_before_it_arrives() -> None:
 def test_a_frame_of_an_unknown_kind_is_refused(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_frame(body)
-
-
-@unhurried
-@given(st.binary(max_size=100))
-def test_any_stream_yields_frames_or_raises_protocol_error(data: bytes) -> None:
-    try:
-        received = frames_of([data])
-    except ProtocolError:
-        return
-    assert received or not data
