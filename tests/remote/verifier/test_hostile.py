@@ -212,15 +212,6 @@ async def test_a_healthy_client_is_answered_all_the_while(
     assert "Traceback" not in verifier.log(), verifier.log()[-4000:]
 
 
-@pytest.mark.parametrize("attack", [half_open_heads, silent_connections, lying_lengths, slow_bodies])
-async def test_a_request_that_does_not_come_to_its_end_is_given_up(
-    verifier: LoggedVerifier, attack: Callable[[int], AbstractAsyncContextManager[None]]
-) -> None:
-    files = verifier.open_files()
-    async with attack(verifier.port):
-        await settled(verifier, files)  # The other side still holds its connections.
-
-
 async def test_nonsense_gets_an_answer_or_a_closed_door(
     verifier: LoggedVerifier, prompt: list[int], text: list[int]
 ) -> None:
