@@ -92,13 +92,6 @@ async def served(pair: Path, *options: str) -> AsyncIterator[Served]:
             await process.wait()
 
 
-async def test_without_answers_the_end_comes_at_once(tiny_pair: Path) -> None:
-    async with served(tiny_pair, "--drain-seconds", str(PATIENT)) as server:
-        await server.client.get("/healthz")
-        server.signal()
-        assert await server.ended() == -signal.SIGTERM
-
-
 async def test_a_running_answer_comes_to_its_end_and_new_ones_are_refused(tiny_pair: Path) -> None:
     async with served(tiny_pair, "--drain-seconds", str(PATIENT)) as server, server.answering() as answering:
         server.signal()

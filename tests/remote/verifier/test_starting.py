@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -22,8 +23,10 @@ from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET
 from remote.verifier.making.maker import kept_drafter
 from remote.verifier.options import ServeOptions
-from remote.verifier.serve import serve
+from remote.verifier.serve import build_app, serve
 from remote.verifier.start_errors import NoMemory
+from tests.remote.verifier.test_http import connected
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY
 from tests.support.tiny import GOOD
 
@@ -74,12 +77,23 @@ def started(
                 said += line
         process.stdin.close()
         assert process.stdout.read() == "", "stdout has one line"
-        return shown, metrics, said + process.stderr.read()
+        said += process.stderr.read()
+        assert process.wait(PATIENCE_SECONDS) == 0
+        return shown, metrics, said
     finally:
         process.kill()
         process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+async def built(
+    capsys: pytest.CaptureFixture[str], model: Path, drafter: Path | None = None, **options: Any
+) -> tuple[Card, str]:
+    """The card of a server with these options that is made in this process, and what it said."""
+    async with connected(build_app(ServeOptions(str(model), drafter, **options).read())) as client:
+        shown = decode((await client.get("/v1/card")).content, Card)
+    return shown, capsys.readouterr().err
 
 
 def test_it_tells_what_it_loads_and_takes_its_limits(tiny_pair: Path, tmp_path: Path) -> None:
@@ -90,6 +104,7 @@ def test_it_tells_what_it_loads_and_takes_its_limits(tiny_pair: Path, tmp_path: 
         "--host", "0.0.0.0", "--token-file", str(token),
     )  # fmt: skip
     assert shown.limits.max_tokens == 300
+    assert shown.memory is not None and shown.memory.digest.hex() == read_config(tiny_pair / "drafter").memory
     assert {"outrider_max_sessions 7.0", "outrider_max_cached_bytes 4.194304e+07"} <= set(metrics.splitlines())
     for what in ("loading PyTorch", f"loading {tiny_pair / 'target'}", "million parameters", "loading the drafter"):
         assert what in said
@@ -118,37 +133,42 @@ def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_
     (kept / GRAPH).write_bytes(b"damaged")
     third, _, said = started(brief, drafter=False, home=home, until="the drafter:")
     assert "the drafter is made again:" in said and third.drafter is None
-    fourth, _, said = started(brief, drafter=False, home=home)
-    assert fourth.drafter is not None
 
 
-def test_a_drafter_of_no_use_is_neither_used_nor_made_again(brief: Path, tmp_path: Path) -> None:
-    kept = kept_drafter(str(brief / "target"), BUDGET, tmp_path / "home/data/drafters/made")
+async def test_a_drafter_of_no_use_is_neither_used_nor_made_again(
+    brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = kept_drafter(str(brief / "target"), BUDGET, tmp_path / "made")
     assert kept is not None
     kept.mkdir(parents=True)
     useless = msgspec.structs.replace(read_config(brief / "drafter"), measured=msgspec.structs.replace(GOOD, tau=1.04))
     write_config(kept, useless)
-    shown, _, said = started(brief, drafter=False, home=tmp_path / "home")
-    assert shown.drafter is None and not shown.drafts and shown.memory is None
-    assert "no drafts: one was made of the model's own layers, and it gains 1.0 tokens a round" in said
     write_config(brief / "drafter", useless)
-    shown, _, said = started(brief)
-    assert shown.drafter is None and not shown.drafts and shown.memory is None
-    assert f"without the drafter {brief / 'drafter'}: it gains 1.0 tokens a round, and less than 1.5 do not pay" in said
+    made, said = await built(capsys, brief / "target", made=tmp_path / "made", budget=BUDGET)
+    assert "no drafts: one was made of the model's own layers, and it gains 1.0 tokens a round" in said
+    named, said = await built(capsys, brief / "target", brief / "drafter")
+    why = "it gains 1.0 tokens a round, and less than 1.5 do not pay"
+    assert f"without the drafter {brief / 'drafter'}: {why}" in said
+    for shown in (made, named):
+        assert shown.drafter is None and not shown.drafts and shown.memory is None
 
 
-def test_a_drafter_without_figures_drafts_here_and_is_not_offered_and_sessions_fit_into_memory(brief: Path) -> None:
+async def test_a_drafter_without_figures_drafts_here_and_is_not_offered_and_sessions_fit_into_memory(
+    brief: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = read_config(brief / "drafter")
     write_config(brief / "drafter", msgspec.structs.replace(config, measured=msgspec.UNSET))
-    shown, _, said = started(brief, "--cache-mb", "2")
+    shown, said = await built(capsys, brief / "target", brief / "drafter", cache_mb=2)
     assert shown.drafts and shown.drafter is None and "warning" not in said
     assert 0 < shown.limits.max_tokens < 1024
     assert f"sessions hold {shown.limits.max_tokens} tokens, not 1024" in said
     assert "it was never measured: outrider drafter eval --record does so" in said
 
 
-def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(brief: Path, tmp_path: Path) -> None:
-    shown, _, said = started(brief, "--no-drafter", drafter=False, home=tmp_path / "home")
+async def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(
+    brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown, said = await built(capsys, brief / "target", no_drafter=True, made=tmp_path / "made")
     assert shown.memory is None and shown.drafter is None and not shown.drafts and "drafter" not in said
     shown, _, said = started(
         brief, "--budget", "1KB", drafter=False, home=tmp_path / "home", until="Devices get plain text."

@@ -26,7 +26,7 @@ from remote.verifier.options import ServeOptions
 from remote.verifier.replicas.replicas import serve_replicas
 from remote.verifier.serve import build_app, card, serve
 from tests.remote.verifier.test_http import connected
-from tests.remote.verifier.test_starting import started
+from tests.remote.verifier.test_starting import built
 from tests.support.gguf_writer import write_gguf
 
 FORM = (
@@ -127,10 +127,10 @@ def test_every_engine_takes_it(target: Path, engine: str) -> None:
     assert side.text.decode(side.text.render([("user", "list")])) == "list, please"
 
 
-def test_the_card_brings_it_to_devices(tiny_pair: Path, own: Path) -> None:
-    card, _, said = started(tiny_pair, "--chat-template", str(own))
-    assert card.chat_template == OWN
+async def test_the_card_brings_it_to_devices(tiny_pair: Path, own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drafter = tiny_pair / "drafter"
+    shown, said = await built(capsys, tiny_pair / "target", drafter, chat_template=own)
+    assert shown.chat_template == OWN
     assert f"warning: the drafter {drafter} has another chat template. Devices that use it ask with that one" in said
 
 
