@@ -27,10 +27,10 @@ from tests.support.figures import NO_DRAFTS, NOT_ALONE, with_figures
 LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
 
 
-def card_of(folder: Path, offered: Delivery, **changes: object) -> Card:
+def card_of(folder: Path, offered: Delivery) -> Card:
     """The card of a verifier whose drafter is in `folder`."""
     config = read_config(folder)
-    card = Card(
+    return Card(
         version=1,
         target="tiny",
         vocabulary=config.vocabulary,
@@ -41,7 +41,6 @@ def card_of(folder: Path, offered: Delivery, **changes: object) -> Card:
         memory=MemoryFormat(digest=bytes.fromhex(config.memory), layers=config.memory_layers),
         drafter=DrafterOffer(digest=offered.digest, size=offered.bytes),
     )
-    return msgspec.structs.replace(card, **changes)
 
 
 class Line(httpx.AsyncBaseTransport):
@@ -89,17 +88,21 @@ def app(tiny_pair: Path, offered: Delivery) -> Starlette:
     return Starlette(routes=Deliveries(tiny_pair / "drafter", offered).routes())
 
 
+@pytest.fixture
+def card(tiny_pair: Path, offered: Delivery) -> Card:
+    return card_of(tiny_pair / "drafter", offered)
+
+
 def client(app: Starlette, **faults: object) -> tuple[VerifierClient, Line]:
     line = Line(app, **faults)  # type: ignore[arg-type]
     return VerifierClient("http://verifier", transport=line), line
 
 
 async def test_what_arrives_is_a_drafter_and_nothing_private(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
+    app: Starlette, card: Card, offered: Delivery, tmp_path: Path
 ) -> None:
     asked, line = client(app)
     seen: list[tuple[int, int]] = []
-    card = card_of(tiny_pair / "drafter", offered)
     folder = await fetch_drafter(asked, card, tmp_path, progress=lambda *now: seen.append(now))
     assert folder == tmp_path / offered.digest.hex()
     Drafter.load(folder).context().commit([5])
@@ -114,10 +117,9 @@ async def test_what_arrives_is_a_drafter_and_nothing_private(
 
 @pytest.mark.parametrize("cut", [500, 2_500, 30_000])
 async def test_a_broken_line_costs_what_was_in_flight(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path, cut: int
+    app: Starlette, card: Card, offered: Delivery, tmp_path: Path, cut: int
 ) -> None:
     asked, line = client(app, cut=cut)
-    card = card_of(tiny_pair / "drafter", offered)
     with pytest.raises(LinkDown):
         await fetch_drafter(asked, card, tmp_path)
     folder = await fetch_drafter(asked, card, tmp_path)
@@ -126,11 +128,8 @@ async def test_a_broken_line_costs_what_was_in_flight(
     assert 0 <= again <= max(1000, len(offered.config)), f"{again} bytes came twice"
 
 
-async def test_a_damaged_part_is_fetched_again(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
-) -> None:
+async def test_a_damaged_part_is_fetched_again(app: Starlette, card: Card, tmp_path: Path) -> None:
     asked, _ = client(app, cut=30_000)
-    card = card_of(tiny_pair / "drafter", offered)
     with pytest.raises(LinkDown):
         await fetch_drafter(asked, card, tmp_path)
     (part,) = tmp_path.iterdir()
@@ -159,11 +158,11 @@ def _longer(name: str) -> Callable[[str, bytes], bytes]:
     ],
 )
 async def test_a_verifier_that_sends_something_else_is_found_out(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path, change: Callable[[str, bytes], bytes], said: str
+    app: Starlette, card: Card, offered: Delivery, tmp_path: Path, change: Callable[[str, bytes], bytes], said: str
 ) -> None:
     asked, _ = client(app, change=change)
     with pytest.raises(NotDelivered, match=said):
-        await fetch_drafter(asked, card_of(tiny_pair / "drafter", offered), tmp_path)
+        await fetch_drafter(asked, card, tmp_path)
     assert not (tmp_path / offered.digest.hex()).exists()
     kept = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     assert kept <= offered.bytes, "no more is kept than was offered"
@@ -255,9 +254,8 @@ async def test_a_verifier_that_offers_something_else_is_found_out(
 
 
 async def test_a_full_disk_is_said_before_anything_is_fetched(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
+    app: Starlette, card: Card, offered: Delivery, tmp_path: Path
 ) -> None:
-    card = card_of(tiny_pair / "drafter", offered)
     assert card.drafter is not None
     huge = msgspec.structs.replace(card, drafter=msgspec.structs.replace(card.drafter, size=1 << 39))
     asked, line = client(app)
@@ -284,15 +282,13 @@ async def test_what_is_not_offered_is_not_sent(app: Starlette, tiny_pair: Path, 
         assert (await http.get(f"{path}/{GRAPH}?from={len(whole)}")).content == b""
 
 
-async def test_a_verifier_without_an_offer_says_so(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
-) -> None:
+async def test_a_verifier_without_an_offer_says_so(app: Starlette, card: Card, tmp_path: Path) -> None:
     asked, _ = client(app)
     with pytest.raises(NotDelivered, match="offers no small model"):
-        await fetch_drafter(asked, card_of(tiny_pair / "drafter", offered, drafter=None), tmp_path)
+        await fetch_drafter(asked, msgspec.structs.replace(card, drafter=None), tmp_path)
+    unknown = DrafterOffer(digest=bytes(32), size=5)
     with pytest.raises((LinkDown, Refused)):
-        card = card_of(tiny_pair / "drafter", offered, drafter=DrafterOffer(digest=bytes(32), size=5))
-        await fetch_drafter(asked, card, tmp_path)
+        await fetch_drafter(asked, msgspec.structs.replace(card, drafter=unknown), tmp_path)
 
 
 @pytest.mark.parametrize(("figures", "why"), [(NO_DRAFTS, "1.0 tokens a round"), (None, "never measured")])

@@ -327,22 +327,6 @@ async def test_a_socks_proxy(port: int, authority: Authority) -> None:
     assert asked == [f"localhost:{port}"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"), [("407 Proxy Authentication Required", "407"), ("403 Forbidden", "403 Forbidden")]
-)
-async def test_a_proxy_that_refuses(port: int, answer: str, says: str) -> None:
-    async with HttpProxy(answer).listening() as address:
-        said = await trouble(f"https://localhost:{port}", TransportOptions(proxy=address))
-    assert f"the proxy {address.removeprefix('http://')} does not let" in said and says in said
-
-
-async def test_a_proxy_that_is_not_there(port: int) -> None:
-    said = await trouble(f"https://localhost:{port}", TransportOptions(proxy="http://127.0.0.1:9"))
-    assert "nothing listens at the proxy 127.0.0.1:9" in said
-    said = await trouble("http://localhost:1", TransportOptions(proxy="http://proxy.invalid:3128"))
-    assert "the name of the proxy proxy.invalid:3128 was not found" in said
-
-
 # ---- time ------------------------------------------------------------------------------------------------------------
 
 
@@ -361,10 +345,20 @@ async def test_a_port_that_accepts_and_says_nothing() -> None:
                 await client.card(SHORT)
 
 
-async def test_a_proxy_that_says_nothing(port: int) -> None:
+async def test_a_proxy_that_refuses_is_not_there_or_says_nothing() -> None:
+    async def said(proxy: str, address: str = "https://localhost:1", **options: float) -> str:
+        return await trouble(
+            address, TransportOptions(proxy=proxy, **options), options.get("connect_seconds", PATIENCE)
+        )
+
+    async with HttpProxy("403 Forbidden").listening() as address:
+        refused = await said(address)
+        assert f"the proxy {address.removeprefix('http://')} does not let" in refused and "403 Forbidden" in refused
+    assert "nothing listens at the proxy 127.0.0.1:9" in await said("http://127.0.0.1:9")
+    lost = await said("http://proxy.invalid:3128", "http://localhost:1")
+    assert "the name of the proxy proxy.invalid:3128 was not found" in lost
     async with listening(silence) as near:
-        options = TransportOptions(proxy=f"http://127.0.0.1:{near}", connect_seconds=SHORT)
-        assert "did not answer within" in await trouble(f"https://localhost:{port}", options, SHORT)
+        assert "did not answer within" in await said(f"http://127.0.0.1:{near}", connect_seconds=SHORT)
 
 
 async def test_the_system_watches_a_silent_chat_server_for_life(monkeypatch: pytest.MonkeyPatch) -> None:
