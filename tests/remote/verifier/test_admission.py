@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ from remote.verifier.http import create_app
 from remote.verifier.observability.record import Record
 from remote.verifier.options import ServeOptions
 from tests.remote.verifier.test_hosted import ask
-from tests.remote.verifier.test_http import PATIENT, PROMPT, connected, frames_of, gate, message, running
+from tests.remote.verifier.test_http import PROMPT, Gate, connected, frames_of, message, reached
 
 ANNA, BERT = "0123456789abcdef-anna", "0123456789abcdef-bert"
 TOKENS = Tokens([("anna", ANNA), ("bert", BERT)])
@@ -254,16 +253,14 @@ async def test_other_clients_are_refused_in_openais_shape(target: Engine, card: 
 
 async def test_a_running_stream_goes_on_beside_what_is_refused(target: Engine, card: Card) -> None:
     app = create_app(TorchEngine(target.model), card, ServeOptions(tokens=TOKENS, max_per_token=1, tokens_per_minute=1))
-    with running(app) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False, headers=bearer(ANNA)) as client:
-            stream = encode(ask([], PROMPT, most=20))
-            runs = asyncio.create_task(client.post("/v1/streams", content=stream))
-            while not held.came:
-                await asyncio.sleep(0.01)
-            refused = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-            held.open.set()
-            assert len(frames_of((await runs).content)) == 20
+    async with reached(app, **bearer(ANNA)) as client, Gate(target.model) as held:
+        stream = encode(ask([], PROMPT, most=20))
+        runs = asyncio.create_task(client.post("/v1/streams", content=stream))
+        await held.entered()
+        refused = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        held.open.set()
+        assert len(frames_of((await runs).content)) == 20
 
 
 async def test_nobody_goes_on_with_the_session_of_another_holder(target: Engine, card: Card) -> None:

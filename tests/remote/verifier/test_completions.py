@@ -31,7 +31,7 @@ from remote.verifier.http import create_app
 from remote.verifier.observability.request_log import REQUESTS
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import card
-from tests.remote.verifier.test_http import PATIENT, TOKEN, connected, gate, running
+from tests.remote.verifier.test_http import PATIENT, TOKEN, Gate, connected, counter, reached, until
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import tiny_text
 
@@ -109,11 +109,6 @@ def said(events: list[dict[str, Any]]) -> str:
     return "".join(choice["delta"].get("content", "") for event in events for choice in event["choices"])
 
 
-async def counter(client: httpx.AsyncClient, name: str) -> float:
-    lines = (await client.get("/metrics")).text.splitlines()
-    return float(next(line.split()[1] for line in lines if line.startswith(f"outrider_{name} ")))
-
-
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
@@ -145,10 +140,9 @@ async def test_the_verifiers_drafts_change_no_answer(
     monkeypatch.setattr(StreamPayoff, "looks", False)
     said = list[str]()
     for own in (None, OwnDrafter(Drafter.load(tiny_pair / "drafter"), engine)):
-        with running(app(target, engine, own=own)) as url:
-            async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-                said.append((await whole(client))["choices"][0]["message"]["content"])
-                assert (await counter(client, "accepted_nodes_total") > 0) == (own is not None)
+        async with reached(app(target, engine, own=own)) as client:
+            said.append((await whole(client))["choices"][0]["message"]["content"])
+            assert (await counter(client, "accepted_nodes_total") > 0) == (own is not None)
     assert said[0] == said[1]
 
 
@@ -431,16 +425,14 @@ async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Tar
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_stream_without_words_says_that_it_is_still_there(target: Target, engine: Engine) -> None:
-    with running(app(target, engine)) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            expected = await streamed(client)
-            with gate(target.model) as held:
-                async with client.stream("POST", CHAT, json=body(stream=True)) as response:
-                    assert response.status_code == 200 and not held.open.is_set()
-                    lines = response.aiter_lines()
-                    assert [await anext(lines) for _ in range(4)] == [": still here", "", ": still here", ""]
-                    held.open.set()
-                    data = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
+    async with reached(app(target, engine)) as client:
+        expected = await streamed(client)
+        async with Gate(target.model) as held, client.stream("POST", CHAT, json=body(stream=True)) as response:
+            assert response.status_code == 200 and not held.open.is_set()
+            lines = response.aiter_lines()
+            assert [await anext(lines) for _ in range(4)] == [": still here", "", ": still here", ""]
+            held.open.set()
+            data = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
     assert data.pop() == "[DONE]"
     assert said([json.loads(line) for line in data]) == said(expected) != ""
 
@@ -450,70 +442,60 @@ async def test_what_fails_after_that_is_an_event(target: Target, engine: Engine)
     def broken(_: object, __: object, logits: torch.Tensor) -> torch.Tensor:
         return torch.full_like(logits, torch.nan)
 
-    with running(app(target, engine)) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            async with client.stream("POST", CHAT, json=body(stream=True)) as response:
-                lines = response.aiter_lines()
-                assert await anext(lines) == ": still here"
-                hook = target.model.get_output_embeddings().register_forward_hook(broken)
-                try:
-                    held.open.set()
-                    events = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
-                finally:
-                    hook.remove()
-            assert [json.loads(one)["error"]["type"] for one in events] == ["server_error"]
-            async with asyncio.timeout(PATIENT):
-                while await counter(client, "sessions"):
-                    await asyncio.sleep(0.01)
+    async with reached(app(target, engine)) as client, Gate(target.model) as held:
+        async with client.stream("POST", CHAT, json=body(stream=True)) as response:
+            lines = response.aiter_lines()
+            assert await anext(lines) == ": still here"
+            hook = target.model.get_output_embeddings().register_forward_hook(broken)
+            try:
+                held.open.set()
+                events = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
+            finally:
+                hook.remove()
+        assert [json.loads(one)["error"]["type"] for one in events] == ["server_error"]
+        await until(client, "sessions", 0)
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_client_that_hangs_up_before_its_first_words_stops_its_answer(target: Target, engine: Engine) -> None:
-    with running(app(target, engine, max_sessions=2)) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            written = asyncio.create_task(whole(client))
-            while not held.came:
-                await asyncio.sleep(0.01)
-            for _ in range(2):  # The answer before it is being written, so it waits in line.
-                async with client.stream("POST", CHAT, json=body(stream=True, max_tokens=900)) as response:
-                    assert await anext(response.aiter_lines()) == ": still here"
-            held.open.set()
-            await written
-            async with asyncio.timeout(PATIENT):
-                while await counter(client, "waiting_rounds"):
-                    await asyncio.sleep(0.01)
-            assert (await whole(client))["usage"]["completion_tokens"] == 40
-            assert await counter(client, "new_tokens_total") < 200
+    async with reached(app(target, engine, max_sessions=2)) as client, Gate(target.model) as held:
+        written = asyncio.create_task(whole(client))
+        await held.entered()
+        for _ in range(2):  # The answer before it is being written, so it waits in line.
+            async with client.stream("POST", CHAT, json=body(stream=True, max_tokens=900)) as response:
+                assert await anext(response.aiter_lines()) == ": still here"
+        held.open.set()
+        await written
+        await until(client, "waiting_rounds", 0)
+        assert (await whole(client))["usage"]["completion_tokens"] == 40
+        assert await counter(client, "new_tokens_total") < 200
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------------------
 
 
 async def test_the_newest_answers_are_kept_for_those_that_begin_like_them(target: Target, engine: Engine) -> None:
-    with running(app(target, engine)) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            first = await whole(client)
-            assert await counter(client, "shared_tokens_total") == 0
-            turns = [QUESTION, first["choices"][0]["message"], {"role": "user", "content": "and then?"}]
-            again = await whole(client, messages=turns)
-            prompt = first["usage"]["prompt_tokens"]
-            assert prompt <= await counter(client, "shared_tokens_total") < again["usage"]["prompt_tokens"]
-            others = [{"role": "user", "content": f"{number} how do I list files?"} for number in range(KEPT + 3)]
-            await asyncio.gather(*(whole(client, messages=[other], max_tokens=2) for other in others))
-            assert await counter(client, "sessions") == KEPT
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            assert (await whole(client, messages=turns))["choices"] == again["choices"]
+    async with reached(app(target, engine)) as client:
+        first = await whole(client)
+        assert await counter(client, "shared_tokens_total") == 0
+        turns = [QUESTION, first["choices"][0]["message"], {"role": "user", "content": "and then?"}]
+        again = await whole(client, messages=turns)
+        prompt = first["usage"]["prompt_tokens"]
+        assert prompt <= await counter(client, "shared_tokens_total") < again["usage"]["prompt_tokens"]
+        others = [{"role": "user", "content": f"{number} how do I list files?"} for number in range(KEPT + 3)]
+        await asyncio.gather(*(whole(client, messages=[other], max_tokens=2) for other in others))
+        assert await counter(client, "sessions") == KEPT
+        assert (await whole(client, messages=turns))["choices"] == again["choices"]
 
 
 async def test_nobodys_rows_are_shared_with_somebody_else(target: Target, engine: Engine) -> None:
     holders = app(target, engine, tokens=Tokens([("anna", "a" * 40), ("ben", "b" * 40)]))
-    with running(holders) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            for token, shared in (("a", False), ("b", False), ("a", True)):
-                client.headers["authorization"] = f"Bearer {token * 40}"
-                before = await counter(client, "shared_tokens_total")
-                await whole(client, max_tokens=2)
-                assert (await counter(client, "shared_tokens_total") > before) is shared
+    async with reached(holders) as client:
+        for token, shared in (("a", False), ("b", False), ("a", True)):
+            client.headers["authorization"] = f"Bearer {token * 40}"
+            before = await counter(client, "shared_tokens_total")
+            await whole(client, max_tokens=2)
+            assert (await counter(client, "shared_tokens_total") > before) is shared
 
 
 @pytest.mark.parametrize(
@@ -527,49 +509,40 @@ async def test_a_client_that_hangs_up_stops_its_answer_and_is_logged_as_such(
     words = {"role": "user", "content": "tar " * (tokens // 4)}
     content = json.dumps(body(messages=[words], stream=stream, max_tokens=900)).encode()
     caplog.set_level(logging.INFO, REQUESTS)
-    with running(app(target, TorchEngine(target.model, chunk=16))) as url, gate(target.model) as held:
-        address = httpx.URL(url)
-        with socket.create_connection((address.host, address.port or 0)) as client:
+    async with reached(app(target, TorchEngine(target.model, chunk=16))) as other, Gate(target.model) as held:
+        with socket.create_connection((other.base_url.host, other.base_url.port or 0)) as client:
             head = f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n\r\n"
             client.sendall(head.encode() + content)
-            while not held.came:
-                await asyncio.sleep(0.01)
+            await held.entered()
         await asyncio.sleep(0.05)  # The server sees the end of the connection before it goes on.
         held.open.set()
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as other, asyncio.timeout(PATIENT):
+        async with asyncio.timeout(PATIENT):
             while not (logged := [one.fields for one in caplog.records if one.name == REQUESTS]):  # type: ignore[attr-defined]
                 await asyncio.sleep(0.01)
-            while await counter(other, "sessions"):
-                await asyncio.sleep(0.01)
-            page = (await other.get("/metrics")).text
-            assert f'outrider_http_requests_total{{route="{CHAT}",status="499"}} 1' in page
-            assert await counter(other, "new_tokens_total") < 100
+        await until(other, "sessions", 0)
+        assert await counter(other, f'http_requests_total{{route="{CHAT}",status="499"}}') == 1
+        assert await counter(other, "new_tokens_total") < 100
     assert [(one["route"], one["status"], one["whole"]) for one in logged] == [(CHAT, 499, False)]
 
 
 async def test_a_client_that_hangs_up_after_some_words_leaves_nothing_behind(target: Target, engine: Engine) -> None:
-    with running(app(target, engine)) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            for _ in range(3):
-                async with client.stream("POST", CHAT, json=body(max_tokens=900, stream=True)) as response:
-                    await anext(response.aiter_raw())
-            async with asyncio.timeout(PATIENT):
-                while await counter(client, "sessions"):
-                    await asyncio.sleep(0.01)
-            assert await counter(client, "new_tokens_total") < 3 * 900
+    async with reached(app(target, engine)) as client:
+        for _ in range(3):
+            async with client.stream("POST", CHAT, json=body(max_tokens=900, stream=True)) as response:
+                await anext(response.aiter_raw())
+        await until(client, "sessions", 0)
+        assert await counter(client, "new_tokens_total") < 3 * 900
 
 
 async def test_no_more_are_written_at_once_than_leave_room_for_devices(target: Target, engine: Engine) -> None:
-    with running(app(target, engine, max_sessions=4, max_waiting=2)) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            asked = [asyncio.create_task(whole(client)) for _ in range(4)]
-            while await counter(client, "waiting_rounds") < 2:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.2)  # Two are written, and two wait for them to end.
-            refused = await client.post(CHAT, json=body())
-            assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
-            assert refused.json()["error"]["type"] == "rate_limit_error"
-            held.open.set()
-            answers = await asyncio.gather(*asked)
-            assert all(answer["choices"] == answers[0]["choices"] for answer in answers)
-            assert (await whole(client))["choices"] == answers[0]["choices"]
+    async with reached(app(target, engine, max_sessions=4, max_waiting=2)) as client, Gate(target.model) as held:
+        asked = [asyncio.create_task(whole(client)) for _ in range(4)]
+        await until(client, "waiting_rounds", 2)
+        await asyncio.sleep(0.2)  # Two are written, and two wait for them to end.
+        refused = await client.post(CHAT, json=body())
+        assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
+        assert refused.json()["error"]["type"] == "rate_limit_error"
+        held.open.set()
+        answers = await asyncio.gather(*asked)
+        assert all(answer["choices"] == answers[0]["choices"] for answer in answers)
+        assert (await whole(client))["choices"] == answers[0]["choices"]

@@ -6,6 +6,7 @@ import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Self
 
 import httpx
 import pytest
@@ -86,6 +87,51 @@ def running(app: Starlette) -> Iterator[str]:
         thread.join(PATIENT)
 
 
+@contextlib.asynccontextmanager
+async def reached(app: Starlette, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the app behind a real socket."""
+    with running(app) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False, headers=headers) as client:
+            yield client
+
+
+async def counter(client: httpx.AsyncClient, name: str) -> float:
+    lines = (await client.get("/metrics")).text.splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(f"outrider_{name} ")))
+
+
+async def until(client: httpx.AsyncClient, name: str, count: float) -> None:
+    """Wait until this metric has come to `count`."""
+    async with asyncio.timeout(PATIENT):
+        while await counter(client, name) != count:
+            await asyncio.sleep(0.01)
+
+
+class Gate:
+    """Holds the target's forward, or the encoder's, until it is opened; counts who came."""
+
+    def __init__(self, module: object) -> None:
+        self.open, self.came = threading.Event(), 0
+        self._module = module
+
+    def _wait(self, *_: object) -> None:
+        self.came += 1
+        assert self.open.wait(PATIENT)
+
+    async def entered(self) -> None:
+        """Wait until somebody is held."""
+        while not self.came:
+            await asyncio.sleep(0.01)
+
+    async def __aenter__(self) -> Self:
+        self._hook = self._module.register_forward_pre_hook(self._wait)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.open.set()
+        self._hook.remove()
+
+
 async def test_a_verifier_without_encoder_sends_no_memory(target: Engine, card: Card) -> None:
     async with connected(create_app(TorchEngine(target.model), card)) as client:
         response = await client.post("/v1/rounds", content=message(1, [], PROMPT, memory_from=0))
@@ -164,44 +210,19 @@ async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> No
         assert (await client.get("/v1/card")).status_code == 200
 
 
-class Gate:
-    """Holds the target's forward, or the encoder's, until it is opened; counts who came."""
-
-    def __init__(self, module: object) -> None:
-        self.open, self.came = threading.Event(), 0
-        self._hook = module.register_forward_pre_hook(self._wait)
-
-    def _wait(self, *_: object) -> None:
-        self.came += 1
-        assert self.open.wait(PATIENT)
-
-    def remove(self) -> None:
-        self.open.set()
-        self._hook.remove()
-
-
-@contextlib.contextmanager
-def gate(module: object) -> Iterator[Gate]:
-    held = Gate(module)
-    try:
-        yield held
-    finally:
-        held.remove()
-
-
 async def test_the_verdict_arrives_before_memory_is_computed(target: Engine, card: Card) -> None:
     expected = generated(target.model, PROMPT, 3)
     body = message(1, [], PROMPT, DraftTree.chain(expected[:2]), memory_from=0)
-    with running(create_app(target, card)) as url, gate(target.encoder) as held:
-        async with (
-            httpx.AsyncClient(timeout=PATIENT) as client,
-            client.stream("POST", f"{url}/v1/rounds", content=body) as response,
-        ):
-            assert response.headers["content-type"] == CONTENT_TYPE
-            frames = read_frames(response.aiter_raw())
-            verdict = await anext(frames)
-            held.open.set()
-            (memory,) = [frame async for frame in frames]
+    async with (
+        reached(create_app(target, card)) as client,
+        Gate(target.encoder) as held,
+        client.stream("POST", "/v1/rounds", content=body) as response,
+    ):
+        assert response.headers["content-type"] == CONTENT_TYPE
+        frames = read_frames(response.aiter_raw())
+        verdict = await anext(frames)
+        held.open.set()
+        (memory,) = [frame async for frame in frames]
     assert isinstance(verdict, Verdict) and isinstance(memory, Memory)
     assert (verdict.accepted, verdict.bonus) == ((0, 1), expected[2])
     assert verdict.digest == digest_of(PROMPT + expected) and verdict.server_seconds > 0
@@ -210,35 +231,32 @@ async def test_the_verdict_arrives_before_memory_is_computed(target: Engine, car
 
 async def test_a_client_that_hangs_up_gets_everything_when_it_returns(target: Engine, card: Card) -> None:
     body = message(1, [], [2 + token % 40 for token in range(200)], memory_from=0)
-    with running(create_app(target, card)) as url:
-        async with httpx.AsyncClient(timeout=PATIENT) as client:
-            with gate(target.encoder) as held:
-                async with client.stream("POST", f"{url}/v1/rounds", content=body) as response:
-                    frames = read_frames(response.aiter_raw())
-                    verdict = await anext(frames)
-                    assert isinstance(verdict, Verdict)
-                held.open.set()
-            again = frames_of((await client.post(f"{url}/v1/rounds", content=body)).content)
-            assert (again[0].length, again[0].digest, again[0].bonus) == (verdict.length, verdict.digest, verdict.bonus)
-            assert sum(frame.count for frame in again[1:]) == 200
-            tokens = [2 + token % 40 for token in range(200)] + [verdict.bonus]
-            later = frames_of((await client.post(f"{url}/v1/rounds", content=message(2, tokens, []))).content)
-            assert later[0].bonus == generated(target.model, tokens, 1)[0]
+    async with reached(create_app(target, card)) as client:
+        async with Gate(target.encoder) as held:
+            async with client.stream("POST", "/v1/rounds", content=body) as response:
+                frames = read_frames(response.aiter_raw())
+                verdict = await anext(frames)
+                assert isinstance(verdict, Verdict)
+            held.open.set()
+        again = frames_of((await client.post("/v1/rounds", content=body)).content)
+        assert (again[0].length, again[0].digest, again[0].bonus) == (verdict.length, verdict.digest, verdict.bonus)
+        assert sum(frame.count for frame in again[1:]) == 200
+        tokens = [2 + token % 40 for token in range(200)] + [verdict.bonus]
+        later = frames_of((await client.post("/v1/rounds", content=message(2, tokens, []))).content)
+        assert later[0].bonus == generated(target.model, tokens, 1)[0]
 
 
 async def test_a_round_whose_client_left_is_still_committed_once(target: Engine, card: Card) -> None:
-    with running(create_app(target, card)) as url:
-        async with httpx.AsyncClient(timeout=PATIENT) as client:
-            with gate(target.model) as held:
-                with pytest.raises(httpx.ReadTimeout):
-                    await client.post(
-                        f"{url}/v1/rounds", content=message(1, [], PROMPT), timeout=httpx.Timeout(PATIENT, read=0.3)
-                    )
-                held.open.set()
-            retried = frames_of((await client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT))).content)
-            assert retried[0].bonus == generated(target.model, PROMPT, 1)[0]
-            lines = (await client.get(f"{url}/metrics")).text.splitlines()
-            assert "outrider_rounds_total 1.0" in lines
+    async with reached(create_app(target, card)) as client:
+        async with Gate(target.model) as held:
+            with pytest.raises(httpx.ReadTimeout):
+                await client.post(
+                    "/v1/rounds", content=message(1, [], PROMPT), timeout=httpx.Timeout(PATIENT, read=0.3)
+                )
+            held.open.set()
+        retried = frames_of((await client.post("/v1/rounds", content=message(1, [], PROMPT))).content)
+        assert retried[0].bonus == generated(target.model, PROMPT, 1)[0]
+        assert await counter(client, "rounds_total") == 1
 
 
 async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> None:
