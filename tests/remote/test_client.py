@@ -52,6 +52,7 @@ from tests.remote.toy_verifier import (
     listening,
     raw_peer,
     refusal,
+    request_of,
     serving,
     verify,
 )
@@ -560,9 +561,7 @@ async def test_who_does_not_hold_what_it_says_is_sent_everything() -> None:
     bases = []
 
     async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-        message = decode(await reader.readexactly(size), Round)
+        message = decode((await request_of(reader))[1], Round)
         bases.append(message.base)
         if message.base:
             conflict = Conflict(have=((len(PROMPT), digest_of(PROMPT)), (0, digest_of([]))))
@@ -577,8 +576,7 @@ async def test_who_does_not_hold_what_it_says_is_sent_everything() -> None:
     async with listening(serve) as port, at(port) as client:
         session, tokens = client.session(), list(PROMPT)
         for _ in range(2):
-            reply = await session.round(tokens, DraftTree.empty(), Sampling(), memory_from=None, deadline=PATIENCE)
-            await reply.aclose()
+            reply = await settled(session, tokens)
             tokens += continuation(tokens, 1)
     assert reply.verdict.length == len(tokens) and bases == [0, len(PROMPT) + 1, len(PROMPT), 0]
 

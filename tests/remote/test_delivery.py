@@ -20,27 +20,19 @@ from models.config import CONFIG, DATASTORE, ENCODER, FLOAT, GRAPH, TOKENIZER, D
 from remote import LinkDown, Refused, VerifierClient
 from remote.delivery import fetch_drafter
 from remote.errors import NotDelivered
-from remote.protocol import Card, DrafterOffer, Limits, MemoryFormat
+from remote.protocol import Card, DrafterOffer, MemoryFormat
 from remote.verifier.deliveries import Deliveries
+from tests.remote.toy_verifier import CARD
 from tests.support.figures import NO_DRAFTS, NOT_ALONE, with_figures
-
-LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
 
 
 def card_of(folder: Path, offered: Delivery) -> Card:
     """The card of a verifier whose drafter is in `folder`."""
     config = read_config(folder)
-    return Card(
-        version=1,
-        target="tiny",
-        vocabulary=config.vocabulary,
-        tokenizer=bytes.fromhex(config.tokenizer),
-        chat_template="",
-        stop_tokens=(1,),
-        limits=LIMITS,
-        memory=MemoryFormat(digest=bytes.fromhex(config.memory), layers=config.memory_layers),
-        drafter=DrafterOffer(digest=offered.digest, size=offered.bytes),
-    )
+    known = {"vocabulary": config.vocabulary, "tokenizer": bytes.fromhex(config.tokenizer)}
+    memory = MemoryFormat(digest=bytes.fromhex(config.memory), layers=config.memory_layers)
+    offer = DrafterOffer(digest=offered.digest, size=offered.bytes)
+    return msgspec.structs.replace(CARD, target="tiny", memory=memory, drafter=offer, **known)
 
 
 class Line(httpx.AsyncBaseTransport):

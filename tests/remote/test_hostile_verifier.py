@@ -11,6 +11,7 @@ import resource
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.config import Settings
@@ -20,9 +21,10 @@ from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
-from remote.protocol import VERSION, Card, Limits, MemoryFormat
+from remote.protocol import Card, MemoryFormat
 from storage import Store
 from tests.remote.hostile import DAY, Asked, HostilePeer, sends, silent, ways
+from tests.remote.toy_verifier import CARD
 from tests.support.clock import FastClock
 from tests.support.conversing import Heard, ask
 
@@ -38,17 +40,9 @@ NAMES = sorted(ways(1, bytes(16)))
 
 
 def card_of(drafter: Drafter) -> Card:
-    return Card(
-        version=VERSION,
-        target="hostile",
-        vocabulary=drafter.config.vocabulary,
-        tokenizer=drafter.text.digest,
-        chat_template="",
-        stop_tokens=(),
-        limits=Limits(max_nodes=64, max_depth=16, max_tokens=4096, max_body_bytes=1 << 20),
-        memory=MemoryFormat(digest=drafter.memory_digest, layers=drafter.memory_layers),
-        drafts=True,
-    )
+    memory = MemoryFormat(digest=drafter.memory_digest, layers=drafter.memory_layers)
+    known = {"vocabulary": drafter.config.vocabulary, "tokenizer": drafter.text.digest, "memory": memory}
+    return msgspec.structs.replace(CARD, target="hostile", drafts=True, **known)
 
 
 async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: str) -> Heard:

@@ -175,21 +175,18 @@ def test_a_device_without_a_store_trusts_mozillas(has_store: bool, monkeypatch: 
 # ---- who we are ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_client_certificate(guarded_port: int, authority: Authority) -> None:
+async def test_a_client_certificate(guarded_port: int, authority: Authority, stranger: Authority) -> None:
+    url, both = f"https://localhost:{guarded_port}", authority.folder / "both.pem"
     certificate, key = authority.issue("device")
-    shown = TransportOptions(ca=authority.file, certificate=certificate, key=key)
-    async with VerifierClient(f"https://localhost:{guarded_port}", options=shown) as client:
-        assert (await client.card(PATIENCE)).target == "toy"
-    both = authority.folder / "both.pem"
     both.write_bytes(certificate.read_bytes() + key.read_bytes())
-    in_one = TransportOptions(ca=authority.file, certificate=both)
-    async with VerifierClient(f"https://localhost:{guarded_port}", options=in_one) as client:
-        assert (await client.card(PATIENCE)).target == "toy"
-
-
-async def test_a_server_that_wants_a_client_certificate(guarded_port: int, authority: Authority) -> None:
-    said = await trouble(f"https://localhost:{guarded_port}", TransportOptions(ca=authority.file))
+    for shown in ({"certificate": certificate, "key": key}, {"certificate": both}):
+        async with VerifierClient(url, options=TransportOptions(ca=authority.file, **shown)) as client:
+            assert (await client.card(PATIENCE)).target == "toy"
+    said = await trouble(url, TransportOptions(ca=authority.file))
     assert "wants a client certificate" in said and "--cert" in said
+    unknown, key = stranger.issue("device")
+    said = await trouble(url, TransportOptions(ca=authority.file, certificate=unknown, key=key))
+    assert "does not accept the client certificate" in said and str(unknown) in said
 
 
 async def test_a_server_that_hangs_up_without_a_client_certificate(authority: Authority) -> None:
@@ -197,15 +194,6 @@ async def test_a_server_that_hangs_up_without_a_client_certificate(authority: Au
     for port in _serving(*authority.issue("localhost"), **wants):  # asyncio sends no alert.
         said = await trouble(f"https://localhost:{port}", TransportOptions(ca=authority.file))
         assert "broke" in said and "whether it wants a client certificate" in said
-
-
-async def test_a_client_certificate_that_the_server_does_not_know(
-    guarded_port: int, authority: Authority, stranger: Authority
-) -> None:
-    certificate, key = stranger.issue("device")
-    shown = TransportOptions(ca=authority.file, certificate=certificate, key=key)
-    said = await trouble(f"https://localhost:{guarded_port}", shown)
-    assert "does not accept the client certificate" in said and str(certificate) in said
 
 
 def test_files_that_cannot_be_used(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
