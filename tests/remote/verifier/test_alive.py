@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from drafter.runtime import Drafter
 from models.engines.engine import Engine
-from models.engines.target import load_target
+from models.engines.target import Target
 from remote import HostedStream, LinkDown, VerifierClient
 from remote.link import Signs
 from remote.protocol import Alive, Memory, Progress, Sampling, encode, read_frames
@@ -33,9 +32,9 @@ def prompt(drafter: Drafter) -> list[int]:
 
 
 @pytest.fixture
-def beating(tiny_pair: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> VerifierApp:
+def beating(loaded: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> VerifierApp:
     monkeypatch.setattr("remote.verifier.http.ALIVE_SECONDS", BEAT)
-    return create_app(engine, card(load_target(str(tiny_pair / "target")), engine))
+    return create_app(engine, card(loaded, engine))
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from drafter.cost import Cost
 from drafter.runtime import Drafter
 from models.engines.engine import Engine, UnfitDrafter
-from models.engines.target import load_target
 from models.memory import dequantise, unpack_memory
 from models.tree import DraftTree
 from remote import LinkDown, VerifierClient
@@ -294,8 +293,8 @@ def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, draf
 
 
 @pytest.fixture
-def app(tiny_pair, engine, drafter):
-    return create_app(engine, card(load_target(str(tiny_pair / "target")), engine), own=OwnDrafter(drafter, engine))
+def app(loaded, engine, drafter):
+    return create_app(engine, card(loaded, engine), own=OwnDrafter(drafter, engine))
 
 
 async def test_frames_come_over_http_and_a_conflict_before_any(app, engine, prompt):
