@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -23,9 +22,7 @@ from remote.protocol import (
     MAX_NODES,
     Card,
     Conflict,
-    CutOff,
     Error,
-    Frame,
     Likeliest,
     Limits,
     Memory,
@@ -41,7 +38,6 @@ from remote.protocol import (
     decode_frame,
     digest_of,
     encode,
-    encode_frame,
     pack_tokens,
     read_frames,
     unpack_tokens,
@@ -108,7 +104,6 @@ cards = st.builds(
 errors = st.builds(Error, code=st.sampled_from(["busy", "internal", "too_long"]), message=text, retry=st.booleans())
 conflicts = st.builds(Conflict, have=st.lists(st.tuples(count, digest)).map(tuple))
 messages = rounds | verdicts | memories | likeliest | cards | errors | conflicts
-frames = verdicts | memories | likeliest
 
 
 @st.composite
@@ -131,22 +126,6 @@ def sampled_trees(draw: st.DrawFn) -> DraftTree:
         weights = draw(st.lists(weight, min_size=len(listed), max_size=len(listed)))
         candidates[parent] = Candidates(np.array(listed), np.array(weights))
     return DraftTree(tree.tokens, tree.parents, candidates=candidates)
-
-
-def frames_of(chunks: Sequence[bytes], received: list[Frame] | None = None) -> list[Frame]:
-    """The frames of a stream. `received` has those that came before an error."""
-    found = [] if received is None else received
-
-    async def stream() -> AsyncIterator[bytes]:
-        for chunk in chunks:
-            yield chunk
-
-    async def collect() -> None:
-        async for frame in read_frames(stream()):
-            found.append(frame)
-
-    asyncio.run(collect())
-    return found
 
 
 # ---- round trips -----------------------------------------------------------------------------------------------------
@@ -194,17 +173,6 @@ def test_tokens_survive_their_bytes(tokens: list[int]) -> None:
     for wrong in (pack_tokens(tokens) + b"\0", pack_tokens(tokens) + b"\xff\xff\xff\xff"):
         with pytest.raises(ProtocolError):
             unpack_tokens(wrong)
-
-
-@unhurried
-@given(st.lists(frames, max_size=4), st.lists(st.integers(1, 40), max_size=30))
-def test_frames_survive_a_stream_cut_into_pieces_anywhere(sent: list[Frame], sizes: list[int]) -> None:
-    data = b"".join(map(encode_frame, sent))
-    chunks = []
-    for size in sizes:
-        chunks.append(data[:size])
-        data = data[size:]
-    assert frames_of([*chunks, data]) == sent
 
 
 # ---- digests ---------------------------------------------------------------------------------------------------------
@@ -375,24 +343,15 @@ def test_any_candidates_unpack_to_a_sound_tree_or_raise_protocol_error(
         assert tree.candidates is None or set(children) <= set(tree.candidates[parent].tokens.tolist())
 
 
-# ---- streams that break ----------------------------------------------------------------------------------------------
+# ---- frames ----------------------------------------------------------------------------------------------------------
 
 
-@unhurried
-@given(st.lists(frames, min_size=1, max_size=3), st.data())
-def test_a_stream_that_ends_inside_a_frame_is_cut_off(sent: list[Frame], data: st.DataObject) -> None:
-    whole = b"".join(map(encode_frame, sent))
-    ends = {len(b"".join(map(encode_frame, sent[:index]))) for index in range(len(sent) + 1)}
-    cut = data.draw(st.integers(0, len(whole)).filter(lambda at: at not in ends))
-    received: list[Frame] = []
-    with pytest.raises(CutOff):
-        frames_of([whole[:cut]], received)
-    assert received == sent[: sum(end <= cut for end in ends) - 1], "frames before the break are delivered"
+async def test_a_frame_over_the_limit_is_refused_before_it_arrives() -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        yield (MAX_FRAME_BYTES + 1).to_bytes(4, "little")
 
-
-def test_a_frame_over_the_limit_is_refused_before_it_arrives() -> None:
     with pytest.raises(ProtocolError, match="at most"):
-        frames_of([(MAX_FRAME_BYTES + 1).to_bytes(4, "little")])
+        await anext(read_frames(stream()))
 
 
 @pytest.mark.parametrize("body", [b"", b"\x02", b"\xff\x80", b"\x00", b"\x01\x80"])

@@ -127,18 +127,6 @@ async def trouble(url: str, options: TransportOptions, patience: float = PATIENC
 # ---- whom to trust ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_private_authority(port: int, authority: Authority) -> None:
-    async with VerifierClient(f"https://localhost:{port}", options=TransportOptions(ca=authority.file)) as client:
-        assert (await client.card(PATIENCE)).target == "toy"
-        first = client.handshake
-        await client.card(PATIENCE)
-        assert first is not None and client.handshake is first  # The connection is kept.
-    assert first.tls_seconds is not None and first.tls_seconds > 0 < first.connect_seconds
-    assert first.address == f"127.0.0.1:{port}" and first.version.startswith("TLS")
-    assert first.certificate is not None and first.certificate.expires > 0
-    assert first.certificate.subject == "localhost" and "trustme" in first.certificate.issuer
-
-
 async def test_whom_a_device_trusts(
     port: int, authority: Authority, stranger: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,8 +137,16 @@ async def test_whom_a_device_trusts(
     assert f"nobody in {stranger.file} signed it" in said and "--ca" in said
     assert "for another name" in await trouble(f"https://127.0.0.1:{port}", TransportOptions(ca=authority.file))
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    async with VerifierClient(url, options=TransportOptions()) as client:
-        assert (await client.card(PATIENCE)).target == "toy"
+    for options in (TransportOptions(), TransportOptions(ca=authority.file)):
+        async with VerifierClient(url, options=options) as client:
+            assert (await client.card(PATIENCE)).target == "toy"
+            first = client.handshake
+            await client.card(PATIENCE)
+            assert first is not None and client.handshake is first  # The connection is kept.
+    assert first.tls_seconds is not None and first.tls_seconds > 0 < first.connect_seconds
+    assert first.address == f"127.0.0.1:{port}" and first.version.startswith("TLS")
+    assert first.certificate is not None and first.certificate.expires > 0
+    assert first.certificate.subject == "localhost" and "trustme" in first.certificate.issuer
 
 
 async def test_an_expired_certificate(authority: Authority) -> None:
