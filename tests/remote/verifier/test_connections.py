@@ -97,6 +97,16 @@ def connect(port: int, source: str = "127.0.0.1") -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=PATIENT, source_address=(source, 0))
 
 
+def holding(service: Service, port: int, count: int, stack: contextlib.ExitStack) -> list[socket.socket]:
+    """So many clients whose answers are held."""
+    clients = [stack.enter_context(connect(port)) for _ in range(count)]
+    for client in clients:
+        client.sendall(HELD)
+    while service.held < count:
+        time.sleep(0.01)
+    return clients
+
+
 def read(client: socket.socket) -> bytes:
     """Everything that comes until the other side hangs up."""
     found = b""
@@ -178,11 +188,7 @@ def test_the_oldest_that_asks_for_nothing_makes_room() -> None:
 def test_where_all_are_being_answered_a_newcomer_is_told_to_come_again() -> None:
     service = Service()
     with serving(service, most=3) as port, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(connect(port)) for _ in range(3)]
-        for client in clients:
-            client.sendall(HELD)
-        while service.held < 3:
-            time.sleep(0.01)
+        clients = holding(service, port, 3, stack)
         head, _, body = read(stack.enter_context(connect(port))).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1" in head
         assert service.refused == ["full"]
@@ -265,11 +271,7 @@ def test_one_address_does_not_take_all_connections(monkeypatch: pytest.MonkeyPat
     # Tests have no other addresses than those of loopback, which are not counted otherwise.
     monkeypatch.setattr(connections, "network_of", lambda address: address)
     with serving(service, most_per_address=2) as port, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(connect(port)) for _ in range(2)]
-        for client in clients:
-            client.sendall(HELD)
-        while service.held < 2:
-            time.sleep(0.01)
+        clients = holding(service, port, 2, stack)
         head, _, body = read(stack.enter_context(connect(port))).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 429 ") and b"Retry-After: 1" in head
         assert service.refused == ["address"]
@@ -318,11 +320,8 @@ def test_a_listener_takes_no_more_than_it_may_hold(
         ("fe80::1%eth0", "fe80::2%eth0", True),
     ],
 )
-def test_addresses_of_one_network_are_counted_together(one: str, other: str, same: bool) -> None:
+def test_addresses_of_one_network_are_counted_together_and_loopback_is_not(one: str, other: str, same: bool) -> None:
     assert (network_of(one) == network_of(other)) == same
     assert network_of(one) is not None
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1", "", None])
-def test_loopback_is_not_counted(address: str | None) -> None:
-    assert network_of(address) is None
+    for near in ("127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1", "", None):
+        assert network_of(near) is None, "loopback is not counted"
