@@ -78,7 +78,7 @@ class VerifierProcess:
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        found = re.search(r":(\d+)$", line.strip())
+        found = re.fullmatch(r"outrider server ready at https?://\S+:(\d+)\n", line)
         assert found is not None, f"the verifier did not start: {line!r}"
         self.port = int(found[1])
         return self
@@ -111,6 +111,13 @@ class VerifierProcess:
         code = self._process.wait(PATIENCE_SECONDS)
         self.stop()
         return code
+
+    def left(self) -> tuple[int, str]:
+        """End its stdin, as the end of an app does. Its exit code, and what else it said on stdout."""
+        assert self._process is not None
+        said, _ = self._process.communicate(timeout=PATIENCE_SECONDS)
+        code, self._process = self._process.returncode, None
+        return code, said
 
     def stop(self) -> None:
         if self._process is not None:
