@@ -12,7 +12,7 @@ from drafter.pacer import SHARE
 from models.tree import Candidates, DraftTree
 from remote.verifier.drafting.forward_times import FIRST_ROW, ForwardTimes
 from remote.verifier.drafting.pruner import TRUST, WINDOW, Chances, Pruner
-from remote.verifier.drafting.stream_payoff import PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
+from remote.verifier.drafting.stream_payoff import FIRST_REST, PLAIN, REST, SAVED, TRIAL, Judged, StreamPayoff
 
 # ---- what a forward takes --------------------------------------------------------------------------------------------
 
@@ -81,6 +81,12 @@ def test_it_drafts_alone_not_in_company_and_again_when_the_others_have_left(payo
     assert payoff.pays
 
 
+def test_it_stops_where_its_first_guesses_are_wrong(payoff: StreamPayoff) -> None:
+    for _ in range(30):
+        payoff.guessed(False)
+    assert not payoff.pays
+
+
 def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(payoff: StreamPayoff) -> None:
     payoff.drafting._rest = REST
     tried, count = 0, 2 * TRIAL * 20 * 4  # Each trial costs the time of more than three tokens.
@@ -95,6 +101,15 @@ def test_it_stops_where_rounds_without_its_drafts_gain_more_and_is_tried_again(p
     for _ in range(REST):
         payoff.gained(payoff.looking, tokens=1, nodes=0, seconds=0.0)
     assert payoff.pays and payoff.gain == math.inf
+
+
+def test_what_does_not_pay_is_tried_less_and_less_often(payoff: StreamPayoff) -> None:
+    tried = []
+    for at in range(8 * FIRST_REST):
+        if payoff.drafting.rested == 0 and at:
+            tried.append(at)
+        payoff.gained(None, tokens=1, nodes=0, seconds=0.0)
+    assert tried == [number * FIRST_REST - PLAIN for number in (1, 3, 7)]
 
 
 def test_what_was_not_read_is_read_only_where_that_is_within_the_allowance(payoff: StreamPayoff) -> None:
