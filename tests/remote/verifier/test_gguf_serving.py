@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -79,16 +78,11 @@ def test_it_starts_answers_says_what_it_lacks_and_stops(
     assert f"{told} gemma3" in said.read_text()
 
 
-async def answers(model: Path, made: Path, *more: dict[str, object]) -> list[dict[str, Any]]:
-    """What a server of this model answers, in this process, if it is asked for more."""
-    async with connected(build_app(ServeOptions(str(model), made=made, threads=1))) as client:
-        return [(await client.post("/v1/chat/completions", json=QUESTION | each)).json() for each in more]
-
-
 async def test_a_model_whose_state_cannot_be_taken_back_answers_the_same_again(
     files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one, other = await answers(files[STATES], tmp_path, {}, {})
+    async with connected(build_app(ServeOptions(str(files[STATES]), made=tmp_path, threads=1))) as client:
+        one, other = [(await client.post("/v1/chat/completions", json=QUESTION)).json() for _ in range(2)]
     assert one["choices"] == other["choices"] and one["usage"]["completion_tokens"] == 12
     assert f"without drafts, because {NO_DRAFTS}" in capsys.readouterr().err
 
@@ -151,14 +145,19 @@ def test_its_tokenizer_reads_and_writes_as_the_same_one_elsewhere(llama: Path) -
     engine.close()
 
 
-async def test_a_program_asks_it_for_text_and_json(
-    foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_asks_it_for_text_and_json(foreign: Path, tiny_pair: Path, tmp_path: Path) -> None:
+    said = tmp_path / "said"
     format = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["ab"]}}}
-    plain, json = await answers(foreign, tmp_path, {"logprobs": True}, {"response_format": format})
+    with VerifierProcess(tiny_pair, model=foreign, home=tmp_path / "home", said=said) as serving:
+        url = f"{serving.url}/v1/chat/completions"
+        plain, json = (
+            httpx.post(url, json=QUESTION | more, timeout=PATIENCE_SECONDS, trust_env=False).json()
+            for more in ({"logprobs": True}, {"response_format": format})
+        )
+        assert serving.interrupt() == 0
     assert plain["usage"]["completion_tokens"] == 12 == len(plain["choices"][0]["logprobs"]["content"])
-    assert json["choices"][0]["message"]["content"] == '"ab"'
-    assert "no drafter: Only llama.cpp reads" in capsys.readouterr().err
+    assert json["choices"][0]["message"]["content"] == '"ab"', said.read_text()
+    assert "no drafter: Only llama.cpp reads" in said.read_text()
 
 
 @pytest.mark.parametrize(

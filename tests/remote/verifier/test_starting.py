@@ -19,7 +19,8 @@ from models.engines.target import load_target
 from models.errors import UnknownModel
 from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET
-from remote.verifier.making.maker import kept_drafter
+from remote.verifier.making.maker import MakingTask, kept_drafter
+from remote.verifier.making.maker_worker import make
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import build_app, serve
 from remote.verifier.start_errors import NoMemory
@@ -147,8 +148,10 @@ async def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(
 ) -> None:
     shown, said = await built(capsys, brief / "target", no_drafter=True, made=tmp_path / "made")
     assert shown.memory is None and shown.drafter is None and not shown.drafts and "drafter" not in said
-    shown, _, said = started(brief, tmp_path, "--budget", "1KB", drafter=False, until="Devices get plain text.")
-    assert shown.drafter is None and "no drafter: A drafter for target takes at least 1 MB" in said
+    task = MakingTask(str(brief / "target"), str(tmp_path / "made"), str(tmp_path / "work"), 1000, ("hi",))
+    outcome = make(task)
+    assert not outcome.made and outcome.said.startswith("no drafter: A drafter for target takes at least 1 MB")
+    assert outcome.said.endswith("Devices get plain text.")
 
 
 def test_a_graph_without_weights_is_not_for_pytorch(tmp_path: Path) -> None:
