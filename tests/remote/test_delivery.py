@@ -50,24 +50,16 @@ class Line(httpx.AsyncBaseTransport):
         if self._change is not None:
             body = self._change(request.url.path, body)
         headers = [(key, value) for key, value in answer.headers.items() if key != "content-length"]
-        return httpx.Response(answer.status_code, headers=headers, stream=_Pieces(self, body))
+        return httpx.Response(answer.status_code, headers=headers, content=self._carry(body))
 
-    def take(self, piece: bytes) -> bytes:
-        """What the line carries of a piece. Raises `httpx.ReadError` where it breaks."""
-        if self._cut is not None and self.carried + len(piece) > self._cut:
-            self._cut = None
-            raise httpx.ReadError("cut")
-        self.carried += len(piece)
-        return piece
-
-
-class _Pieces(httpx.AsyncByteStream):
-    def __init__(self, line: Line, body: bytes) -> None:
-        self._line, self._body = line, body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for begin in range(0, len(self._body), 1000):
-            yield self._line.take(self._body[begin : begin + 1000])
+    async def _carry(self, body: bytes) -> AsyncIterator[bytes]:
+        for begin in range(0, len(body), 1000):
+            piece = body[begin : begin + 1000]
+            if self._cut is not None and self.carried + len(piece) > self._cut:
+                self._cut = None
+                raise httpx.ReadError("cut")
+            self.carried += len(piece)
+            yield piece
 
 
 @pytest.fixture

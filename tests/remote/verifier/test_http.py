@@ -205,7 +205,7 @@ async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> No
                 assert (response.status_code, decode(response.content, Error).code) == (401, "unauthorised")
             metrics = await client.get("/metrics")
             assert (metrics.status_code, metrics.json()["error"]["code"]) == (401, "invalid_api_key")
-            assert (await client.get("/healthz")).text == "ok\n"
+            assert [(await client.get(path)).text for path in ("/healthz", "/readyz")] == ["ok\n", "ready\n"]
     async with connected(app, Authorization=f"bearer {TOKEN}", Origin="https://app.example") as client:
         assert (await client.get("/v1/card")).status_code == 200
 

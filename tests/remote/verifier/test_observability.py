@@ -27,7 +27,7 @@ from remote.verifier.options import ServeOptions
 from remote.verifier.readiness import Readiness
 from remote.verifier.sessions.turns import Turns
 from tests.remote.verifier.test_hosted import ask
-from tests.remote.verifier.test_http import PATIENT, PROMPT, TOKEN, Gate, connected, message, reached
+from tests.remote.verifier.test_http import PATIENT, PROMPT, Gate, connected, message, reached
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 # ---- readiness -------------------------------------------------------------------------------------------------------
@@ -38,11 +38,6 @@ async def looked_at(client: httpx.AsyncClient) -> tuple[int, str]:
     reply = await client.get("/readyz")
     assert ("retry-after" in reply.headers) == (reply.status_code == 503)
     return reply.status_code, reply.text
-
-
-async def test_a_server_that_is_idle_is_ready_and_says_so_to_anybody(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card, ServeOptions(tokens=Tokens.one(TOKEN)))) as client:
-        assert await looked_at(client) == (200, "ready\n")
 
 
 async def test_a_full_line_and_a_stuck_engine_are_not_ready(
