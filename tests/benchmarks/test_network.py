@@ -57,13 +57,6 @@ def test_every_mode_makes_a_row(options, tmp_path):
     assert edge["chose"] == {"edge": 2}
 
 
-def test_a_paced_target_takes_its_time(options, tmp_path):
-    out = tmp_path / "out.json"
-    main([*options, f"--json={out}", "--only-profile", "wire", "--mode", "plain", "--forward=20"])
-    [row] = rows_of(out).values()
-    assert row["tokens_per_second"] < 50, "a token takes 20 ms at least"
-
-
 def test_a_run_that_was_killed_goes_on(options, tmp_path, capfd):
     out = tmp_path / "out.json"
     command = [*options, f"--json={out}", "--only-profile=wire", "--forward=0", "--mode"]
@@ -87,21 +80,6 @@ def test_a_run_that_was_killed_goes_on(options, tmp_path, capfd):
     with pytest.raises(SystemExit):
         main([*command, "plain", "--max-tokens=9"])
     assert "is of a run with other prompts, models or sizes" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        (["--only-profile=moon"], "no profile 'moon'; there are wire, tunnel"),
-        (["--forward=fast"], "no list of milliseconds"),
-        (["--profiles=none.json"], "none.json cannot be read"),
-        (["--prompts=none.jsonl"], "none.jsonl cannot be read"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(options, tmp_path, capsys, changed, says):
-    with pytest.raises(SystemExit) as stopped:
-        main([*options, f"--json={tmp_path / 'out.json'}", *changed])
-    assert stopped.value.code and says in capsys.readouterr().err
 
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------------

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
-from benchmarks.openapi import below, document
+from benchmarks.openapi import document
 
 
 def test_the_schema_names_what_it_refers_to() -> None:
@@ -20,9 +18,3 @@ def test_the_schema_names_what_it_refers_to() -> None:
     assert {"ChatRequest", "TextRequest", "Completion", "TextCompletion", "Models", "Error"} <= named
     assert named == told["components"]["schemas"].keys()
     assert "/v1/completions" not in document(4104, gateway=True)["paths"]
-
-
-@pytest.mark.parametrize("bound", [1, 7, 10, 11, 100, 999, 4104])
-def test_the_numbers_below_a_bound_have_a_pattern(bound: int) -> None:
-    pattern = re.compile(f"^({below(bound)})$")
-    assert [number for number in range(10 * bound + 20) if pattern.match(str(number))] == list(range(bound))

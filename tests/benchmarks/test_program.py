@@ -13,9 +13,8 @@ import pytest
 from benchmarks import installed, screen, search, shell
 from benchmarks.installed import Installed
 from benchmarks.processes import cpu_seconds, family, resident_mb
-from benchmarks.startup import Program, measure, painted, programs
+from benchmarks.startup import measure, programs
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.terminal import Terminal
 
 
 async def test_a_short_chat_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,24 +51,6 @@ def test_our_screen_paints_and_then_takes_a_key(tmp_path: Path) -> None:
     (ours,) = [one for one in programs({}, [sys.executable, "-m", "app.start"]) if one.name == "outrider, offline"]
     seconds = measure(ours, tmp_path)
     assert 0 < seconds["frame"] < seconds["key"]
-
-
-def test_words_before_the_screen_is_taken_are_no_frame() -> None:
-    source = r"print('creating a database \x1b[?1049h\x1b[2J   ', flush=True); input(); print('frame', flush=True)"
-    with Terminal([sys.executable, "-c", source + "; input()"], environment={}) as terminal:
-        terminal.wait_for(lambda: b"\x1b[2J" in terminal.raw)
-        assert not painted(terminal)
-        terminal.type("\n")
-        terminal.wait_for("frame")
-        assert painted(terminal)
-
-
-def test_a_screen_that_takes_no_key_is_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.startup.MOST_KEYS", 5)
-    source = r"print('\x1b[?1049h frame', flush=True); import termios, time; a = termios.tcgetattr(0); a[3] = 0; "
-    source += "termios.tcsetattr(0, 0, a); time.sleep(60)"
-    with pytest.raises(SystemExit, match="takes no key"):
-        measure(Program("test", (sys.executable, "-c", source), keys="k", shows="never"), tmp_path)
 
 
 # ---- what it takes ---------------------------------------------------------------------------------------------------

@@ -6,13 +6,11 @@ import dataclasses
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from benchmarks.real_answers import LOOP, answers, speed
 from benchmarks.real_models import kill, measured, models, start, tokens, written
-from benchmarks.real_run import Count, Run, usable
-from models.config import Measured, read_config, write_config
+from benchmarks.real_run import Count, Run
 from tests.support.gguf_writer import write_gguf
 
 ALL = Count(2, 2)
@@ -49,14 +47,6 @@ def test_those_of_a_gguf_file_are_compared_with_those_of_llama_cpp(run: Run, tmp
     }
     timed = speed(run)
     assert timed[f"loopback, plain over {LOOP}"] > 0 and timed["4g, plain: first text, s"] > 0.07
-
-
-def test_a_drafter_that_is_too_bad_is_tried_all_the_same(run: Run) -> None:
-    folder = run.drafters / "target"
-    assert usable(run) == folder
-    bad = Measured(tau=1.1, alone=0.1, perplexity=90.0, repeated=0.9)
-    write_config(folder, msgspec.structs.replace(read_config(folder), measured=bad))
-    assert usable(run) != folder
 
 
 def test_starts_are_timed_and_memory_is_read(run: Run) -> None:

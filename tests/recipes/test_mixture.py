@@ -15,7 +15,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from app.config import BUNDLED_TARGET as TARGET
 from models.guide.names import MARKS, Marks
-from recipes.shell_guide.conversations import evaluation_questions
 from recipes.shell_guide.everyday import normalise
 from recipes.shell_guide.grammar.talk import read_talk
 from recipes.shell_guide.index import main as write_index
@@ -57,10 +56,6 @@ def mixture(files: tuple[Path, Path]) -> Mixture:
 @pytest.fixture(scope="module")
 def drawn(mixture: Mixture) -> list[list[tuple[str, str]]]:
     return [mixture.draw(index) for index in range(DRAWS)]
-
-
-def test_a_conversation_depends_on_its_number_alone(mixture: Mixture, drawn) -> None:
-    assert [mixture.draw(index) for index in (0, 17, DRAWS - 1)] == [drawn[0], drawn[17], drawn[-1]]
 
 
 def test_another_process_draws_the_same_batches_from_any_step_on(files: tuple[Path, Path], mixture: Mixture) -> None:
@@ -112,12 +107,6 @@ def test_a_question_knows_the_wordings_of_the_phrase_that_it_was_drawn_from(
     intents = Mixture(*files, seed=11)
     turns = [turn for seed in range(40) for turn in intents._draw(np.random.default_rng(seed))]
     assert sum(bool(turn.wordings) for turn in turns) > 30, "most; what is asked for a Mac has no phrase"
-
-
-def test_no_question_is_one_that_the_target_is_measured_on(drawn) -> None:
-    asked = {normalise(text) for messages in drawn for role, text in messages if role == "user"}
-    assert len(evaluation_questions()) > 600
-    assert not asked & evaluation_questions()
 
 
 def test_a_question_of_a_measure_is_drawn_again(mixture: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaModel
 
 from recipes.shell_guide import segment_attention
 from recipes.shell_guide.conversations import EVERYDAY, ConversationSource, evaluation_questions
-from recipes.shell_guide.everyday import fill, normalise, read_everyday
+from recipes.shell_guide.everyday import fill, normalise
 from recipes.shell_guide.pages import clean_task, first_sentence, read_pages, resolve_choices
 from recipes.shell_guide.phrasing import surface, synonyms
 from recipes.shell_guide.slots import INVENTED, PLACEHOLDERS, POOLS, SLOT, draw_value, renumber
@@ -105,13 +105,6 @@ def test_a_description_is_its_first_sentence():
     assert first_sentence("Archiving utility. Often combined. See: <https://x.org>.") == "Archiving utility."
 
 
-def test_a_line_that_is_no_page_is_named(tmp_path):
-    path = tmp_path / "pages.jsonl"
-    path.write_text(page("fine", ("Run", "fine")) + '\n{"name": "broken"}\n')
-    with pytest.raises(ValueError, match=r"pages\.jsonl:2 is not a tldr page"):
-        read_pages(path)
-
-
 def test_the_held_out_file_is_what_the_hash_holds_out(pages):
     held_out = {(p.platform, p.name) for p in read_pages(pages) if p.held_out}
     listed = [json.loads(line) for line in HELD_OUT.read_text(encoding="utf-8").splitlines()]
@@ -134,18 +127,6 @@ def test_held_out_pages_and_aliases_are_never_drawn(source, pages):
     assert not told & unseen
 
 
-def test_questions_of_the_evaluation_are_never_drawn(source):
-    excluded = evaluation_questions()
-    assert len(excluded) > 450
-    asked = {q for need in source.needs for part in (need, *need.followups) for q in part.questions}
-    assert not {normalise(question) for question in asked} & excluded
-    # Some of the hand-written ones are among them, so leaving out does something.
-    everything = {q for need in read_everyday(EVERYDAY, set()) for q in need.questions}
-    assert everything - asked and {normalise(question) for question in everything - asked} <= excluded
-    drawn = {normalise(question) for index in range(DRAWS) for question, _ in source.draw(index)}
-    assert not drawn & excluded
-
-
 def test_no_wording_makes_a_question_of_the_evaluation(tmp_path):
     path = tmp_path / "pages.jsonl"
     path.write_text(page("ps", ("Show all running processes", "ps aux")))
@@ -154,24 +135,6 @@ def test_no_wording_makes_a_question_of_the_evaluation(tmp_path):
     drawn = [normalise(tempted.draw(index)[0][0]) for index in range(DRAWS)]
     assert "how do i show all running processes" in drawn
     assert not set(drawn) & evaluation_questions()
-
-
-def test_a_conversation_is_a_function_of_seed_and_index(source, pages):
-    again, other = ConversationSource(pages, seed=5), ConversationSource(pages, seed=6)
-    backwards = [again.draw(index) for index in reversed(range(40))][::-1]
-    assert backwards == [source.draw(index) for index in range(40)]
-    assert [other.draw(index) for index in range(40)] != backwards
-    assert all(question and answer for turns in backwards for question, answer in turns)
-    assert {1, 2, 3} <= {len(turns) for turns in backwards}
-
-
-def test_topics_change_within_a_conversation(pages):
-    """Otherwise the model learns that a second question is about the first one's command."""
-    source = ConversationSource(pages, seed=5, mix=(1, 0, 0, 0, 0))
-    several = [turns for turns in map(source.draw, range(DRAWS)) if len(turns) > 1]
-    programs = [{answer.split("`")[1] for _, answer in turns} for turns in several]
-    assert 0.3 < len(several) / DRAWS < 0.5
-    assert sum(len(names) > 1 for names in programs) > 0.9 * len(several)
 
 
 def test_values_are_likely_ones_or_invented(source):
