@@ -109,6 +109,7 @@ TOKENIZERS = {
     "pieces": pieces("never"),
     "pieces, marked": pieces("first"),
 }
+SAID = ("system", "a")
 ONE_BY_ONE = "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
 TEMPLATES = {
     "as a rule": TEMPLATE,
@@ -129,33 +130,22 @@ TEMPLATES = {
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_a_prompt_after_another_is_as_if_it_was_made_anew(tokenizer, template, data):
+def test_prompts_after_one_another_are_as_if_each_was_made_anew(tokenizer, template, data):
     text = ChatText(tokenizer, template, [1])
-    said = st.one_of(
-        contents, st.lists(st.sampled_from(["ls", "a\u00e9ls", "list all", "\n", " "]), max_size=4).map("".join)
+    said = st.one_of(contents, st.sampled_from(["ls", " ls\n", "", "list all", "a\u00e9ls", "|>ls", "\ufdef3\ufdef"]))
+    anyhow = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), said), max_size=6)
+    turns = st.lists(st.tuples(said, said), min_size=5, max_size=9)
+    in_turn = turns.map(lambda all: [one for pair in all for one in zip(("user", "assistant"), pair)])
+    messages = data.draw(
+        st.one_of(anyhow, st.tuples(st.integers(0, 1), in_turn).map(lambda it: [SAID] * it[0] + it[1]))
     )
-    messages = data.draw(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), said), max_size=6))
-    before = None
-    for end in range(len(messages) + 1):
+    anew, before = [text.render(messages[:end]) for end in range(len(messages) + 1)], None
+    for end, expected in enumerate(anew):
         before = text.render_after(before, messages[:end])
-        assert before.tokens == text.render(messages[:end])
-
-
-@pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS.keys())
-@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
-@settings(max_examples=12, deadline=None)
-@given(data=st.data())
-def test_the_prompts_of_a_long_conversation_are_as_if_each_was_made_anew(tokenizer, template, data):
-    text = ChatText(tokenizer, template, [1])
-    said = st.one_of(contents, st.sampled_from(["ls", " ls\n", "", "list all", "0", "|>ls", "\ufdef3\ufdef"]))
-    turns = data.draw(st.lists(st.tuples(said, said), min_size=5, max_size=9))
-    messages = [("system", "a")] * data.draw(st.integers(0, 1))
-    ends = []
-    for question, answer in turns:
-        messages += [("user", question), ("assistant", answer)]
-        ends.append(len(messages) - 1)
-    made = list(text.render_each(None, messages, ends))
-    assert [one.tokens for one in made] == [text.render(messages[:end]) for end in ends]
+        assert before.tokens == expected
+    ends = [at for at, (role, _) in enumerate(messages) if role == "assistant"]
+    made = text.render_each(None, messages, ends) if ends else []
+    assert [one.tokens for one in made] == [anew[end] for end in ends]
 
 
 def test_of_a_long_prompt_only_the_end_is_encoded_again():
