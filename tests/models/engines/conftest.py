@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from drafter.model import save_weights
 from models.config import ENCODER, write_config
-from models.engines.engine import Engine
+from models.engines.engine import Engine, TargetContext
 from models.engines.llama_engine import LlamaEngine
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
@@ -20,6 +20,8 @@ from models.engines.onnx_graph import write_graph
 from models.engines.sequential_engine import SequentialEngine
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
+from remote.protocol import Sampling
+from remote.verifier.sessions.acceptance import chooser, walk
 from tests.remote.verifier.tiny import TREELESS, encoder_config, tiny_encoder, tiny_model
 from tests.support.gguf_writer import write_gguf
 
@@ -29,6 +31,14 @@ LLAMA_CPP = ("llama", "llama-tied", "qwen2", "qwen3", "gemma3-mixed")
 LLAMA_CPP_TREELESS = ("mamba", "lfm2")
 """Models whose state cannot be taken back."""
 CHUNK = 8
+
+
+def accept(context: TargetContext, tree: DraftTree, logits: np.ndarray) -> tuple[int, ...]:
+    """Walk and commit greedily. Returns the nodes that were accepted."""
+    choose = chooser(logits, Sampling())
+    found = walk(tree, choose, position=len(context.tokens), room=1000, stop_tokens=frozenset())
+    context.commit(tree, found.accepted, found.bonus)
+    return found.accepted
 
 
 @dataclass(frozen=True)

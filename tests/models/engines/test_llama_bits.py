@@ -15,8 +15,7 @@ from models.engines.engine import TargetContext
 from models.engines.llama_engine import RESUMED, LlamaEngine
 from models.engines.llama_lane import BLOCK, LEAST, PIECE
 from models.tree import DraftTree
-from remote.protocol import Sampling
-from remote.verifier.sessions.acceptance import chooser, walk
+from tests.models.engines.conftest import accept
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tree_around
 from tests.support.gguf_writer import write_gguf
 from tests.support.made_once import made_once
@@ -77,10 +76,7 @@ def decoded(engine: LlamaEngine, context: TargetContext, draft: Callable[[int], 
     while len(rows) < LENGTH:
         tree = draft(len(rows))
         logits = engine.verify(context, tree)
-        chosen = chooser(logits, Sampling())
-        found = walk(tree, chosen, position=len(context.tokens), room=1000, stop_tokens=frozenset())
-        context.commit(tree, found.accepted, found.bonus)
-        rows += [logits[0], *(logits[1 + node] for node in found.accepted)]
+        rows += [logits[0], *(logits[1 + node] for node in accept(context, tree, logits))]
     return np.stack(rows[:LENGTH])
 
 
