@@ -33,10 +33,10 @@ ASSISTANT = SPECIAL.index("<|assistant|>")
 TEXT = "list the files of a folder, and then those of 12 others; it's a naïve test"
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3"])
-def model_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with a byte-level BPE tokenizer, as transformers saves it."""
-    folder = save_speaking(request.param, tmp_path_factory.mktemp("models") / "tiny", [TEXT])
+    folder = save_speaking("qwen3", tmp_path_factory.mktemp("models") / "tiny", [TEXT])
     (folder / "README.md").write_text("---\nlicense: mit\n---\n")
     return folder
 
@@ -73,11 +73,14 @@ def test_what_lies_beside_the_file_is_taken_as_it_is(model_folder: Path, alone: 
         assert read_text_side(tmp_path).tokenizer == read_text_side(model_folder).tokenizer
 
 
-def test_pytorch_reads_the_same_weights(model_folder: Path, alone: Path) -> None:
-    target = load_target(str(alone), device="cpu")
-    with text_source(str(alone)) as folder:
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_pytorch_reads_the_same_weights(family: str, tmp_path: Path) -> None:
+    save_speaking(family, tmp_path / "tiny", [TEXT])
+    (tmp_path / "files").mkdir()
+    write_gguf(tmp_path / "tiny", file := tmp_path / "files" / "tiny-f32.gguf")
+    target, reference = (load_target(str(each), device="cpu") for each in (file, tmp_path / "tiny"))
+    with text_source(str(file)) as folder:
         assert target.tokenizer == read_text_side(Path(folder)).tokenizer, "one text side, whatever runs it"
-    reference = load_target(str(model_folder), device="cpu")
     assert target.name == "tiny-f32" and target.stop_tokens == (END,)
     tokens = torch.tensor([[5, 9, 200, 30, 7, 7, 110]])
     with torch.no_grad():
@@ -90,11 +93,8 @@ def test_it_is_served_by_pytorch_where_that_is_asked_for(model_folder: Path, alo
     assert (found.side.name, found.drafter) == ("tiny-f32", None) and "PyTorch" in found.engine.description
     context = found.engine.context()
     context.assign(0, [5, 9, 200])
-    assert found.engine.verify(context, DraftTree.chain([30, 7])).shape == (3, side_vocabulary(model_folder))
-
-
-def side_vocabulary(folder: Path) -> int:
-    return int(json.loads((folder / "config.json").read_text())["vocab_size"])
+    vocabulary = json.loads((model_folder / "config.json").read_text())["vocab_size"]
+    assert found.engine.verify(context, DraftTree.chain([30, 7])).shape == (3, vocabulary)
 
 
 def test_its_licence_comes_from_the_file_or_the_card_beside_it(alone: Path, tmp_path: Path) -> None:
@@ -104,13 +104,17 @@ def test_its_licence_comes_from_the_file_or_the_card_beside_it(alone: Path, tmp_
     assert licence(str(tmp_path / alone.name)) == "apache-2.0"
 
 
-def test_its_drafter_is_kept_by_the_file_as_it_is(alone: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "a.gguf"
-    shutil.copy(alone, copy)
-    first = kept_drafter(str(copy), 1000, tmp_path / "made")
-    assert first == kept_drafter(str(copy), 1000, tmp_path / "made") != kept_drafter(str(copy), 2000, tmp_path / "made")
-    os.utime(copy, ns=(0, 0))
-    assert first != kept_drafter(str(copy), 1000, tmp_path / "made")
+@pytest.fixture
+def file(alone: Path, tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return Path(shutil.copy(alone, tmp_path / "files" / "tiny.gguf"))
+
+
+def test_its_drafter_is_kept_by_the_file_as_it_is(file: Path, tmp_path: Path) -> None:
+    first = kept_drafter(str(file), 1000, tmp_path / "made")
+    assert first == kept_drafter(str(file), 1000, tmp_path / "made") != kept_drafter(str(file), 2000, tmp_path / "made")
+    os.utime(file, ns=(0, 0))
+    assert first != kept_drafter(str(file), 1000, tmp_path / "made")
 
 
 def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,12 +169,6 @@ def test_without_transformers_it_says_what_to_do(strange: Path, monkeypatch: pyt
 
 
 # ---- keeping it -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def file(alone: Path, tmp_path: Path) -> Path:
-    (tmp_path / "files").mkdir()
-    return Path(shutil.copy(alone, tmp_path / "files" / "tiny.gguf"))
 
 
 def text_of(file: Path, kept: Path) -> tuple[Path, bytes]:
