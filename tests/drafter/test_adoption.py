@@ -66,13 +66,6 @@ def test_nothing_is_tried_before_a_round_without_it_is_known():
     assert adoption.worth(LEVEL, shared=False) and adoption.pays(7.0)
 
 
-def test_a_pause_of_the_machine_counts_little():
-    adoption = taught()
-    adoption.sent(60.0, adopted=True)
-    adoption.returned(60.0, 60.0, ahead=False)
-    assert shares(adoption) == (pytest.approx(USUAL), pytest.approx(USUAL))
-
-
 def test_what_pays_no_more_is_noticed_and_what_pays_again_too():
     adoption = taught()
     for _ in range(600):

@@ -258,12 +258,9 @@ def test_it_reads_as_many_as_it_is_told_and_leaves_the_last_token(tiny):
     assert context.read_ahead(12, known=False) and context.waiting == 8
     assert context.read_ahead(12, known=False) and context.waiting == 1
     assert not context.read_ahead(12, known=False) and context.waiting == 1
-
-
-def test_only_tokens_with_memory_are_read_where_that_is_asked_for(tiny):
-    context = tiny.context(tiny.tokens(1, 20), tiny.memory(1, 7))
-    assert context.read_ahead(12, known=True) and context.waiting == 13
-    assert not context.read_ahead(12, known=True)
+    known = tiny.context(tiny.tokens(1, 20), tiny.memory(1, 7))
+    assert known.read_ahead(12, known=True) and known.waiting == 13
+    assert not known.read_ahead(12, known=True), "only tokens with memory, where that is asked for"
 
 
 def test_a_halted_draft_leaves_a_context_that_drafts_as_before(tiny):

@@ -65,20 +65,6 @@ def test_an_incremental_cache_equals_one_from_scratch(tiny, seed, known, steps):
 
 @few
 @given(seeds)
-def test_a_tree_step_equals_steps_along_each_path(tiny, seed):
-    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 12)
-    tree = tiny.context(tokens, memory).draft(BUSH)
-    assert len(tree) == BUSH.nodes and tree.depths().max() > 1
-    for node in range(len(tree)):
-        path = [int(tree.tokens[at]) for at in tree.path(node)]
-        context = tiny.context(tokens + path[:-1], memory)
-        log_probs, ids = context._run_tokens()
-        (found,) = np.flatnonzero(ids[0] == path[-1])
-        assert abs(log_probs[0, found] - tree.log_probs[node]) < 2e-4
-
-
-@few
-@given(seeds)
 def test_a_sampled_tree_is_drawn_from_what_its_paths_propose(tiny, seed):
     tokens, memory, sampling = tiny.tokens(seed, 12), tiny.memory(seed, 12), DraftSampling(1.0, top_k=8, seed=seed)
     context = tiny.context(tokens, memory)
@@ -202,21 +188,6 @@ def test_a_drafted_chain_is_what_the_drafter_would_write_alone(tiny, seed):
     written = write_alone(context, 6)
     assert written == chain.tokens.tolist()
     assert context.tokens == tokens + written
-
-
-def test_sampling_follows_the_seed_and_nothing_else(tiny):
-    tokens = tiny.tokens(0, 12)
-
-    def written(seed, temperature):
-        return write_alone(tiny.context(tokens), 12, temperature, seed)
-
-    assert written(1, 1.0) == written(1, 1.0)
-    assert len({tuple(written(seed, 1.0)) for seed in range(6)}) == 6
-    assert written(1, 1e-4) == written(1, 0.0)
-    broken_off = tiny.context(tokens)
-    begun = write_alone(broken_off, 5, 1.0, 1)
-    broken_off.draft(BUSH)
-    assert begun + write_alone(broken_off, 7, 1.0, 1) == written(1, 1.0)
 
 
 def test_a_long_prompt_runs_in_chunks(tiny):

@@ -89,12 +89,14 @@ def test_the_line_is_waited_for_beside_the_verifier():
 
 def test_before_anything_is_measured_a_first_guess_stands():
     first = Cost(0.1, 0.01, 0.001)
-    meter = CostMeter(first)
+    meter, asked = CostMeter(first), CostMeter(first)
     meter.waited(3.0)
     meter.judged(4, 0.5)
     assert meter.cost is first
     meter.drafted(2, 0.01)
     assert meter.cost.level == pytest.approx(0.005) and meter.cost.round > 3
+    asked.drafted(4, 0.08)
+    assert asked.cost == Cost(0.1, 0.02, 0.001), "what a call takes is known before any verdict"
 
 
 def test_the_line_counts_as_first_guessed_until_it_was_waited_for():
@@ -111,10 +113,3 @@ def test_the_line_counts_as_first_guessed_until_it_was_waited_for():
 def test_rates_count_the_bonus_token():
     rates = Cost(0.1, 0.01, 0.001).rates(np.array([0.5, 0.25]), levels=2)
     np.testing.assert_allclose(rates, [1 / 0.12, 1.5 / 0.121, 1.75 / 0.122])
-
-
-def test_what_a_call_takes_is_known_before_any_verdict() -> None:
-    first = Cost(round=0.1, level=0.003, node=0.0003)
-    meter = CostMeter(first)
-    meter.drafted(4, 0.04)
-    assert meter.cost == Cost(round=0.1, level=0.01, node=0.0003)

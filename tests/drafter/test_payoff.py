@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from drafter.payoff import LONGEST, TRIALS, Payoff
 
 DRAFTED, PLAIN = TRIALS[True].rounds, TRIALS[False].rounds
@@ -53,16 +51,6 @@ def test_what_the_drafter_needs_to_read_a_question_counts() -> None:
             payoff.opened(2, 0.06)
         run(payoff, 8 if payoff.pays else 24, drafted=0.012, plain=0.005)
     assert not payoff.pays
-
-
-@pytest.mark.parametrize("drafted", [True, False])
-def test_a_pause_of_the_machine_decides_nothing(drafted: bool) -> None:
-    payoff = Payoff()
-    plain = 0.005 if drafted else 0.002
-    run(payoff, 100, drafted=0.012, plain=plain)
-    assert payoff.pays == drafted
-    payoff.ended(3 if drafted else 1, 60.0, drafting=0.0, line=0.0, drafted=drafted)
-    assert payoff.pays == drafted
 
 
 def test_a_draft_that_was_ready_counts_as_one_and_ends_no_trial_of_rounds_without() -> None:

@@ -43,15 +43,10 @@ def test_a_missing_folder_or_file_is_named(folder, tmp_path):
         Drafter.load(folder)
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: b"\x00" + data[1:], lambda data: b""])
-def test_a_damaged_graph_is_refused_by_its_checksum(folder, damage):
-    (folder / GRAPH).write_bytes(damage((folder / GRAPH).read_bytes()))
+def test_a_damaged_graph_is_refused_by_its_checksum_or_by_its_form(folder):
+    (folder / GRAPH).write_bytes((folder / GRAPH).read_bytes()[:500])
     with pytest.raises(DrafterCorrupt, match=r"drafter\.onnx does not match its checksum"):
         Drafter.load(folder)
-
-
-def test_a_damaged_graph_without_a_checksum_is_refused_too(folder):
-    (folder / GRAPH).write_bytes((folder / GRAPH).read_bytes()[:500])
     write_config(folder, read_config(folder))
     with pytest.raises(DrafterCorrupt, match=r"drafter\.onnx cannot be loaded"):
         Drafter.load(folder)

@@ -135,13 +135,6 @@ def test_going_back_leaves_no_trace_in_what_is_guessed(tokens, length, more):
     assert second.guess() == stage(tokens[:length], more).guess()
 
 
-def test_a_split_vote_counts_for_less_and_a_longer_match_for_more():
-    chance = Experience().chance
-    assert all(0 < chance(length, votes, 8) < 1 for length in range(2, 40) for votes in range(1, 9))
-    assert chance(3, 1, 1) > chance(2, 1, 1) > chance(2, 1, 2) and chance(2, 4, 4) > chance(2, 1, 1)
-    assert chance(9, 1, 4) > chance(3, 1, 4)
-
-
 def test_a_longer_match_leads_and_shorter_ones_have_a_say():
     split = [token for other in range(20, 28) for token in (5, 6, other)]
     texts = stored(split, [4, 5, 6, 9, 9, 9])

@@ -64,12 +64,6 @@ def test_recorded_hidden_states_are_those_of_the_packed_batch(target, data, reco
         close(one, other, batch)
 
 
-@pytest.mark.parametrize("layers", [{"inference_layers": 2}, {"first_layers": 2}])
-def test_what_was_not_recorded_is_said(target, data, recording, layers):
-    with pytest.raises(ForeignRecord, match="layer 2 were not recorded, only of \\[1, 3, 4\\]"):
-        recording.features(next(batches(data, RECIPE)), drafter_config(target, "tiny", **layers))
-
-
 @pytest.mark.parametrize("other", ["target", "answers", "layers"])
 def test_a_recording_of_something_else_is_refused(target, data, recording, tmp_path, other):
     arguments = {"target": target, "data": data, "layers": LAYERS}

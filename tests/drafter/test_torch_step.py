@@ -14,11 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drafter.cache import CHUNK
-from drafter.model.torch_step import TensorSlab, TorchStep
+from drafter.model.torch_step import TorchStep
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import SecondStage
-from drafter.step import Slab
 from drafter.training.export import compare, prompt
 from models.config import FLOAT, GRAPH, DrafterCorrupt, DrafterError, DrafterMissing, read_config, write_config
 from models.tree import NEVER
@@ -170,27 +169,6 @@ def test_a_second_stage_helps_trees_and_stays_out_of_the_text(floats):
     tree = context.draft(Pace(depth=2, breadth=1, nodes=24, deepest=8))
     assert tree.tokens[tree.likeliest_path()].tolist()[:5] == text[:5]
     assert write_alone(context, 10) == text[:10]  # One token a step.
-
-
-# ---- slabs -----------------------------------------------------------------------------------------------------------
-
-
-@few
-@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6), seeds), min_size=1, max_size=6))
-def test_a_slab_of_tensors_holds_what_one_of_arrays_does(writes):
-    slabs = Slab(2, 3, capacity=2), TensorSlab(2, 3, CPU, torch.float32, capacity=2)
-    for at, count, seed in writes:
-        random = np.random.default_rng(seed)
-        keys, values = random.normal(size=(2, 2, count, 3)).astype(np.float32)
-        slots = random.permutation(at + count)[:count]
-        for slab in slabs:
-            slab.write(at, (keys, values))
-            slab.write(slots, (keys, values))
-    for slots in (5, np.array([7, 0, 3])):
-        for slab in slabs:
-            slab.write(19, (np.ones((2, 1, 3), np.float32),) * 2)
-        for one, other in zip(*(slab.rows(slots) for slab in slabs), strict=True):
-            np.testing.assert_array_equal(one, other)
 
 
 # ---- from a folder ---------------------------------------------------------------------------------------------------

@@ -173,6 +173,7 @@ def test_a_rejected_token_is_run_as_if_it_stood_in_the_text(tiny: Tiny, graph: P
         assert torch.allclose(whole[row], alone[-1], atol=1e-5)
 
 
+@pytest.mark.parametrize("graph", ["nbits4"], indirect=True)
 def test_soft_labels_and_branches_are_learnt(tiny: Tiny, graph: Path, tmp_path: Path) -> None:
     """With all the weight on what the target might have said, its choices teach nothing by themselves."""
     learnt, judged = replayed(tiny, 16), replayed(tiny, 4)
