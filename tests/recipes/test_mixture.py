@@ -20,11 +20,12 @@ from recipes.shell_guide.grammar.talk import read_talk
 from recipes.shell_guide.index import main as write_index
 from recipes.shell_guide.mixture import MISSED, Mixture
 from recipes.shell_guide.train import AHEAD, Drawing, pack
+from tests.support.serving import REPOSITORY
 
 pytestmark = pytest.mark.training
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
-DRAWS = 400
+DRAWS = 200
 PAGE = {
     "platform": "common",
     "name": "frobnicate",
@@ -67,24 +68,31 @@ def test_another_process_draws_the_same_batches_from_any_step_on(files: tuple[Pa
         torch.testing.assert_close(batch, pack(mixture, encoder, step, 600, 4))
 
 
-def train(options: list[str], steps: int) -> None:
-    command = [sys.executable, "-m", "recipes.shell_guide.train", *options, f"--steps={steps}"]
-    # To compile takes longer than these steps.
-    subprocess.run(command, check=True, env={**os.environ, "TORCHDYNAMO_DISABLE": "1"})
+TWICE = """
+import shutil, sys
+from recipes.shell_guide.train import main
+options, out = sys.argv[1:], sys.argv[1].removeprefix("--out=")
+for steps in (2, 4):
+    sys.argv = ["train", *options, f"--steps={steps}"]
+    main()
+    shutil.copytree(f"{out}/average", f"{out}/average-{steps}")
+"""
 
 
 def test_a_training_goes_on_from_its_checkpoint_and_leaves_its_weights_and_their_mean(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     pages, index = files
-    options = [f"--pages={pages}", f"--index={index}", f"--tokenizer={TARGET}", f"--out={tmp_path}", "--device=cpu"]
+    options = [f"--out={tmp_path}", f"--pages={pages}", f"--index={index}", f"--tokenizer={TARGET}", "--device=cpu"]
     options += ["--tokens=256", "--per-step=4", "--hidden=128", "--layers=1"]
-    train(options, steps=2)
-    first = AutoModelForCausalLM.from_pretrained(tmp_path / "average").state_dict()
-    train(options, steps=4)
+    # To compile takes longer than these steps.
+    environment = {**os.environ, "TORCHDYNAMO_DISABLE": "1"}
+    subprocess.run([sys.executable, "-c", TWICE, *options], check=True, env=environment, cwd=REPOSITORY)
     log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["step"] for line in log] == [0, 1, 3]
-    last, mean = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("model", "average"))
+    last, first, mean = (
+        AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("model", "average-2", "average")
+    )
     matrix = "model.layers.0.mlp.up_proj.weight"
     assert not torch.equal(last[matrix], mean[matrix]) and not torch.equal(mean[matrix], first[matrix])
 
@@ -101,11 +109,10 @@ def test_most_prompts_hold_examples_and_some_hold_none(drawn) -> None:
 
 
 def test_a_question_knows_the_wordings_of_the_phrase_that_it_was_drawn_from(
-    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    mixture: Mixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recipes.shell_guide.mixture.MIX", {"intent": 1.0})
-    intents = Mixture(*files, seed=11)
-    turns = [turn for seed in range(40) for turn in intents._draw(np.random.default_rng(seed))]
+    monkeypatch.setattr(mixture, "_kinds", ["intent"])
+    turns = [turn for seed in range(40) for turn in mixture._draw(np.random.default_rng(seed))]
     assert sum(bool(turn.wordings) for turn in turns) > 30, "most; what is asked for a Mac has no phrase"
 
 
@@ -146,4 +153,4 @@ def test_some_names_have_no_mark_the_same_ones_wherever_they_stand(mixture: Mixt
         seen = {letter for role, text in read if role == "user" for letter in text if letter in marks}
         said = {letter for role, text in read if role != "user" for letter in text if letter in marks}
         assert said <= seen, "an answer says no mark that no question has"
-    assert found > 50 and abs(missed / found - MISSED) < 0.1
+    assert found > 25 and abs(missed / found - MISSED) < 0.1

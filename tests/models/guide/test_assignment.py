@@ -6,7 +6,7 @@ import pytest
 
 from models.guide.assignment import fill
 from models.guide.mentions import Named, named
-from models.guide.outline import Slot, perhaps, put, slots, unfilled
+from models.guide.outline import Slot, perhaps, put
 
 
 def slot(name: str, kind: str = "", form: str = "", placeholder: str = "x", *, optional: bool = False) -> Slot:
@@ -97,19 +97,6 @@ def test_a_name_with_a_space_is_quoted_and_inside_quotes_it_is_not() -> None:
 FILE_SLOT = Slot("file", "file", "", False, "file.txt")
 SIZE_SLOT = Slot("size", "size", "find", True, "100M")
 URL_SLOT = Slot("url", "url", "raw", False, "https://example.com")
-
-
-def test_what_is_written_is_read() -> None:
-    text = f"curl {URL_SLOT} > {FILE_SLOT}; find . -size +{SIZE_SLOT}"
-    assert [slot for slot, _ in slots(text)] == [URL_SLOT, FILE_SLOT, SIZE_SLOT]
-    assert [at for _, at in slots(text)] == [text.index(str(slot)) for slot in (URL_SLOT, FILE_SLOT, SIZE_SLOT)]
-
-
-def test_without_values_the_placeholders_stand_there() -> None:
-    assert unfilled(f"curl {URL_SLOT} > {FILE_SLOT}; find . -size +{SIZE_SLOT}") == (
-        "curl https://example.com > file.txt; find . -size +100M"
-    )
-    assert unfilled("awk '{print $1}' <(ls) [0:2]") == "awk '{print $1}' <(ls) [0:2]"
 
 
 @pytest.mark.parametrize(
