@@ -81,20 +81,6 @@ def test_a_sampled_tree_is_drawn_from_what_its_paths_propose(tiny, seed):
 
 
 @few
-@given(seeds, st.integers(0, 23), st.booleans())
-def test_after_a_verdict_the_kept_rows_equal_a_fresh_context(tiny, seed, node, full_depth):
-    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 9)
-    context = tiny.context(tokens, memory)
-    tree = context.draft(BUSH)
-    path = tree.likeliest_path() if full_depth else tree.path(node)
-    accepted = [int(tree.tokens[at]) for at in path]
-    context.commit([*accepted, 7])
-    fresh = tiny.context([*tokens, *accepted, 7], memory)
-    same_tree(context.draft(BUSH), fresh.draft(BUSH))
-    assert context.tokens == fresh.tokens
-
-
-@few
 @given(seeds)
 def test_a_verdict_within_the_expanded_tree_leaves_one_new_row(tiny, seed):
     context, calls = watched(tiny, tiny.tokens(seed, 12))

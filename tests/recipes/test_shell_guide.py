@@ -13,11 +13,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaModel
 
 from recipes.shell_guide import segment_attention
 from recipes.shell_guide.conversations import EVERYDAY, ConversationSource, evaluation_questions
 from recipes.shell_guide.everyday import fill, normalise
+from recipes.shell_guide.mean import WEIGHTS, mean
 from recipes.shell_guide.pages import clean_task, first_sentence, read_pages, resolve_choices
 from recipes.shell_guide.phrasing import surface, synonyms
 from recipes.shell_guide.slots import INVENTED, PLACEHOLDERS, POOLS, SLOT, draw_value, renumber
@@ -302,3 +304,15 @@ def test_what_conversations_leave_of_a_row_is_not_learnt_from(source, tokenizer)
     left = batch["lengths"][3]
     assert left > 0 and batch["lengths"].sum() == 9_000
     assert (batch["ids"][0, -left:] == tokenizer.pad_token_id).all() and not batch["learn"][0, -left:].any()
+
+
+def checkpoint(folder: Path, *values: float) -> Path:
+    folder.mkdir()
+    save_file({"weight": torch.tensor(values, dtype=torch.bfloat16)}, folder / WEIGHTS)
+    return folder
+
+
+def test_the_mean_of_checkpoints_is_that_of_their_weights(tmp_path: Path) -> None:
+    parts = [checkpoint(tmp_path / str(value), value, 1.0) for value in (1.0, 2.0, 6.0)]
+    found = mean(parts)["weight"]
+    assert found.tolist() == [3.0, 1.0] and found.dtype == torch.bfloat16

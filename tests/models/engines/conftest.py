@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from drafter.model import save_weights
 from models.config import ENCODER, write_config
-from models.engines.engine import Engine, TargetContext
+from models.engines.engine import Engine, Forward, TargetContext
 from models.engines.llama_engine import LlamaEngine
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
@@ -31,6 +31,10 @@ LLAMA_CPP = ("llama", "llama-tied", "qwen2", "qwen3", "gemma3-mixed")
 LLAMA_CPP_TREELESS = ("mamba", "lfm2")
 """Models whose state cannot be taken back."""
 CHUNK = 8
+
+
+def asked(context: TargetContext, tree: DraftTree) -> Forward:
+    return Forward(context, len(context.tokens) - context.computed, tree)
 
 
 def accept(context: TargetContext, tree: DraftTree, logits: np.ndarray) -> tuple[int, ...]:
@@ -63,6 +67,14 @@ class Bench:
         """The first nodes of a tree, no more than the engine takes."""
         most = self.engine.most_nodes
         return DraftTree(tree.tokens[:most], tree.parents[:most])
+
+    def same_as_anew(self, context: TargetContext, logits: np.ndarray | None = None) -> None:
+        """What comes next is what a fresh context says of the same tokens. `logits`: of what comes next, if known."""
+        found = self.engine.verify(context, DraftTree.empty())[0] if logits is None else logits
+        fresh = self.engine.context()
+        fresh.assign(0, context.tokens)
+        self.same(found, self.engine.verify(fresh, DraftTree.empty())[0])
+        fresh.release()
 
     def close(self, logits: np.ndarray, expected: np.ndarray) -> None:
         np.testing.assert_allclose(logits, expected, atol=self.tolerance * np.abs(expected).max(), rtol=0)

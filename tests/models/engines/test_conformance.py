@@ -31,16 +31,12 @@ from remote.protocol import (
 from remote.verifier.learning.likeliest import likeliest
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import alone
-from tests.models.engines.conftest import CHUNK, Bench, accept, torch_bench
+from tests.models.engines.conftest import CHUNK, Bench, accept, asked, torch_bench
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import VOCABULARY, plain_logits, random_tree, tree_around
 
 PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 EMPTY = DraftTree.empty()
-
-
-def asked(context: TargetContext, tree: DraftTree) -> Forward:
-    return Forward(context, len(context.tokens) - context.computed, tree)
 
 
 def stepwise(engine: Engine, tokens: Sequence[int], more: Sequence[int] = ()) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.engines.engine import Forward, TargetContext, UnverifiableTarget
+from models.engines.engine import TargetContext, UnverifiableTarget
 from models.engines.llama_engine import STATE_TOKENS, LlamaEngine
 from models.engines.llama_lane import STATES, LlamaContext
 from models.engines.sequential_engine import SequentialEngine, tensors
@@ -22,7 +22,7 @@ from remote.verifier.http import create_app
 from remote.verifier.loader import opened
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import card
-from tests.models.engines.conftest import LLAMA_CPP_TREELESS, Bench, llama_bench
+from tests.models.engines.conftest import LLAMA_CPP_TREELESS, Bench, asked, llama_bench
 from tests.remote.verifier.test_http import PATIENT, running
 from tests.remote.verifier.tiny import STOP, TREELESS, plain_logits, tiny_model, tiny_tokenizer
 
@@ -106,8 +106,7 @@ def test_more_conversations_than_a_lane_has_states_are_answered(llama: Bench) ->
     contexts = [begun(llama, [number + 1, *PROMPT]) for number in range(STATES + 3)]
     chain = DraftTree.chain([12])
     for _ in range(2):
-        asked = [Forward(context, len(context.tokens) - context.computed, chain) for context in contexts]
-        for context, logits in zip(contexts, llama.engine.forward(asked)):
+        for context, logits in zip(contexts, llama.engine.forward([asked(context, chain) for context in contexts])):
             assert isinstance(logits, np.ndarray)
             llama.close(logits[1], plain_logits(llama.model, [*context.tokens, 12]))
             context.commit(chain, [0], 7)
