@@ -37,7 +37,7 @@ RARE, USUAL = 1 / TRIAL, 1 - 1 / TRIAL
 
 @pytest.mark.parametrize(
     ("kind", "pays", "worth"),
-    [
+    [  # `shared`: the verifier runs on this machine.
         ({}, USUAL, USUAL),
         ({"prepared": 5.0}, USUAL, USUAL),  # A fifth fewer tokens, in three quarters of the time.
         ({"prepared": 4.0}, RARE, RARE),
@@ -46,15 +46,13 @@ RARE, USUAL = 1 / TRIAL, 1 - 1 / TRIAL
         ({"hits": 0.01}, USUAL, RARE),  # Each try may cost half a call.
         ({"flight": CALLS * LEVEL / 2, "server": 0.001, "beside": 0.001}, USUAL, 0.0),
         ({"beside": 0.05}, USUAL, USUAL),  # A verifier elsewhere has other reasons to be slow.
+        ({"beside": 0.05, "shared": True}, USUAL, RARE),
+        ({"beside": 0.021, "shared": True}, USUAL, USUAL),
     ],
 )
 def test_it_follows_what_rounds_have_shown(kind, pays, worth):
-    assert shares(taught(**kind)) == (pytest.approx(pays), pytest.approx(worth))
-
-
-def test_a_verifier_on_this_machine_that_drafting_slows_is_left_alone():
-    assert shares(taught(beside=0.05), shared=True) == (pytest.approx(USUAL), pytest.approx(RARE))
-    assert shares(taught(beside=0.021), shared=True) == (pytest.approx(USUAL), pytest.approx(USUAL))
+    shared = (kind := {**kind}).pop("shared", False)
+    assert shares(taught(**kind), shared=shared) == (pytest.approx(pays), pytest.approx(worth))
 
 
 def test_nothing_is_tried_before_a_round_without_it_is_known():

@@ -72,18 +72,14 @@ def test_without_one_the_graph_gives_what_it_gave_before(tiny: Tiny, graphs: Pat
     now = run(StepGraph(graphs / "float.onnx", correctable(tiny.config)), tiny.tokens(2, 6))
     np.testing.assert_array_equal(before.ids, now.ids)
     np.testing.assert_allclose(before.log_probs, now.log_probs, atol=1e-4)
-    assert now.states is None and before.states is None
+    assert now.states is None and before.states is None and tiny.step.correction == ()
+    with pytest.raises(ValueError, match="no hidden states"):
+        StepGraph(tiny.path, tiny.config, states=True)
 
 
 def test_rows_do_not_touch_one_another_with_it(tiny: Tiny, graphs: Path) -> None:
-    step = StepGraph(graphs / "int8.onnx", correctable(tiny.config))
-    if not StepGraph(graphs / "int8.onnx", correctable(tiny.config)).independent_rows:
+    step, plain = (StepGraph(graphs / "int8.onnx", correctable(tiny.config)) for _ in range(2))
+    if not plain.independent_rows:
         pytest.skip("this machine's kernels add up in an order that depends on the number of rows")
     step.correction = some_correction(tiny.config, 4)
     assert step.independent_rows
-
-
-def test_a_graph_without_states_says_so(tiny: Tiny) -> None:
-    with pytest.raises(ValueError, match="no hidden states"):
-        StepGraph(tiny.path, tiny.config, states=True)
-    assert tiny.step.correction == ()

@@ -53,16 +53,12 @@ def test_where_all_rounds_are_of_one_size_a_node_is_guessed():
     assert cost.round + 10 * cost.node == pytest.approx(0.03)
 
 
-def test_a_pause_of_the_machine_counts_little():
+def test_a_pause_of_the_machine_counts_little_and_a_line_that_changes_is_followed():
     meter = taught(Cost(0.02, 0.002, 0.0005), 100, (0, 8, 16))
     before = meter.cost
     meter.judged(8, 60.0)
     meter.drafted(8, 60.0)
     assert meter.cost.round < 1.2 * before.round and meter.cost.level < 1.3 * before.level
-
-
-def test_it_follows_a_line_that_changes():
-    meter = taught(Cost(0.02, 0.002, 0.0005), 100, (0, 8, 16))
     for nodes in (0, 8, 16) * 40:
         meter.judged(nodes, 0.3 + nodes * 0.0005)
     assert meter.cost.round == pytest.approx(0.3, rel=0.05)

@@ -52,10 +52,10 @@ def test_a_damaged_graph_is_refused_by_its_checksum_or_by_its_form(folder):
         Drafter.load(folder)
 
 
-def test_a_graph_of_other_layers_is_refused(folder):
-    config = msgspec.structs.replace(read_config(folder), inference_layers=1)
+def test_a_graph_of_other_layers_is_refused(tiny_pair):
+    config = msgspec.structs.replace(read_config(tiny_pair / "drafter"), inference_layers=1)
     with pytest.raises(DrafterCorrupt, match="not the graph that its config describes"):
-        StepGraph.load(folder, config)
+        StepGraph.load(tiny_pair / "drafter", config)
 
 
 def test_drafting_never_imports_torch(tiny_pair):

@@ -196,12 +196,9 @@ def test_a_hopeless_level_is_not_run():
     assert calls == [4]
 
 
-def test_no_room_gives_the_empty_tree():
+def test_few_proposals_are_enough_and_no_room_gives_the_empty_tree():
     for pace in (Pace(0, 1, 1), Pace(1, 0, 1), Pace(1, 1, 0)):
         assert len(Table(0).grow(pace)) == 0
-
-
-def test_few_proposals_are_enough():
     for top, breadth, nodes in ((1, 8, 3), (2, 3, 2 + 4 + 3 * 2), (2, 8, 2 + 4 + 8)):
         assert len(Table(0, top=top).grow(Pace(3, breadth, 99))) == nodes
 

@@ -41,17 +41,16 @@ def follow(second, count) -> list[int]:
     return lengths
 
 
-def test_what_is_new_is_not_guessed():
-    assert stage().guess() == []
-    assert stage(range(30)).guess() == []
-    assert stage([1, 2, 3, 4], [2]).guess() == []  # One token in common is chance.
-
-
-def test_what_was_said_before_is_guessed_until_it_is_not_worth_it():
+def test_what_was_said_before_is_guessed_until_it_is_not_worth_it_and_what_is_new_is_not():
     second = stage(range(20), [5, 6, 7, 8])
     guess = second.guess()
     assert 0 < len(guess) < MOST and guess == list(range(9, 9 + len(guess)))
+    assert 1 < second.expected < 1 + len(guess)
+    second.keep(0)
+    assert second.expected == 1
     assert second.guess(2) == [9, 10] and second.guess(0) == []
+    for said in ([], [range(30)], [[1, 2, 3, 4], [2]]):  # One token in common is chance.
+        assert stage(*said).guess() == []
 
 
 def test_guesses_that_come_true_grow_longer():
@@ -163,11 +162,3 @@ def test_following_a_text_is_committing_what_is_new():
     assert second.guess() == stage(range(10), [3, 4]).guess() != []
     second.follow([1, 2])
     assert second.guess() == []
-
-
-def test_it_says_how_many_tokens_a_guess_should_gain():
-    second = stage(range(20), [5, 6, 7, 8])
-    guess = second.guess()
-    assert 1 < second.expected < 1 + len(guess)
-    second.keep(0)
-    assert second.expected == 1

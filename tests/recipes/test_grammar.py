@@ -66,7 +66,10 @@ def test_a_phrase_says_each_of_its_ways_and_no_other() -> None:
     assert said == {start + end for start in starts for end in ("", " in {dir}")}
 
 
-def test_the_answer_says_a_bracket_if_all_of_its_slots_were_named() -> None:
+def test_a_phrase_knows_which_slots_it_named_and_the_answer_says_a_bracket_whose_slots_were() -> None:
+    for seed in range(20):
+        text, named = Phrase.read("copy {file} [to {dir}]").draw(rng(seed))
+        assert named == ({"file", "dir"} if "{dir}" in text else {"file"})
     phrase = Phrase.read("copy {file} [to {dir} [on {host}]] [, carefully]")
     assert phrase.told(frozenset({"file"})) == "copy {file}"
     assert phrase.told(frozenset({"file", "dir", "host"})) == "copy {file} to {dir} on {host}"
@@ -118,6 +121,9 @@ def test_a_value_has_the_form_that_a_command_needs(kind: str, text: str, form: s
 
 def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
     find = intent(FIND, tmp_path)
+    unnamed = find.values(["size"], rng(), {})
+    assert find.typed(find.command, unnamed).startswith("find . -type f"), "the default"
+    assert "in" not in find.told(unnamed).split()
     values = find.values(["size", "dir"], rng(), {})
     assert values["size"].forms["find"] in find.typed(find.command, values)
     assert find.told(values) == f"find files larger than {values['size'].said} in {values['dir'].said}"
@@ -125,13 +131,6 @@ def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
     assert (unfilled(task), unfilled(command)) == (find.told({}), find.typed(find.command, {}))
     filled = {"size": "2G", "dir": "~/work"}
     assert put(task, lambda slot: filled[slot.name]) == "find files larger than 2G in ~/work"
-
-
-def test_what_the_question_does_not_name_is_the_default(tmp_path: Path) -> None:
-    find = intent(FIND, tmp_path)
-    values = find.values(["size"], rng(), {})
-    assert find.typed(find.command, values).startswith("find . -type f")
-    assert "in" not in find.told(values).split()
 
 
 def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:

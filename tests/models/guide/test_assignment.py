@@ -25,6 +25,9 @@ FIND = (
     f"find files larger than {slot('size')} {perhaps(f'in {DIRECTORY}')}",
     f"find {DIRECTORY} -size +{slot('size', 'size', 'find', '100M')}",
 )
+PRINT = f"print {slot('text')}", f"echo '{slot('text', 'text', 'raw')}'"
+WRITE = PRINT[0], f"{PRINT[1]} > {slot('file')}"
+UNPACK = "decompress a file", f"gunzip {slot('file', 'file', 'raw')}.gz"
 FORWARD = (
     f"forward port {slot('port')} to port {slot('port2')} of {slot('host')}",
     f"ssh -L {slot('port')}:localhost:{slot('port2')} {slot('host')}",
@@ -42,6 +45,10 @@ FORWARD = (
         (FIND, "files over 20 MB in ~/work", "find ~/work -size +20M"),
         (FORWARD, "port 8080 to port 80 of web01.lan", "ssh -L 8080:localhost:80 web01.lan"),
         (COPY, "copy it", "cp x x/"),
+        (PRINT, '"it\'s me"', "echo 'x'"),  # A quote does not end the quotes of a command.
+        (WRITE, "'two words' > \"my notes.txt\"", "echo 'two words' > 'my notes.txt'"),
+        (UNPACK, "gunzip core_1.gz", "gunzip core_1.gz"),  # An ending does not come twice.
+        (UNPACK, "gunzip core_1.bz2", "gunzip x.gz"),
     ],
 )
 def test_things_find_their_places(example: tuple[str, str], question: str, wanted: str) -> None:
@@ -69,26 +76,10 @@ def test_a_follow_up_keeps_what_the_question_before_named() -> None:
     assert fill(*FIND, things("over 5 MB"), before).command == "find ~/work -size +5M"
 
 
-def test_a_quote_does_not_end_the_quotes_of_a_command() -> None:
-    text = f"print {slot('text')}", f"echo '{slot('text', 'text', 'raw')}'"
-    assert fill(*text, things('"it\'s me"')).command == "echo 'x'"
-
-
-def test_an_ending_does_not_come_twice() -> None:
-    unpack = "decompress a file", f"gunzip {slot('file', 'file', 'raw')}.gz"
-    assert fill(*unpack, things("gunzip core_1.gz")).command == "gunzip core_1.gz"
-    assert fill(*unpack, things("gunzip core_1.bz2")).command == "gunzip x.gz"
-
-
 def test_what_the_example_has_already_takes_no_place() -> None:
     todo = f"list all TODO notes in {slot('folder')}", f"grep -rn TODO {slot('folder', placeholder='.')}"
     filled = fill(*todo, things("list TODO notes"))
     assert filled.command == "grep -rn TODO ." and filled.used > 0.5
-
-
-def test_a_name_with_a_space_is_quoted_and_inside_quotes_it_is_not() -> None:
-    text = f"print {slot('text')}", f"echo '{slot('text', 'text', 'raw')}' > {slot('file')}"
-    assert fill(*text, things("'two words' > \"my notes.txt\"")).command == "echo 'two words' > 'my notes.txt'"
 
 
 # ---- slots -----------------------------------------------------------------------------------------------------------
