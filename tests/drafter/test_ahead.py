@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafter.ahead import LEAST_CHANCE, MOST_OUTCOMES, DraftedNodes, Halted
@@ -22,7 +22,7 @@ from tests.drafter.trees import same_tree
 BUSH = Pace(depth=4, breadth=4, nodes=24)
 NEXT = Pace(depth=3, breadth=3, nodes=12)
 
-few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=12)
 seeds = st.integers(0, 2**31)
 
 
@@ -209,7 +209,7 @@ def test_guesses_of_a_second_stage_follow_what_is_supposed(tiny):
 
 LENGTH = 40
 
-many = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+many = settings(max_examples=25)
 
 
 events = st.lists(

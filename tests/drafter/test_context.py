@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafter.cache import CHUNK
@@ -21,7 +21,7 @@ from tests.drafter.trees import same_tree, write_alone
 CHAIN = Pace(depth=6, breadth=1, nodes=6)
 BUSH = Pace(depth=4, breadth=4, nodes=24)
 
-few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=12)
 seeds = st.integers(0, 2**31)
 
 

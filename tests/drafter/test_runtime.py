@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from itertools import islice
 
 import msgspec
 import numpy as np
@@ -12,17 +11,6 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.step import StepGraph
 from models.config import GRAPH, DrafterCorrupt, DrafterMissing, read_config, write_config
-
-
-def test_a_loaded_drafter_drafts_from_text(tiny_pair):
-    drafter = Drafter.load(tiny_pair / "drafter")
-    assert len(drafter.memory_digest) == 16
-    assert drafter.memory_layers == drafter.config.memory_layers
-    context = drafter.context()
-    context.commit(drafter.text.render([("user", "list all files")]))
-    tree = context.draft(Pace(depth=4, breadth=4, nodes=12))
-    assert len(tree) == 12 and (tree.log_probs <= 0).all()
-    assert drafter.text.decode([token for tokens in islice(context.generate(0.0, 0), 8) for token in tokens])
 
 
 def test_conversations_share_a_drafter_and_nothing_else(tiny_pair):

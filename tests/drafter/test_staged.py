@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafter.ngram import BREAK, NGramIndex
@@ -21,7 +21,7 @@ from tests.drafter.trees import same_tree, worth
 
 BUSH = Pace(depth=4, breadth=4, nodes=24)
 
-some = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+some = settings(max_examples=12)
 seeds = st.integers(0, 2**31)
 temperatures = st.sampled_from([0.0, 0.3, 1.0, 3.0])
 

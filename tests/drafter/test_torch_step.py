@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafter.cache import CHUNK
@@ -35,7 +35,7 @@ KINDS = {
     "int4": (4, torch.float32),
 }
 
-few = settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=6)
 seeds = st.integers(0, 2**31)
 
 

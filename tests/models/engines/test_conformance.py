@@ -37,6 +37,8 @@ from tests.remote.verifier.tiny import VOCABULARY, plain_logits, random_tree, tr
 
 PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 EMPTY = DraftTree.empty()
+TOGETHER = 18
+"""Tokens of each of several sessions that run together."""
 
 
 def stepwise(engine: Engine, tokens: Sequence[int], more: Sequence[int] = ()) -> np.ndarray:
@@ -92,15 +94,15 @@ def test_drafts_do_not_change_the_text(bench: Bench) -> None:
 def test_sessions_that_run_together_are_answered_as_each_alone(bench: Bench) -> None:
     rng = random.Random(4)
     prompts = [[rng.randrange(VOCABULARY) for _ in range(length)] for length in (1, 3, 8, 30, 5, 17)]
-    expected = [text(bench.engine, prompt, 30) for prompt in prompts]
+    expected = [text(bench.engine, prompt, TOGETHER) for prompt in prompts]
     contexts = [bench.engine.context() for _ in prompts]
     for context, prompt in zip(contexts, prompts):
         context.assign(0, prompt)
-    while any(len(context.tokens) - len(prompt) < 30 for context, prompt in zip(contexts, prompts)):
+    while any(len(context.tokens) - len(prompt) < TOGETHER for context, prompt in zip(contexts, prompts)):
         requests = list[Forward]()
         for context, prompt, wanted in zip(contexts, prompts, expected):
             chunk, done = bench.engine.next_chunk(context), len(context.tokens) - len(prompt)
-            if rng.random() < 0.3 or done >= 30:
+            if rng.random() < 0.3 or done >= TOGETHER:
                 continue
             ahead = wanted[done:][: rng.randrange(4)]
             requests.append(chunk or asked(context, bench.tree(tree_around(rng, ahead, rng.randrange(9)))))
@@ -113,7 +115,7 @@ def test_sessions_that_run_together_are_answered_as_each_alone(bench: Bench) -> 
             else:
                 assert len(logits) == 0
     for context, prompt, wanted in zip(contexts, prompts, expected):
-        said = context.tokens[len(prompt) :][:30]
+        said = context.tokens[len(prompt) :][:TOGETHER]
         if isinstance(bench.engine, LlamaEngine):  # Rounding may decide between tokens that are about equally likely.
             logits = stepwise(bench.engine, prompt, said)[:-1]
             behind = logits.max(-1) - logits[np.arange(len(said)), said]

@@ -41,13 +41,6 @@ contents = st.lists(st.one_of(st.text(max_size=5), st.sampled_from([*SPECIAL, "<
 turns = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), contents), max_size=4)
 
 
-def test_a_prompt_ends_where_the_answer_begins():
-    question = CHAT.encode("unpack a.tar")
-    assert CHAT.render([("user", "unpack a.tar")]) == [*DEFAULT, USER, *question, END, ASSISTANT]
-    assert CHAT.render([("system", "Hi.")]) == [SYSTEM, *CHAT.encode("Hi."), END, ASSISTANT]
-    assert CHAT.render([]) == [*DEFAULT, ASSISTANT]
-
-
 @given(turns)
 def test_what_a_person_writes_never_becomes_a_special_token(messages):
     number = {"user": USER, "assistant": ASSISTANT}
@@ -63,18 +56,6 @@ def test_decoding_inverts_encoding_and_drops_special_tokens(text):
     assert CHAT.decode([USER, *CHAT.encode(text), END]) == text
 
 
-def test_it_renders_as_transformers_does(tiny_pair):
-    from transformers import AutoTokenizer
-
-    theirs, ours = AutoTokenizer.from_pretrained(tiny_pair / "target"), ChatText.load(tiny_pair / "drafter")
-    for messages in ([("user", "find large files")], [("system", "a\n"), ("user", " b "), ("assistant", "{{c}}")]):
-        chat = [{"role": role, "content": content} for role, content in messages]
-        assert ours.render(messages) == theirs.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
-    assert ours.stop_tokens == {theirs.eos_token_id}
-    data = (tiny_pair / "drafter" / "tokenizer.json").read_bytes()
-    assert ours.digest == hashlib.blake2b(data, digest_size=16).digest()
-
-
 def test_broken_parts_are_named():
     with pytest.raises(DrafterCorrupt, match=r"tokenizer\.json"):
         ChatText(b"{}", TEMPLATE, [])
@@ -84,6 +65,8 @@ def test_broken_parts_are_named():
 
 def test_a_folder_is_checked_before_it_is_used(tiny_pair, tmp_path):
     folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
+    text, data = ChatText.load(folder), (folder / "tokenizer.json").read_bytes()
+    assert text.digest == hashlib.blake2b(data, digest_size=16).digest() and text.stop_tokens == {1}
     (folder / "chat_template.jinja").write_text("{{ 'other' }}")
     with pytest.raises(DrafterCorrupt, match=r"chat_template\.jinja does not match"):
         ChatText.load(folder)
