@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.real_answers import LOOP, answers, speed
-from benchmarks.real_models import kill, measured, models, start, tokens, written
+from benchmarks.real_models import measured, models, tokens, written
 from benchmarks.real_run import Count, Run
 from tests.support.gguf_writer import write_gguf
 
@@ -47,18 +47,6 @@ def test_those_of_a_gguf_file_are_compared_with_those_of_llama_cpp(run: Run, tmp
     }
     timed = speed(run)
     assert timed[f"loopback, plain over {LOOP}"] > 0 and timed["4g, plain: first text, s"] > 0.07
-
-
-def test_starts_are_timed_and_memory_is_read(run: Run) -> None:
-    figures = start(run)
-    assert 0 < figures["second start, ready: s"] < figures["second start, first word: s"]
-    assert figures["memory after 2 answers, RSS: MB"] > 20
-
-
-def test_a_killed_server_leaves_a_part_and_an_exit_code(run: Run) -> None:
-    figures = kill(run)
-    assert figures["server added"] == "yes" and figures["offline, exit code"] != 0
-    assert figures["killed, told"]
 
 
 def test_a_part_that_fails_is_a_row_and_the_others_go_on(run: Run) -> None:

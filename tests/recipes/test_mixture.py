@@ -102,12 +102,6 @@ def test_each_question_has_its_pages_before_it_and_its_answer_after_it(drawn) ->
         assert [role for role, _ in messages] == ["system", "user", "assistant"] * (len(messages) // 3)
 
 
-def test_most_prompts_hold_examples_and_some_hold_none(drawn) -> None:
-    prompts = [text for messages in drawn for role, text in messages if role == "system"]
-    bare = sum("\n" not in text for text in prompts) / len(prompts)
-    assert 0.02 < bare < 0.5
-
-
 def test_a_question_knows_the_wordings_of_the_phrase_that_it_was_drawn_from(
     mixture: Mixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
