@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,13 @@ LLAMA_CPP = ("llama", "llama-tied", "qwen2", "qwen3", "gemma3-mixed")
 LLAMA_CPP_TREELESS = ("mamba", "lfm2")
 """Models whose state cannot be taken back."""
 CHUNK = 8
+
+
+def holding(engine: Engine, tokens: Sequence[int]) -> TargetContext:
+    """A context with these tokens, none of which is computed."""
+    context = engine.context()
+    context.assign(0, list(tokens))
+    return context
 
 
 def asked(context: TargetContext, tree: DraftTree) -> Forward:
@@ -71,8 +78,7 @@ class Bench:
     def same_as_anew(self, context: TargetContext, logits: np.ndarray | None = None) -> None:
         """What comes next is what a fresh context says of the same tokens. `logits`: of what comes next, if known."""
         found = self.engine.verify(context, DraftTree.empty())[0] if logits is None else logits
-        fresh = self.engine.context()
-        fresh.assign(0, context.tokens)
+        fresh = holding(self.engine, context.tokens)
         self.same(found, self.engine.verify(fresh, DraftTree.empty())[0])
         fresh.release()
 

@@ -31,7 +31,7 @@ from remote.protocol import (
 from remote.verifier.learning.likeliest import likeliest
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import alone
-from tests.models.engines.conftest import CHUNK, Bench, accept, asked, torch_bench
+from tests.models.engines.conftest import CHUNK, Bench, accept, asked, holding, torch_bench
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import VOCABULARY, plain_logits, random_tree, tree_around
 
@@ -52,16 +52,14 @@ def stepwise(engine: Engine, tokens: Sequence[int], more: Sequence[int] = ()) ->
 
 
 def text(engine: Engine, prompt: list[int], count: int) -> list[int]:
-    context = engine.context()
-    context.assign(0, prompt)
+    context = holding(engine, prompt)
     for _ in range(count):
         accept(context, EMPTY, engine.verify(context, EMPTY))
     return context.tokens[len(prompt) :]
 
 
 def test_a_tree_is_verified_as_its_paths_one_by_one(bench: Bench) -> None:
-    context = bench.engine.context()
-    context.assign(0, PROMPT)
+    context = holding(bench.engine, PROMPT)
     tree = bench.tree(random_tree(random.Random(1), 14))
     logits = bench.engine.verify(context, tree)
     assert logits.shape == (1 + len(tree), VOCABULARY) and logits.dtype == np.float32
@@ -128,16 +126,8 @@ def test_the_logits_of_a_batch_are_those_of_its_sessions_alone(bench: Bench) -> 
     rng = random.Random(9)
     prompts = [[rng.randrange(VOCABULARY) for _ in range(length)] for length in (2, 8, 1, 6)]
     trees = [bench.tree(random_tree(rng, nodes)) for nodes in (0, 11, 3, 7)]
-    alone = []
-    for prompt, tree in zip(prompts, trees):
-        context = bench.engine.context()
-        context.assign(0, prompt)
-        alone.append(bench.engine.verify(context, tree))
-    requests = []
-    for prompt, tree in zip(prompts, trees):
-        context = bench.engine.context()
-        context.assign(0, prompt)
-        requests.append(asked(context, tree))
+    alone = [bench.engine.verify(holding(bench.engine, prompt), tree) for prompt, tree in zip(prompts, trees)]
+    requests = [asked(holding(bench.engine, prompt), tree) for prompt, tree in zip(prompts, trees)]
     for found, expected in zip(bench.engine.forward(requests), alone):
         assert isinstance(found, np.ndarray)
         bench.same(found, expected)
@@ -148,14 +138,12 @@ def test_rows_of_another_context_are_taken_over(bench: Bench) -> None:
     if not engine.takes_drafts:
         pytest.skip("a state is taken over as a whole: test_states.py")
     shared, ends = [rng.randrange(VOCABULARY) for _ in range(30)], ([3, 8, 1], [5], [2, 4])
-    first = engine.context()
-    first.assign(0, [*shared, *ends[0]])
+    first = holding(engine, [*shared, *ends[0]])
     tree = random_tree(rng, 7)
     engine.verify(first, tree)
     first.commit(tree, tree.path(5), 9)
     for end in ends[1:]:
-        context = engine.context()
-        context.assign(0, [*shared, *end])
+        context = holding(engine, [*shared, *end])
         context.adopt(first, 30)
         assert 20 <= context.computed <= 30, "whole blocks, where an engine computes in blocks"
         bench.same(engine.verify(context, tree)[0], stepwise(engine, [*shared, *end])[0])
@@ -163,8 +151,7 @@ def test_rows_of_another_context_are_taken_over(bench: Bench) -> None:
         context.assign(10, [7, 7])
         bench.same(engine.verify(context, EMPTY)[0], stepwise(engine, [*shared[:10], 7, 7])[0])
         context.release()
-    whole = engine.context()
-    whole.assign(0, first.tokens[:20])
+    whole = holding(engine, first.tokens[:20])
     whole.adopt(first, 1000)
     assert 12 <= whole.computed <= 19  # The last token's logits are wanted.
     bench.same(engine.verify(whole, EMPTY)[0], stepwise(engine, first.tokens[:20])[0])
@@ -177,8 +164,7 @@ def test_rows_of_another_context_are_taken_over(bench: Bench) -> None:
 
 def test_a_prompt_in_chunks_is_the_prompt_at_once(bench: Bench) -> None:
     prompt = [2 + token % 40 for token in range(5 * CHUNK + 3)]
-    context = bench.engine.context()
-    context.assign(0, prompt)
+    context = holding(bench.engine, prompt)
     chunks = 0
     while bench.engine.read(context):
         chunks += 1
@@ -193,8 +179,7 @@ def test_a_prompt_in_chunks_is_the_prompt_at_once(bench: Bench) -> None:
 @given(data=st.data())
 def test_any_history_of_rounds_and_rewinds_leaves_the_rows_exact(bench: Bench, data: st.DataObject) -> None:
     engine, tokens = bench.engine, st.integers(0, VOCABULARY - 1)
-    context = engine.context()
-    context.assign(0, data.draw(st.lists(tokens, min_size=1, max_size=20)))
+    context = holding(engine, data.draw(st.lists(tokens, min_size=1, max_size=20)))
     for _ in range(data.draw(st.integers(1, 5))):
         if data.draw(st.booleans()):
             base = data.draw(st.integers(0, len(context.tokens)))
@@ -213,14 +198,12 @@ def test_any_history_of_rounds_and_rewinds_leaves_the_rows_exact(bench: Bench, d
 def test_memory_is_the_encoders_view_of_the_rows(encoding: Bench) -> None:
     engine = encoding.engine
     assert engine.encoder is not None
-    context = engine.context()
-    context.assign(0, PROMPT)
+    context = holding(engine, PROMPT)
     tree = random_tree(random.Random(3), 6)
     engine.verify(context, tree)
     context.commit(tree, tree.path(4), 9)
     reference = torch_bench("llama").engine
-    copy = reference.context()
-    copy.assign(0, context.tokens)
+    copy = holding(reference, context.tokens)
     reference.verify(copy, EMPTY)
     layers = engine.encoder.layers
     start, end = 2, context.computed
@@ -241,8 +224,7 @@ def test_memory_is_the_encoders_view_of_the_rows(encoding: Bench) -> None:
 
 def test_a_round_tells_what_the_logits_say_and_again_the_same(encoding: Bench) -> None:
     engine, tree = encoding.engine, random_tree(random.Random(5), 12)
-    context = engine.context()
-    context.assign(0, PROMPT)
+    context = holding(engine, PROMPT)
     logits = engine.verify(context, tree)
     sessions = Sessions(engine, LIMITS, frozenset(), max_sessions=2, max_bytes=1 << 30)
     base = {"session": "s", "round": 0, "base": 0, "digest": digest_of([])}
@@ -316,8 +298,7 @@ def test_released_rows_are_free(bench: Bench) -> None:
 def test_rows_take_the_bytes_that_the_engine_says(bench: Bench) -> None:
     if not bench.engine.takes_drafts:
         pytest.skip("a state has no rows: test_states.py")
-    context = bench.engine.context()
-    context.assign(0, PROMPT)
+    context = holding(bench.engine, PROMPT)
     bench.engine.verify(context, EMPTY)
     held = 0
     if isinstance(context, LlamaContext):

@@ -19,7 +19,7 @@ from models.engines.llama_rows import CacheRows, UnreadableRows
 from models.engines.memory_encoder import ArrayEncoder
 from models.errors import CorruptWeights
 from models.tree import DraftTree
-from tests.models.engines.conftest import Bench, asked, llama_bench
+from tests.models.engines.conftest import Bench, asked, holding, llama_bench
 from tests.remote.verifier.tiny import encoder_config, random_tree, tiny_model
 from tests.support.gguf_writer import write_gguf
 
@@ -99,8 +99,7 @@ def test_a_conversation_that_outgrows_its_lane_takes_its_rows_along(llama: Bench
     assert long.lane is not None and long.lane.cells >= long.capacity > SMALLEST and long.rewinds == 0
     llama.same_as_anew(long, moved)
     long.release()
-    other = engine.context()
-    other.assign(0, [rng.randrange(48) for _ in range(SMALLEST)])
+    other = holding(engine, [rng.randrange(48) for _ in range(SMALLEST)])
     engine.verify(other, EMPTY)
     assert all(lane.holders for lane in engine._lanes), "empty ones are gone"
     for context in (short, other):
@@ -139,8 +138,7 @@ def test_who_asks_nothing_for_a_while_leaves_the_lane_and_comes_back(llama: Benc
     assert isinstance(idle, LlamaContext) and isinstance(busy, LlamaContext)
     assert idle.lane is None
     assert busy.lane is not None and (idle.computed, idle.capacity, idle.rewinds) == (50, 50, 0)
-    like = engine.context()
-    like.assign(0, [*tokens[:30], 1, 1])
+    like = holding(engine, [*tokens[:30], 1, 1])
     like.adopt(idle, 30)
     assert like.computed == 24
     idle.assign(20, [7, 7, 7])
@@ -183,8 +181,7 @@ def test_rows_that_gave_way_to_those_of_others_are_computed_again(llama: Bench) 
     gone.release()
     engine.forward([asked(context, EMPTY) for context in (new, beside)])
     new.commit(EMPTY, [], 3)
-    like = engine.context()
-    like.assign(0, [*kept.tokens[:15], 4, 4])
+    like = holding(engine, [*kept.tokens[:15], 4, 4])
     like.adopt(kept, 15)
     assert like.computed == (0 if llama.windowed else 8)
     kept.assign(15, [7, 7, 7])

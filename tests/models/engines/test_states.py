@@ -22,7 +22,7 @@ from remote.verifier.http import create_app
 from remote.verifier.loader import opened
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import card
-from tests.models.engines.conftest import LLAMA_CPP_TREELESS, Bench, asked, llama_bench
+from tests.models.engines.conftest import LLAMA_CPP_TREELESS, Bench, asked, holding, llama_bench
 from tests.remote.verifier.test_http import PATIENT, running
 from tests.remote.verifier.tiny import STOP, TREELESS, plain_logits, tiny_model, tiny_tokenizer
 
@@ -40,8 +40,7 @@ def llama(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 def begun(bench: Bench, tokens: list[int] = PROMPT) -> TargetContext:
     """A conversation whose tokens are all computed, and one more that is not."""
-    context = bench.engine.context()
-    context.assign(0, tokens)
+    context = holding(bench.engine, tokens)
     bench.engine.verify(context, EMPTY)
     context.commit(EMPTY, [], 8)
     return context
@@ -77,8 +76,7 @@ def test_a_state_is_taken_over_as_a_whole_and_copied(made: Callable[[str], Bench
     first = begun(bench)
     others = []
     for end, count in (([4, 8], len(PROMPT)), ([6], len(PROMPT)), ([1, 1], 5)):
-        context = bench.engine.context()
-        context.assign(0, [*PROMPT[:count], *end])
+        context = holding(bench.engine, [*PROMPT[:count], *end])
         context.adopt(first, count)
         assert context.computed == (count if count == len(PROMPT) else 0), "a part of a state is no state"
         others.append(context)
@@ -135,8 +133,7 @@ def test_the_batching_engine_refuses_them(kind: str) -> None:
 @pytest.mark.parametrize("kind", TREELESS)
 def test_a_state_in_pytorch_is_counted_as_some_tokens(kind: str) -> None:
     engine = SequentialEngine(tiny_model(kind))
-    context = engine.context()
-    context.assign(0, PROMPT * 40)
+    context = holding(engine, PROMPT * 40)
     engine.verify(context, EMPTY)
     assert context.cache is not None
     held = sum(part.numel() * part.element_size() for layer in context.cache.layers for part in tensors(vars(layer)))

@@ -13,7 +13,7 @@ from models.engines.target import cache_argument
 from models.engines.torch_engine import TorchEngine
 from models.memory import Bits, quantise_row, unpack_memory
 from models.tree import DraftTree
-from tests.models.engines.conftest import accept
+from tests.models.engines.conftest import accept, holding
 from tests.remote.verifier.tiny import (
     CONFIGS,
     VOCABULARY,
@@ -45,8 +45,7 @@ def test_greedy_rounds_give_what_generate_gives(kind: str) -> None:
     engine = TorchEngine(model, chunk=4)
     for trees in ("none", "random", "perfect", "adversarial"):
         rng = random.Random(trees)
-        context = engine.context()
-        context.assign(0, PROMPT)
+        context = holding(engine, PROMPT)
         rounds = 0
         while (done := len(context.tokens) - len(PROMPT)) < 24:
             ahead = expected[done:][: rng.randrange(1, 6)]
@@ -66,8 +65,7 @@ def test_greedy_rounds_give_what_generate_gives(kind: str) -> None:
 
 
 def test_tokens_that_are_sent_again_stay_computed(engine: Engine) -> None:
-    context = engine.context()
-    context.assign(0, PROMPT)
+    context = holding(engine, PROMPT)
     engine.verify(context, DraftTree.empty())
     context.assign(4, PROMPT[4:] + [8])
     assert (context.computed, context.rewinds) == (len(PROMPT), 0)
@@ -78,8 +76,7 @@ def test_tokens_that_are_sent_again_stay_computed(engine: Engine) -> None:
 
 def test_a_forward_that_fails_half_way_loses_nothing() -> None:
     engine = TorchEngine(tiny_model())
-    context = engine.context()
-    context.assign(0, PROMPT)
+    context = holding(engine, PROMPT)
     greedy_round(engine, context, DraftTree.empty())
     before = list(context.tokens)
 
@@ -100,8 +97,7 @@ def test_memory_is_the_encoders_view_of_the_targets_own_cache(
     engine: Engine, bits: Bits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine.encoder, "config", msgspec.structs.replace(engine.encoder.config, memory_bits=bits))
-    context = engine.context()
-    context.assign(0, PROMPT)
+    context = holding(engine, PROMPT)
     tree = DraftTree.chain([4, 5, 6])
     engine.verify(context, tree)
     context.commit(tree, [0, 1], 9)
