@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from app.config import BUNDLED_TARGET as TARGET
 from models.guide.names import MARKS, Marks
@@ -20,7 +17,6 @@ from recipes.shell_guide.grammar.talk import read_talk
 from recipes.shell_guide.index import main as write_index
 from recipes.shell_guide.mixture import MISSED, Mixture
 from recipes.shell_guide.train import AHEAD, Drawing, pack
-from tests.support.serving import REPOSITORY
 
 pytestmark = pytest.mark.training
 
@@ -66,35 +62,6 @@ def test_another_process_draws_the_same_batches_from_any_step_on(files: tuple[Pa
     assert list(found) == list(range(5, 5 + AHEAD + 2))
     for step, batch in found.items():
         torch.testing.assert_close(batch, pack(mixture, encoder, step, 600, 4))
-
-
-TWICE = """
-import shutil, sys
-from recipes.shell_guide.train import main
-options, out = sys.argv[1:], sys.argv[1].removeprefix("--out=")
-for steps in (2, 4):
-    sys.argv = ["train", *options, f"--steps={steps}"]
-    main()
-    shutil.copytree(f"{out}/average", f"{out}/average-{steps}")
-"""
-
-
-def test_a_training_goes_on_from_its_checkpoint_and_leaves_its_weights_and_their_mean(
-    files: tuple[Path, Path], tmp_path: Path
-) -> None:
-    pages, index = files
-    options = [f"--out={tmp_path}", f"--pages={pages}", f"--index={index}", f"--tokenizer={TARGET}", "--device=cpu"]
-    options += ["--tokens=256", "--per-step=4", "--hidden=128", "--layers=1"]
-    # To compile takes longer than these steps.
-    environment = {**os.environ, "TORCHDYNAMO_DISABLE": "1"}
-    subprocess.run([sys.executable, "-c", TWICE, *options], check=True, env=environment, cwd=REPOSITORY)
-    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [line["step"] for line in log] == [0, 1, 3]
-    last, first, mean = (
-        AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("model", "average-2", "average")
-    )
-    matrix = "model.layers.0.mlp.up_proj.weight"
-    assert not torch.equal(last[matrix], mean[matrix]) and not torch.equal(mean[matrix], first[matrix])
 
 
 def test_each_question_has_its_pages_before_it_and_its_answer_after_it(drawn) -> None:
