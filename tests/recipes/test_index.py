@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from models.guide.outline import slots, unfilled
-from models.guide.pages import Pages
 from recipes.shell_guide.everyday import Need
 from recipes.shell_guide.index import command_terms, counts, main, need_outline, page_outline, programs_of
 from tests.support.guide_pages import PAGES, write_pages
@@ -20,20 +19,6 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     one, other = write_pages(tmp_path / "one.db"), write_pages(tmp_path / "other.db")
     assert one.read_bytes() == other.read_bytes()
     assert write_pages(one).read_bytes() == other.read_bytes(), "a file that is there is replaced"
-
-
-def test_the_command_takes_every_page_and_the_everyday_needs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, out = tmp_path / "pages.jsonl", tmp_path / "pages.db"
-    source.write_text("".join(json.dumps(page) + "\n" for page in PAGES))
-    main(["--pages", str(source), "--out", str(out)])
-    assert f"{out.stat().st_size:,} bytes" in capsys.readouterr().out
-    pages = Pages.open(out)
-    for page in PAGES:
-        assert pages.page(page["name"], page["platform"]) is not None
-    assert pages.count > 2_000, "the everyday needs are in it"
-    pages.close()
 
 
 def test_a_line_that_is_no_page_is_named(tmp_path: Path) -> None:

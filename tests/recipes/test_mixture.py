@@ -21,7 +21,7 @@ from recipes.shell_guide.train import AHEAD, Drawing, pack
 pytestmark = pytest.mark.training
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
-DRAWS = 200
+DRAWS = 150
 PAGE = {
     "platform": "common",
     "name": "frobnicate",
@@ -53,6 +53,12 @@ def mixture(files: tuple[Path, Path]) -> Mixture:
 @pytest.fixture(scope="module")
 def drawn(mixture: Mixture) -> list[list[tuple[str, str]]]:
     return [mixture.draw(index) for index in range(DRAWS)]
+
+
+def test_the_index_holds_every_page_and_the_everyday_needs(files: tuple[Path, Path], mixture: Mixture) -> None:
+    listed = [json.loads(line) for line in files[0].read_text(encoding="utf-8").splitlines()]
+    assert all(mixture.pages.page(one["name"], one["platform"]) is not None for one in listed)
+    assert mixture.pages.count > 2_000 + len(listed), "the everyday needs are in it"
 
 
 def test_another_process_draws_the_same_batches_from_any_step_on(files: tuple[Path, Path], mixture: Mixture) -> None:
