@@ -9,7 +9,7 @@ import pytest
 
 from models.guide.outline import slots, unfilled
 from recipes.shell_guide.everyday import Need
-from recipes.shell_guide.index import command_terms, counts, main, need_outline, page_outline, programs_of
+from recipes.shell_guide.index import counts, main, need_outline, page_outline
 from tests.support.guide_pages import PAGES, write_pages
 
 pytestmark = pytest.mark.training
@@ -25,24 +25,6 @@ def test_a_line_that_is_no_page_is_named(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_text(json.dumps(PAGES[0]) + '\n{"name": "x"}\n')
     with pytest.raises(ValueError, match=r"pages\.jsonl:2 is not a tldr page"):
         main(["--pages", str(tmp_path / "pages.jsonl"), "--out", str(tmp_path / "pages.db")])
-
-
-@pytest.mark.parametrize(
-    "command, found",
-    [
-        ("sudo du -h | sort -rh | head", ["du", "sort", "head"]),
-        ("LC_ALL=C grep -r x . && echo $(date)", ["grep", "echo", "date"]),
-        ("find . -exec rm {} +", ["find", "rm"]),
-        ("find . -print0 | xargs -0 wc -l", ["find", "wc"]),
-        ("path/to/program", []),
-    ],
-)
-def test_programs_of_a_command(command: str, found: list[str]) -> None:
-    assert list(programs_of(command)) == found
-
-
-def test_what_a_question_may_name_of_a_command() -> None:
-    assert command_terms("tar --extract --file photos.tar.gz") == ["tar", "extract", "fil", "dottargz", "dottar"]
 
 
 @pytest.mark.parametrize(
