@@ -173,10 +173,10 @@ def test_without_another_version_what_stood_before_it_is_shown(store: Store, con
 
 def test_the_first_of_three_versions_makes_way_for_the_second(store: Store, conversation: Conversation) -> None:
     first, second, third = (add(store, conversation.id, text, None) for text in ("one", "two", "three"))
-    store.branches.set_tip(conversation.id, first)
+    store.branches.show(first)
     store.bin.delete_message(first)
     assert said(store, conversation.id) == ["two"]
-    store.branches.set_tip(conversation.id, third)
+    store.branches.show(third)
     store.bin.delete_message(third)
     assert said(store, conversation.id) == ["two"]
 

@@ -47,21 +47,6 @@ def test_versions_are_counted_on_the_shown_branch_only(
     assert store.branches.versions(store.conversations.create().id) == {}
 
 
-def test_show_goes_to_the_newest_end(store: Store, conversation: Conversation, add: Callable[..., str]) -> None:
-    question = add("question")
-    first = add("first", question)
-    add("early", first)
-    late = add("late", first)
-    add("second", question)
-    store.branches.show(first)
-    assert said(store, conversation) == ["question", "first", "late"]
-    again = add("again", late)
-    store.branches.show(question)
-    assert said(store, conversation)[-1] == "again"
-    store.branches.show(again)
-    assert said(store, conversation)[-1] == "again"
-
-
 def test_a_try_that_came_to_nothing_is_no_version(
     store: Store, conversation: Conversation, question: Message, answer: Message
 ) -> None:

@@ -27,7 +27,7 @@ def thread(store: Store, conversation: Conversation, question: Message, answer: 
     beside = store.messages.verify(answer.id)
     assert beside is not None
     store.messages.finish(beside.id, [5, 7], [True, True], "tar xf", "done", {})
-    store.branches.set_tip(conversation.id, beside.id)
+    store.branches.show(beside.id)
     store.queue.add(conversation.id, "and a zip?")
     return store.transfer.whole(conversation.id)
 
