@@ -153,4 +153,3 @@ def test_pinned_conversations_come_first(store: Store) -> None:
     assert [one.id for one in store.conversations.recent(2)] == [third, second]
     store.conversations.pin(first, False)
     assert [one.id for one in store.conversations.all()] == [third, second, first]
-
