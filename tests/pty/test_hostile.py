@@ -91,22 +91,23 @@ def outrider(environment: dict[str, str], *arguments: str) -> Terminal:
 
 
 def test_the_check_sees_what_a_careless_program_lets_through(environment: dict[str, str], tmp_path: Path) -> None:
-    for name, payload in PAYLOADS.items():
-        (tmp_path / "payload").write_text(f"before{payload}after", encoding="utf-8", newline="")
-        with Terminal(["cat", str(tmp_path / "payload")], environment=environment) as terminal:
-            terminal.end()
-        if name != "return":  # A terminal ends each line with a return.
-            assert arrived(terminal.raw), name
+    payloads = {name: payload for name, payload in PAYLOADS.items() if name != "return"}  # A terminal ends lines so.
+    lines = [f"before{payload}after\n" for payload in payloads.values()]
+    (tmp_path / "payloads").write_text("".join(lines), encoding="utf-8", newline="")
+    with Terminal(["cat", str(tmp_path / "payloads")], environment=environment) as terminal:
+        terminal.end()
+    for name, line in zip(payloads, terminal.raw.splitlines(), strict=True):
+        assert arrived(line), name
     assert not arrived(b"\x1b[?1049h\x1b[1;2H\x1b[38;2;1;2;3mplain\r\n\ttext \xc3\xa4\xe2\x94\x80\x1b]22;default\x07")
 
 
-@pytest.mark.parametrize("piece", [1, 100000])
-async def test_ask(environment: dict[str, str], piece: int) -> None:
-    async with HostileServer(piece).listening() as url:
-        for says in ("answer", "refused"):
+async def test_ask(environment: dict[str, str]) -> None:
+    server = HostileServer(1)
+    async with server.listening() as url:
+        for says, server.piece in (("answer", 1), ("refused", 1), ("answer", 100000)):
             with outrider(environment, "ask", "hello", "--remote", url, "--mode", "hosted") as terminal:
                 code = await asyncio.to_thread(terminal.end)
-            assert not arrived(terminal.raw)
+            assert not arrived(terminal.raw), (says, server.piece)
             assert f"{says}-{END}" in terminal.text and code == (0 if says == "answer" else 3)
             assert says == "refused" or all(word in terminal.text for word in PAYLOADS if word != "torn")
 
@@ -114,12 +115,10 @@ async def test_ask(environment: dict[str, str], piece: int) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["history"],
         ["history", "search", "stored"],
         ["queue"],
         ["verify"],
         ["log"],
-        ["export"],
         ["export", "--format", "html"],
         ["export", "--format", "json"],
         ["doctor"],

@@ -41,17 +41,10 @@ def test_the_shell_has_the_terminal_until_fg(environment: dict[str, str], throug
         before = len(terminal.raw)
         # What is typed while it comes back may be lost, so keys are typed until one shows.
         terminal.wait_for(lambda: "§" in visible(terminal.raw[before:]) or bool(terminal.type("§")))
+        before = len(terminal.raw)
+        terminal.type("\x0c")  # Ctrl+L draws every cell again.
+        terminal.wait_for(lambda: "O U T R I D E R" in visible(terminal.raw[before:]))
         terminal.type("\x03\x04")  # Ctrl+C clears the prompt, Ctrl+D quits.
         terminal.wait_for(lambda: terminal.text.endswith("> "))
         terminal.type("echo over-'and'-out\r")
         terminal.wait_for("over-and-out")
-
-
-def test_every_cell_is_drawn_again(environment: dict[str, str]) -> None:
-    with Terminal([sys.executable, "-m", "app.start"], environment=environment, folder=REPOSITORY) as terminal:
-        terminal.wait_for("How do I")
-        terminal.type("typed")
-        terminal.wait_for("typed")
-        before = len(terminal.raw)
-        terminal.type("\x0c")
-        terminal.wait_for(lambda: "O U T R I D E R" in visible(terminal.raw[before:]))
