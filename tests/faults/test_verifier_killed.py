@@ -25,38 +25,7 @@ def mortal(tiny_pair: Path) -> Iterator[VerifierProcess]:
         yield process
 
 
-async def test_the_answer_goes_on_and_the_next_one_is_verified_again(
-    mortal: VerifierProcess, tiny_pair: Path, tmp_path: Path
-) -> None:
-    drafter = Drafter.load(tiny_pair / "drafter")
-    async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS) as opened:
-        await until_mode(opened, "edge")
-        conversation = opened.store.conversations.create("cut").id
-        heard, killed = Heard(), False
-        # The broken connection tells it, not a deadline: the assistant is more patient than that.
-        async with (
-            asyncio.timeout(PATIENCE_SECONDS / 2),
-            aclosing(opened.reply(conversation, "list files")) as events,
-        ):
-            async for event in events:
-                heard.apply(event)
-                if isinstance(event, Verified) and not killed:
-                    mortal.kill()
-                    killed = True
-        assert heard.modes[-2:] == ["edge", "offline"]
-        assert heard.done is not None and len(heard.done.token_ids) == 60
-        assert [verified for verified, _ in groupby(heard.done.provenance)] == [True, False]
-        stored = opened.store.messages.get(heard.message)
-        assert (stored.status, stored.tokens, stored.text) == ("done", heard.done.token_ids, heard.text)
-        assert stored.provenance == heard.done.provenance
-
-        mortal.start()
-        await until_mode(opened, "edge")
-        after = await ask(opened, "and hidden ones", conversation)
-        assert after.done is not None and all(after.done.provenance)
-
-
-async def test_a_verifier_that_returns_takes_over_what_was_written_alone(
+async def test_what_was_written_alone_is_taken_over_or_stays_where_the_verifier_does_not_return(
     mortal: VerifierProcess, tiny_pair: Path, tmp_path: Path
 ) -> None:
     drafter = Drafter.load(tiny_pair / "drafter")
@@ -81,6 +50,30 @@ async def test_a_verifier_that_returns_takes_over_what_was_written_alone(
         assert reference.done is not None and heard.done.token_ids == reference.done.token_ids
         assert (heard.reply.solid, heard.reply.ghost) == (reference.text, "")
         assert ModeChanged("edge", "checked by target") in heard.events
+
+        conversation = opened.store.conversations.create("cut").id
+        heard, killed = Heard(), False
+        # The broken connection tells it, not a deadline: the assistant is more patient than that.
+        async with (
+            asyncio.timeout(PATIENCE_SECONDS / 2),
+            aclosing(opened.reply(conversation, "list files")) as events,
+        ):
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, Verified) and not killed:
+                    mortal.kill()
+                    killed = True
+        assert heard.modes[-2:] == ["edge", "offline"]
+        assert heard.done is not None and len(heard.done.token_ids) == 60
+        assert [verified for verified, _ in groupby(heard.done.provenance)] == [True, False]
+        stored = opened.store.messages.get(heard.message)
+        assert (stored.status, stored.tokens, stored.text) == ("done", heard.done.token_ids, heard.text)
+        assert stored.provenance == heard.done.provenance
+
+        mortal.start()
+        await until_mode(opened, "edge")
+        after = await ask(opened, "and hidden ones", conversation)
+        assert after.done is not None and all(after.done.provenance)
 
 
 async def test_a_verifier_that_hangs_is_not_waited_for(
