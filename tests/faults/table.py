@@ -12,6 +12,7 @@ from tests.support.fault_proxy import Exchange, Fault
 from tests.support.faults import (
     LOGIN,
     REDIRECT,
+    STREAM_BYTES,
     after,
     corrupted,
     cut_after,
@@ -36,8 +37,6 @@ VERDICT_BYTES = 60
 """A place in a reply's body within its first frame, which has about 100 bytes."""
 MEMORY_BYTES = 150
 """A place in a reply's body within its second frame."""
-STREAM_BYTES = 1800
-"""A place in a stream's body: its first tokens and their memory have passed, and most have not."""
 SLEEP_SECONDS = 2.5
 LATE = "did not answer within"
 

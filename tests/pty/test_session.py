@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
-from models.config import GRAPH
 from storage import Message, Store
 from tests.pty.tmux import Tmux
-from tests.remote.toy_verifier import listening
+from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import midway, refused
 from tests.support.serving import REPOSITORY, VerifierProcess
 from tests.support.terminal import Terminal
 
@@ -24,45 +21,6 @@ COMMAND = [sys.executable, "-m", "app.start"]
 SIZE = 36, 120
 QUESTION = "list files"
 TOKENS = 120
-PIECE = 256
-"""Bytes that the line passes at once: a few tokens of an answer."""
-
-
-class Line:
-    """A proxy to `port` that passes an answer piece by piece, so that the verifier is lost in the middle of it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._open = True
-        self._pieces = asyncio.Semaphore(0)
-        self._ends: list[asyncio.StreamWriter] = []
-
-    def listening(self) -> AbstractAsyncContextManager[int]:
-        """Run the proxy; yields its port."""
-        return listening(self._connected)
-
-    def hold(self) -> None:
-        """From now on, pass only what `let_through` allows."""
-        self._open = False
-
-    def let_through(self) -> None:
-        self._pieces.release()
-
-    def cut(self) -> None:
-        for end in self._ends:
-            end.transport.abort()
-
-    async def _connected(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._port)
-        self._ends += [writer, back]
-        await asyncio.gather(self._pump(reader, back, free=True), self._pump(there, writer, free=False))
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, free: bool) -> None:
-        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
-            while data := await reader.read(PIECE):
-                if not free and not self._open:
-                    await self._pieces.acquire()
-                writer.write(data)
 
 
 @pytest.fixture
@@ -75,42 +33,27 @@ def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def pair_without_drafts(tiny_pair: Path, tmp_path: Path) -> Path:
-    """A verifier that drafts nothing, so that every few tokens of an answer take a round trip."""
-    pair = shutil.copytree(tiny_pair, tmp_path / "pair")
-    (pair / "drafter" / GRAPH).unlink()
-    return pair
-
-
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-async def test_a_sitting(environment: dict[str, str], pair_without_drafts: Path, tmp_path: Path) -> None:
+async def test_a_sitting(environment: dict[str, str], verifier: VerifierProcess, tmp_path: Path) -> None:
     database = tmp_path / "home" / "data" / "outrider.db"
-    with VerifierProcess(pair_without_drafts) as verifier:
-        line = Line(verifier.port)
-        async with line.listening() as port:
-            environment["OUTRIDER_REMOTE"] = f"http://127.0.0.1:{port}"
-            with Tmux(tmp_path / "tmux", COMMAND, environment, REPOSITORY, SIZE) as tmux:
-                await tmux.until(" online ")
-                tmux.type(QUESTION)
-                await tmux.until(QUESTION)
-                line.hold()
-                tmux.press("Enter")
-                while len(words(database)) < 2:
-                    line.let_through()
-                    await asyncio.sleep(0.05)
-                await tmux.until(words(database)[0])
-                verifier.kill()
-                line.cut()
-                await tmux.until(" offline")
-                await tmux.until(" drafted")
-                await tmux.until(lambda: stored(database)[-1].status == "done")
-                tmux.press("F6")
-                await tmux.until("Markdown, to read and to paste")
-                tmux.press("Enter")
-                await tmux.until("Exported")
-                tmux.press("C-q")
-                await tmux.until(lambda: tmux.code == 0)
+    async with FaultProxy([verifier.port]) as proxy:
+        environment["OUTRIDER_REMOTE"] = proxy.url
+        proxy.at(0, midway(refused))
+        with Tmux(tmp_path / "tmux", COMMAND, environment, REPOSITORY, SIZE) as tmux:
+            await tmux.until(" online ")
+            tmux.type(QUESTION)
+            await tmux.until(QUESTION)
+            tmux.press("Enter")
+            await tmux.until(" offline")
+            await tmux.until(" drafted")
+            await tmux.until(lambda: stored(database)[-1].status == "done")
+            await tmux.until(words(database)[0])
+            tmux.press("F6")
+            await tmux.until("Markdown, to read and to paste")
+            tmux.press("Enter")
+            await tmux.until("Exported")
+            tmux.press("C-q")
+            await tmux.until(lambda: tmux.code == 0)
     question, answer = stored(database)
     assert question.text == QUESTION and len(answer.tokens) == TOKENS and answer.text.strip()
     assert answer.provenance[0] and not answer.provenance[-1]
