@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -106,7 +105,6 @@ def ran(trace: Strace | Namespace, person: Person, *arguments: str) -> subproces
 
 
 @pytest.mark.pty
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
     """A chat with the bundled model."""
     trace = tracer(tmp_path / "trace")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from app.cli.handover import COMMAND_FILE
 from storage import Store
 from tests.app.tui.scripted import store_turns
 from tests.pty.tmux import Tmux
-from tests.support.serving import REPOSITORY
 
 COMMAND = "tar xf 'my photos.tgz'"
 TURNS = [("Unpack my photos", f"Use:\n\n```sh\n{COMMAND}\n```\n")]
@@ -21,19 +19,10 @@ PROGRAM = [sys.executable, "-m", "app.start", "chat", "--continue"]
 SIZE = 30, 100
 
 
-@pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    """A home with one conversation."""
-    database = tmp_path / "home" / "data" / "outrider.db"
-    database.parent.mkdir(parents=True)
-    with Store.open(database) as store:
+@pytest.fixture(autouse=True)
+def conversation(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
         store_turns(store, "Unpack my photos", TURNS)
-    return {
-        "OUTRIDER_HOME": str(tmp_path / "home"),
-        "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"),
-        "OUTRIDER_MODE": "offline",
-        "PYTHONPATH": str(REPOSITORY),
-    }
 
 
 async def choose(tmux: Tmux) -> None:
@@ -48,23 +37,21 @@ async def choose(tmux: Tmux) -> None:
     tmux.press("C-q")
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 async def test_a_chosen_command_is_written_into_the_file_that_the_shell_names(
-    environment: dict[str, str], tmp_path: Path
+    own: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "command"
-    with Tmux(tmp_path / "tmux", PROGRAM, {**environment, COMMAND_FILE: str(file)}, tmp_path, SIZE) as tmux:
+    with Tmux(tmp_path / "tmux", PROGRAM, {**own, COMMAND_FILE: str(file)}, tmp_path, SIZE) as tmux:
         await choose(tmux)
         await tmux.until(lambda: tmux.code == 0)
     assert file.read_text() == f"{COMMAND}\n"
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 async def test_without_a_file_it_is_the_last_line_on_the_terminal_and_does_not_run(
-    environment: dict[str, str], tmp_path: Path
+    own: dict[str, str], tmp_path: Path
 ) -> None:
     # The pane stays alive behind the program: tmux scrolls a dead one by a line.
     program = ["sh", "-c", f"{shlex.join(PROGRAM)}; exec cat"]
-    with Tmux(tmp_path / "tmux", program, environment, tmp_path, SIZE) as tmux:
+    with Tmux(tmp_path / "tmux", program, own, tmp_path, SIZE) as tmux:
         await choose(tmux)
         await tmux.until(lambda: tmux.screen.split("\n")[0] == COMMAND and not tmux.screen[len(COMMAND) :].strip())

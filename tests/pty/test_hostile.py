@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -66,12 +65,6 @@ class HostileServer:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter")}
-    return {**os.environ, **own, "OUTRIDER_MAX_TOKENS": "20000"}
-
-
-@pytest.fixture
 def conversation(tmp_path: Path) -> str:
     """A home with hostile text in each stored field, in a queued prompt and in the log."""
     (tmp_path / "logs").mkdir()
@@ -87,6 +80,7 @@ def conversation(tmp_path: Path) -> str:
 
 def outrider(environment: dict[str, str], *arguments: str) -> Terminal:
     command = [sys.executable, "-m", "app.start", *arguments]
+    environment |= {"OUTRIDER_MAX_TOKENS": "20000"}
     return Terminal(command, environment=environment, folder=REPOSITORY, size=SIZE)
 
 
@@ -125,7 +119,7 @@ async def test_ask(environment: dict[str, str]) -> None:
     ],
 )
 def test_commands_that_show_what_is_stored(environment: dict[str, str], conversation: str, command: list[str]) -> None:
-    with outrider({**environment, "OUTRIDER_MODE": "offline"}, *command) as terminal:
+    with outrider(environment, *command) as terminal:
         terminal.end()
     assert not arrived(terminal.raw)
     assert terminal.text.strip()
@@ -134,7 +128,7 @@ def test_commands_that_show_what_is_stored(environment: dict[str, str], conversa
 async def test_the_screen(environment: dict[str, str], conversation: str) -> None:
     server = HostileServer(5)
     async with server.listening() as url:
-        environment["OUTRIDER_REMOTE"] = url
+        environment |= {"OUTRIDER_REMOTE": url, "OUTRIDER_MODE": "auto"}
         with outrider(environment, "chat", "--conversation", conversation) as terminal:
             for shown in (f"stored-{END}", f"answer-{END}"):  # The queued prompt is sent by itself.
                 await asyncio.to_thread(terminal.wait_for, shown)
@@ -151,7 +145,6 @@ async def test_the_screen(environment: dict[str, str], conversation: str) -> Non
 
 def test_what_is_imported(environment: dict[str, str], tmp_path: Path) -> None:
     """Import a ChatGPT export with hostile text everywhere, also in its file name, and show it on the screen."""
-    environment["OUTRIDER_MODE"] = "offline"
     parts = {"q": (None, "user", "imported"), "a": ("q", "assistant", "told")}
     mapping = {
         name: {

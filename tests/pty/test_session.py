@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from storage import Message, Store
 from tests.pty.tmux import Tmux
@@ -23,23 +20,12 @@ QUESTION = "list files"
 TOKENS = 120
 
 
-@pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    return {
-        "OUTRIDER_HOME": str(tmp_path / "home"),
-        "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"),
-        "OUTRIDER_MAX_TOKENS": str(TOKENS),
-        "PYTHONPATH": str(REPOSITORY),
-    }
-
-
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-async def test_a_sitting(environment: dict[str, str], verifier: VerifierProcess, tmp_path: Path) -> None:
-    database = tmp_path / "home" / "data" / "outrider.db"
+async def test_a_sitting(own: dict[str, str], verifier: VerifierProcess, tmp_path: Path) -> None:
+    database = tmp_path / "data" / "outrider.db"
     async with FaultProxy([verifier.port]) as proxy:
-        environment["OUTRIDER_REMOTE"] = proxy.url
+        own |= {"OUTRIDER_REMOTE": proxy.url, "OUTRIDER_MODE": "auto", "OUTRIDER_MAX_TOKENS": str(TOKENS)}
         proxy.at(0, midway(refused))
-        with Tmux(tmp_path / "tmux", COMMAND, environment, REPOSITORY, SIZE) as tmux:
+        with Tmux(tmp_path / "tmux", COMMAND, own, REPOSITORY, SIZE) as tmux:
             await tmux.until(" online ")
             tmux.type(QUESTION)
             await tmux.until(QUESTION)
@@ -57,9 +43,9 @@ async def test_a_sitting(environment: dict[str, str], verifier: VerifierProcess,
     question, answer = stored(database)
     assert question.text == QUESTION and len(answer.tokens) == TOKENS and answer.text.strip()
     assert answer.provenance[0] and not answer.provenance[-1]
-    (page,) = (tmp_path / "home" / "exports").glob("*.md")
+    (page,) = (tmp_path / "exports").glob("*.md")
     assert QUESTION in page.read_text() and words(database)[0] in page.read_text()
-    everything = {**os.environ, **environment}
+    everything = {**os.environ, **own}
     exported = subprocess.run([*COMMAND, "export", "--format", "json"], env=everything, capture_output=True, text=True)
     assert exported.returncode == 0 and QUESTION in exported.stdout and answer.id in exported.stdout
 
@@ -72,10 +58,9 @@ def test_a_crash_says_where_its_traceback_is(environment: dict[str, str], tmp_pa
         "StatusBar.on_mount = broken\n"
         "from app.start import main; main()\n"
     )
-    everything = {**os.environ, **environment, "OUTRIDER_MODE": "offline"}
-    with Terminal([sys.executable, "-c", program], environment=everything, folder=REPOSITORY, size=SIZE) as terminal:
+    with Terminal([sys.executable, "-c", program], environment=environment, folder=REPOSITORY, size=SIZE) as terminal:
         assert terminal.end() == 1
-    log = tmp_path / "home" / "logs" / "outrider.log"
+    log = tmp_path / "logs" / "outrider.log"
     assert str(log) in "".join(terminal.text.split()) and "crashed" in terminal.text
     text = log.read_text()
     assert "builtins.IndexError" in text and " broken" in text and "critical" in text

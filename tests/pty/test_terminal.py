@@ -8,8 +8,6 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 from storage import Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.patience import PATIENCE_SECONDS
@@ -20,12 +18,6 @@ CHAT = [sys.executable, "-m", "app.start"]
 ROW = re.compile(rb"\x1b\[(\d+);\d+H")
 IGNORING = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
 """Runs a command as `nohup` and some terminal multiplexers do."""
-
-
-@pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "OUTRIDER_MODE": "offline"}
-    return {**os.environ, **own}
 
 
 def test_the_screen_has_the_size_of_its_terminal_and_takes_bytes_that_are_no_text(environment: dict[str, str]) -> None:
