@@ -14,26 +14,6 @@ TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=
 TEXTS = st.text(st.characters(codec="utf-8"))  # Without surrogates, with NUL.
 
 
-def test_an_answer_from_its_question_to_its_end(
-    store: Store, conversation: Conversation, question: Message, answer: Message
-) -> None:
-    assert [(message.id, message.status) for message in store.branches.thread(conversation.id)] == [
-        (question.id, "done"),
-        (answer.id, "pending"),
-    ]
-    store.messages.checkpoint(answer.id, [5], [True], "tar")
-    store.messages.checkpoint(answer.id, [5, 6], [True, False], "tar -x")
-    streaming = store.branches.thread(conversation.id)[-1]
-    assert (streaming.status, streaming.text) == ("streaming", "tar -x")
-    assert (streaming.tokens, streaming.provenance) == ((5, 6), (True, False))
-
-    stats = {"tau": 3.5, "rounds": 2, "mode": "edge", "rtt_ms": None}
-    store.messages.finish(answer.id, [5, 6, 7], [True, True, True], "tar -xf", "done", stats)
-    done = store.branches.thread(conversation.id)[-1]
-    assert (done.status, done.text, done.tokens, done.stats) == ("done", "tar -xf", (5, 6, 7), stats)
-    assert store.conversations.get(conversation.id).tip_id == answer.id
-
-
 def test_what_was_said_elsewhere_is_put_into_a_conversation_at_once(store: Store) -> None:
     conversation = store.conversations.create().id
     said = [("system", "Be brief."), ("user", "unpack\ud800 it"), ("assistant", "tar -xf"), ("user", "and list?")]
@@ -152,6 +132,7 @@ def test_a_token_without_provenance_is_refused(store: Store, answer: Message) ->
 def test_any_answer_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     with Store.open(tmp_path / "outrider.db") as store:
         conversation = store.conversations.create()
+        stats = {"tau": 3.5, "rounds": 2, "mode": "edge", "rtt_ms": None}
 
         @settings(max_examples=50, deadline=None)
         @given(TEXTS, TOKENS, TEXTS, TOKENS)
@@ -160,9 +141,13 @@ def test_any_answer_is_read_back_as_it_was_written(tmp_path: Path) -> None:
             store.messages.checkpoint(answer, [token for token, _ in partial], [flag for _, flag in partial], early)
             read = store.messages.get(answer)
             assert (read.text, list(zip(read.tokens, read.provenance))) == (early, partial)
-            store.messages.finish(answer, [token for token, _ in whole], [flag for _, flag in whole], late, "done", {})
+            assert (read.status, read.stats) == ("streaming", {})
+            store.messages.finish(
+                answer, [token for token, _ in whole], [flag for _, flag in whole], late, "done", stats
+            )
             read = store.messages.get(answer)
             assert (read.text, list(zip(read.tokens, read.provenance))) == (late, whole)
+            assert (read.status, read.stats) == ("done", stats)
 
         check()
 
