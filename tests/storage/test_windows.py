@@ -16,8 +16,8 @@ from tests.storage.test_bin import assert_sound
 from tests.storage.window import WindowReport
 
 REPOSITORY = Path(__file__).parents[2]
-STEPS = 500
-"""How many steps each window takes: about 2,500 transactions."""
+STEPS = 250
+"""How many steps each window takes: about 1,200 transactions."""
 
 
 def test_two_windows_write_without_pause(path: Path, tmp_path: Path) -> None:
