@@ -119,7 +119,7 @@ CASES: dict[str, Case] = {
     "a redirect to a login page": stays(REDIRECT, "redirects to http://login.hotel.example/"),
     "a gateway without a verifier": stays(page("502 Bad Gateway", "text/html", b"Oops"), "(502)"),
     "a gateway in maintenance": stays(page("503 Unavailable", "text/html", b"Oops"), "(503)"),
-    "a gateway that waits in vain": stays(page("504 Timeout", "text/html", b"Oops"), "(504)"),
+    "a gateway that times out": stays(page("504 Timeout", "text/html", b"Oops"), "(504)"),
     "a busy verifier": stays(typed("busy", "503 Busy", retry=True), "Not now."),
     "a token that is no longer good": stays(typed("unauthorised", "401 Unauthorized", retry=False), "Not now."),
 }
