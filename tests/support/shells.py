@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -73,14 +73,11 @@ class ShellTerminal(Terminal):
         self.wait_for(lambda: mark in visible(self.raw[begun:]), PATIENCE_SECONDS)
         return visible(self.raw[begun:])
 
-    def press(self, keys: str, shown: str | Callable[[str], bool]) -> str:
+    def press(self, keys: str, shown: str) -> str:
         """Type keys, wait until new text holds `shown`, and return the new text."""
         begun = len(self.raw)
         self.type(keys)
-        if isinstance(shown, str):
-            self.wait_for(lambda: shown in visible(self.raw[begun:]), PATIENCE_SECONDS)
-        else:
-            self.wait_for(lambda: shown(visible(self.raw[begun:])), PATIENCE_SECONDS)
+        self.wait_for(lambda: shown in visible(self.raw[begun:]), PATIENCE_SECONDS)
         return visible(self.raw[begun:])
 
     def line(self) -> str:
