@@ -96,7 +96,7 @@ def test_all_branches_from_where_they_part(store: Store) -> None:
     after = store.messages.add(conversation, "user", "c2", parent_id=second.id, status="done")
     store.messages.add(conversation, "assistant", "d2", parent_id=after.id, status="done")
     store.messages.add(conversation, "user", "a2", parent_id=None, status="done")
-    store.branches.set_tip(conversation, third.id)
+    store.branches.show(third.id)
     found = [
         (branch.after, [(number, message.text) for number, message in branch.messages])
         for branch in branches(store.transfer.whole(conversation), every=True)
