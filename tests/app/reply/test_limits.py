@@ -12,7 +12,8 @@ from app.reply.offline import MOST_ALONE
 from app.reply.request import CONTEXT_TOKENS
 from drafter.runtime import Drafter
 from storage import Message, Store
-from tests.support.conversing import ask, assistant
+from tests.app.reply.conftest import Connect
+from tests.support.conversing import ask
 from tests.support.serving import VerifierProcess
 
 ROOM = 24
@@ -32,24 +33,22 @@ def nearly_full(drafter: Drafter, most: int) -> str:
 
 @pytest.mark.parametrize("mode", ["edge", "hosted"])
 async def test_a_full_context_ends_an_answer_and_is_named(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, mode: str
+    verifier: VerifierProcess, drafter: Drafter, mode: str, connect: Connect
 ) -> None:
     settings = Settings().replaced({"mode": mode}, "the test")
-    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+    async with connect(verifier.url, settings=settings) as opened:
         await opened.settled()
         card = opened.backend.routing.shown.verifier.card  # type: ignore[union-attr]
         heard = await ask(opened, nearly_full(drafter, min(CONTEXT_TOKENS, card.limits.max_tokens)))
     assert heard.done is not None and 0 < len(heard.done.token_ids) <= 2 * ROOM
     assert (heard.done.reason, heard.done.cut_by, heard.done.full) == ("length", "context", True)
-    assert (
-        heard.done.cut == "the conversation has reached the length that the model can read"
-        and heard.done.model == card.target
-    )
+    assert heard.done.cut == "the conversation has reached the length that the model can read"
+    assert heard.done.model == card.target
 
 
-async def test_the_drafter_alone_has_a_guard(drafter: Drafter, database: Path) -> None:
+async def test_the_drafter_alone_has_a_guard(connect: Connect) -> None:
     settings = Settings(mode="offline", temperature=2.0, seed=3)
-    async with assistant(drafter, database, None, settings=settings) as opened:
+    async with connect(None, settings=settings) as opened:
         heard = await ask(opened, "list files")
         assert heard.done is not None and len(heard.done.token_ids) == MOST_ALONE
         assert (heard.done.cut_by, heard.done.full, heard.done.model) == ("length", False, "")
@@ -61,9 +60,9 @@ async def test_the_drafter_alone_has_a_guard(drafter: Drafter, database: Path) -
 
 
 async def test_a_limit_that_a_person_sets_is_no_full_context(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
+    verifier: VerifierProcess, database: Path, connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=Settings(max_tokens=5)) as opened:
+    async with connect(verifier.url, settings=Settings(max_tokens=5)) as opened:
         heard = await ask(opened, "list files")
     assert heard.done is not None and (heard.done.cut_by, heard.done.full) == ("length", False)
     with Store.open(database) as store:
