@@ -37,7 +37,6 @@ async def test_the_answer_goes_on_and_the_end_is_checked_when_the_line_is_back(
 ) -> None:
     own = await own_text(verifier, QUESTION, 120)
     async with behind_a_line() as (proxy, _, client):
-        await client.get("/v1/models")
         cut_in_the_middle(proxy)
         read = await stream_to_end(client, BODY)
         assert read.error is None and read.ended and read.finish == "length"
@@ -68,7 +67,6 @@ async def test_a_line_that_comes_back_in_the_middle_loses_and_doubles_nothing(
 ) -> None:
     own = await own_text(verifier, QUESTION, 400)
     async with behind_a_line(max_tokens="400") as (proxy, _, client):
-        await client.get("/v1/models")
         cut_in_the_middle(proxy)
         read, healed = Streamed(), False
         async for read, text in stream(client, {**BODY, "max_tokens": 400}):
@@ -93,7 +91,6 @@ async def test_without_a_line_from_the_start_the_whole_answer_is_marked(
     behind_a_line: Opened, verifier: VerifierProcess
 ) -> None:
     async with behind_a_line() as (proxy, _, client):
-        await client.get("/v1/models")  # The model has been seen: the drafter fits it.
         await proxy.refuse()
         answered = await client.post(CHAT, json=BODY)
         assert answered.status_code == 200 and answered.headers["x-outrider-source"] == "drafted"
@@ -113,7 +110,6 @@ async def test_a_stop_string_that_the_small_model_wrote_is_checked_even_if_it_le
 ) -> None:
     own = await own_text(verifier, QUESTION, 120)
     async with behind_a_line() as (proxy, _, client):
-        await client.get("/v1/models")
         await proxy.refuse()
         told = (await client.post(CHAT, json=BODY)).json()
         first = told["choices"][0]["message"]["content"][:3]
@@ -135,7 +131,6 @@ async def test_a_stop_string_that_the_small_model_wrote_is_checked_even_if_it_le
 @pytest.mark.parametrize("offline", ["fail", "queue"])
 async def test_without_leave_the_small_model_stays_silent(behind_a_line: Opened, offline: str) -> None:
     async with behind_a_line(mode="edge", offline=offline) as (proxy, _, client):
-        await client.get("/v1/models")
         await proxy.refuse()
         answered = await client.post(CHAT, json=BODY)
         assert answered.status_code == 503 and answered.headers["retry-after"] == "1"
