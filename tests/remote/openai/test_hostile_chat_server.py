@@ -69,7 +69,7 @@ async def test_a_list_of_models_is_one_or_a_typed_error(name: str) -> None:
     ):
         for wanted in (None, "m"):
             try:
-                models = await client.models(1.0, wanted=wanted)
+                models = await client.models(0.4, wanted=wanted)
             except RemoteError as error:
                 assert str(error).isprintable() and len(str(error)) < 1000
             else:
@@ -82,7 +82,7 @@ async def test_who_is_there_is_found_out_or_told(name: str) -> None:
         url = f"http://127.0.0.1:{port}"
         async with VerifierClient(url) as verifier, CompletionsClient(url) as endpoint:
             with pytest.raises(RemoteError) as caught:
-                await detect(verifier, endpoint, 2.0)
+                await detect(verifier, endpoint, 0.4)
     assert str(caught.value).isprintable() and len(str(caught.value)) < 1000
 
 
@@ -130,10 +130,9 @@ def event(rng: random.Random) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("part", range(3))
-async def test_a_changed_stream_is_text_or_a_typed_error(part: int) -> None:
+async def test_a_changed_stream_is_text_or_a_typed_error() -> None:
     streams = []
-    for seed in range(part * SEEDS, (part + 1) * SEEDS):
+    for seed in range(SEEDS):
         rng = random.Random(seed)
         kind = rng.choice(["text/event-stream"] * 5 + [JSON])
         streams.append(head(kind) + b"".join(event(rng) for _ in range(rng.randrange(12))))
