@@ -124,20 +124,18 @@ async def test_sigterm_lets_answers_end_and_takes_no_more(
     assert process.said == ""
 
 
-def test_a_taken_port_and_wrong_options_are_told_in_a_sentence(tiny_pair: Path, tmp_path: Path) -> None:
-    with GatewayProcess(tmp_path / "one", tiny_pair / "drafter", None) as process:
-        second = GatewayProcess(tmp_path / "two", tiny_pair / "drafter", None, ["--port", str(process.port)])
-        with pytest.raises(AssertionError, match="Choose another --port"):
-            second.__enter__()
-        second.__exit__(None, None, None)
+def test_a_taken_port_and_wrong_options_are_told_in_a_sentence(
+    gateway: GatewayProcess, tiny_pair: Path, tmp_path: Path
+) -> None:
     for option, value, said in (
+        ("--port", str(gateway.port), "Choose another --port"),
         ("--token-file", "/nowhere", "token file /nowhere"),
         ("--allow-origin", "*", "Add --token-file"),
     ):
-        third = GatewayProcess(tmp_path / option, tiny_pair / "drafter", None, [option, value])
+        second = GatewayProcess(tmp_path / option, tiny_pair / "drafter", None, [option, value])
         with pytest.raises(AssertionError, match=said):
-            third.__enter__()
-        third.__exit__(None, None, None)
+            second.__enter__()
+        second.__exit__(None, None, None)
 
 
 # ---- hostile bodies --------------------------------------------------------------------------------------------------
