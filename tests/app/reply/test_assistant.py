@@ -210,19 +210,9 @@ async def test_auto_mode_takes_the_faster_mode_and_says_why(verifier: VerifierPr
         assert again.done is not None and all(again.done.provenance)
 
 
-async def test_alone_it_answers_and_says_so(drafter: Drafter, connect: Connect) -> None:
-    async with connect(None, settings=OFFLINE) as opened:
-        heard = await ask(opened, "list files")
-        assert heard.modes == ["offline"]
-        assert heard.done is not None and not any(heard.done.provenance)
-        assert (heard.reply.solid, heard.reply.ghost) == ("", drafter.text.decode(heard.done.token_ids))
-        message = opened.store.messages.get(heard.message)
-        assert (message.status, message.provenance) == ("done", (False,) * 40)
-
-
 async def test_an_answer_ends_at_its_stop_token(verifier: VerifierProcess, drafter: Drafter, connect: Connect) -> None:
-    # Hot enough that every token is about as likely, the end among them.
-    for seed in range(9):
+    # Hot enough that every token is about as likely, the end among them; with the first seed it comes soon.
+    for seed in (23, *range(9)):
         settings = Settings(mode="edge", max_tokens=200, temperature=10.0, seed=seed)
         async with connect(verifier.url, settings=settings) as opened:
             heard = await ask(opened, "list files")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from app.config import Settings
@@ -11,7 +9,7 @@ from app.drafting.prompt import conversation_tokens
 from app.reply.offline import MOST_ALONE
 from app.reply.request import CONTEXT_TOKENS
 from drafter.runtime import Drafter
-from storage import Message, Store
+from storage import Message
 from tests.app.reply.conftest import Connect
 from tests.support.conversing import ask
 from tests.support.serving import VerifierProcess
@@ -57,13 +55,3 @@ async def test_the_drafter_alone_has_a_guard(connect: Connect) -> None:
         assert stored.stats["cut_by"] == "length" and "model" not in stored.stats
         more = [event async for event in opened.resume(heard.message)]
         assert len(more[-1].token_ids) > MOST_ALONE  # type: ignore[union-attr]
-
-
-async def test_a_limit_that_a_person_sets_is_no_full_context(
-    verifier: VerifierProcess, database: Path, connect: Connect
-) -> None:
-    async with connect(verifier.url, settings=Settings(max_tokens=5)) as opened:
-        heard = await ask(opened, "list files")
-    assert heard.done is not None and (heard.done.cut_by, heard.done.full) == ("length", False)
-    with Store.open(database) as store:
-        assert store.messages.get(heard.message).stats["model"] == heard.done.model != ""

@@ -20,6 +20,7 @@ from remote import LinkDown
 from storage import Store
 from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
+from tests.support.clock import FastClock
 from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, until, until_mode, working_off
 from tests.support.keyring import NoKeyring, use_keyring
 from tests.support.serving import VerifierProcess
@@ -74,7 +75,8 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(verifier: Verifie
 
 
 async def test_a_change_is_told_that_comes_with_another_wake_up(verifier: VerifierProcess, connect: Connect) -> None:
-    async with connect(verifier.url) as opened:
+    async with connect(verifier.url, clock=(clock := FastClock())) as opened:
+        clock.hurry(20.0)  # The line is lost six times, and looked for again after a while.
         conversation = opened.store.conversations.create("two").id
         for steps in range(6):
             await until_mode(opened, "edge")
