@@ -15,7 +15,6 @@ from app.drafting.prompt import (
     conversation_tokens,
     is_spelt,
     questions_of,
-    shared_prefix,
     spelt,
 )
 from models.text.chat_text import ChatText
@@ -76,12 +75,6 @@ def test_text_that_was_sanitised_is_not_taken_for_its_tokens(text: ChatText) -> 
     thread = [message("user", "a"), message("assistant", "red", colour), message("user", "b")]
     before = conversation_tokens(text, thread[:1])
     assert conversation_tokens(text, thread)[len(before) :][: len(colour)] == list(colour)
-
-
-def test_all_conversations_begin_alike(text: ChatText) -> None:
-    length = shared_prefix(text)
-    assert 0 < length < len(text.render([("user", "a")]))
-    assert text.render([("user", "x")])[:length] == text.render([("user", "y")])[:length]
 
 
 # ---- long conversations ----------------------------------------------------------------------------------------------
