@@ -1,7 +1,7 @@
 """The commands. Each imports what it needs when it runs, so that help, version and completion stay quick.
 
-stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect,
-130 interrupted. `app/start.py` has a short way to the version and to the chat.
+stdout is for data, stderr for messages, and exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect,
+130 interrupted. `app/start.py` has shortcuts to the version and the chat.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from app.cli.gateway import gateway
 from app.cli.history import history_commands
 from app.cli.keys import keys
 from app.cli.learn import learn
+from app.cli.local import local_commands
 from app.cli.log import log
 from app.cli.models import models
 from app.cli.options import Model, Remote, System, Token
@@ -32,7 +33,7 @@ from models.cores import keep_cores_free
 from models.telemetry import switch_off
 
 cli = typer.Typer(
-    help="A chat in the terminal: a small model on this device drafts the answer, a larger one on a server checks it.",
+    help="Chat in the terminal. A small model on this device drafts answers, and Outrider's own server checks them.",
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,  # `outrider completion` prints the script, and edits no files.
@@ -44,6 +45,7 @@ cli.add_typer(drafter_commands, name="drafter")
 cli.add_typer(queue_commands, name="queue", invoke_without_command=True)
 cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
 cli.add_typer(system_commands, name="system", invoke_without_command=True)
+cli.add_typer(local_commands, name="local", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
@@ -121,7 +123,7 @@ def ask(
         typer.Option("--temperature", metavar="NUMBER", help="Sampling temperature, 0 to 2. 0: the most likely word."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Random seed: the same one gives the same answer.")
+        int | None, typer.Option("--seed", metavar="N", help="Random seed, to get the same answer again.")
     ] = None,
     tree: Annotated[
         Literal["deterministic", "sampled"] | None,
@@ -202,7 +204,7 @@ def doctor(
     token: Token = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check every part and say how to fix what is broken. The exit code is 1 if anything is."""
+    """Check every part and say how to fix what is broken. Exits with 1 if anything is broken."""
     from app.cli.doctor import examine
 
     raise typer.Exit(run(examine({"remote": remote, "token": token}, as_json=json)))
@@ -213,7 +215,7 @@ def main() -> None:
     switch_off()
     keep_cores_free()
     answer_shells()
-    guarded(lambda: cli(prog_name="outrider"))  # Shells ask by this name, however the program was started.
+    guarded(lambda: cli(prog_name="outrider"))  # The name that shells complete.
 
 
 if __name__ == "__main__":
