@@ -13,6 +13,14 @@ from tests.support.made_once import made_once
 from tests.support.tiny_text import tiny_text
 
 
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no proxy of this machine's environment get between a client and its server."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
 @pytest.fixture(scope="session")
 def text() -> ChatText:
     return tiny_text()

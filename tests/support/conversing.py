@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import TransportOptions
 from remote.clock import CLOCK, Clock
-from storage import Store
+from storage import FinalStatus, Message, Store
 from tests.support.patience import PATIENCE_SECONDS
 
 
@@ -98,25 +98,67 @@ async def assistant(
             yield opened
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
 async def until_mode(opened: Assistant, mode: str) -> None:
     """Wait until the assistant is in this mode."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while opened.status().mode != mode:
-            await asyncio.sleep(0.02)
+    await until(lambda: opened.status().mode == mode)
 
 
 async def until_connected(opened: Assistant) -> None:
     """Wait until a verifier, or another server, is there."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while opened.status().mode in ("warming", "offline"):
-            await asyncio.sleep(0.02)
+    await until(lambda: opened.status().mode not in ("warming", "offline"))
+
+
+async def hear(events: AsyncGenerator[Event, None], watch: Callable[[Heard], object] = lambda heard: None) -> Heard:
+    """Hear a whole reply. `watch` is called after each event."""
+    heard = Heard()
+    async with aclosing(events):
+        async for event in events:
+            heard.apply(event)
+            watch(heard)
+    return heard
 
 
 async def ask(opened: Assistant, question: str, conversation: str | None = None) -> Heard:
     """Ask a question and hear the whole reply. `conversation` None: in a new one."""
-    heard = Heard()
-    conversation = conversation or opened.store.conversations.create("test").id
-    async with aclosing(opened.reply(conversation, question)) as events:
-        async for event in events:
-            heard.apply(event)
-    return heard
+    return await hear(opened.reply(conversation or opened.store.conversations.create("test").id, question))
+
+
+@asynccontextmanager
+async def working_off(opened: Assistant) -> AsyncIterator[list[Heard]]:
+    """Sends what is due until this ends, as the screen does."""
+    done: list[Heard] = []
+
+    async def work() -> None:
+        async for queued in opened.due():
+            done.append(await hear(opened.send(queued)))
+
+    task = asyncio.create_task(work())
+    try:
+        yield done
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def stored_answer(
+    opened: Assistant,
+    said: str | Sequence[int],
+    *,
+    question: str = "list files",
+    verified: int | None = None,
+    status: FinalStatus = "done",
+    stats: Mapping[str, float | int | str | None] | None = None,
+) -> Message:
+    """An answer in a new conversation: text or tokens, of which the first are verified; None: all."""
+    text = opened.backend.routing.drafters.first.text
+    tokens = text.encode(said) if isinstance(said, str) else said
+    pending = opened.store.messages.ask(opened.store.conversations.create("stored").id, question, parent_id=None)
+    provenance = [verified is None or at < verified for at in range(len(tokens))]
+    opened.store.messages.finish(pending.id, tokens, provenance, text.decode(tokens), status, stats or {})
+    return opened.store.messages.get(pending.id)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.remote.toy_verifier import http, listening
+from tests.remote.toy_verifier import http, listening, request_of
 
 FOLDER = Path(__file__).parents[1] / "remote" / "openai" / "dialects"
 EVENTS = "text/event-stream"
@@ -76,15 +76,14 @@ class Playback:
         return listening(self._serve)
 
     async def _serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        head, body = await request_of(reader)
         if b"/models" in head.split(b" ")[1]:
             listed = {"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": self.owner}]}
             writer.write(http(json.dumps(listed).encode(), content_type=JSON))
         elif not head.split(b" ")[1].endswith(b"/chat/completions"):
             writer.write(http(b'{"error":{"message":"Unknown path."}}', status="404 Not Found", content_type=JSON))
         else:
-            size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            self.asked.append(json.loads(await reader.readexactly(size)))
+            self.asked.append(json.loads(body))
             writer.write(self._answer(self.asked[-1]))
         await writer.drain()
 

@@ -239,9 +239,10 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             if turn.revision == self._revision:
                 return
             self._revision = turn.revision
-            text, solid = turn.text, turn.solid
+            # All at once: an answer may end while its thoughts are mounted, and is then drawn again.
+            text, solid, running = turn.text, turn.solid, turn.running
             await self._draw_thoughts()
-            if turn.running:
+            if running:
                 await self.prose.grow(text or WAITING, solid)
                 await self._note_blocks()
                 return

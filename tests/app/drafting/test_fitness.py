@@ -24,19 +24,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def first(tiny_pair: Path, drafter: Drafter) -> Drafter:
-    """A drafter for another model, as the settings name it."""
+@pytest.fixture
+def drafters(drafter: Drafter, tmp_path: Path) -> Drafters:
+    """A shelf beside a drafter for another model, as the settings name it."""
     config = msgspec.structs.replace(drafter.config, memory=bytes(16).hex())
-    return Drafter(config, drafter.text, drafter._step)
+    return Drafters(Drafter(config, drafter.text, drafter._step), tmp_path / "shelf")
 
 
 @pytest.mark.parametrize("well", [True, False])
 def test_it_is_kept_or_retired_by_the_answers_of_its_model(
-    tiny_pair: Path, drafter: Drafter, store: Store, tmp_path: Path, well: bool
+    tiny_pair: Path, drafter: Drafter, drafters: Drafters, store: Store, tmp_path: Path, well: bool
 ) -> None:
     folder = on_shelf(tiny_pair / "drafter", tmp_path / "shelf", None)
     before = (folder / "config.json").read_bytes()
-    drafters = Drafters(first(tiny_pair, drafter), tmp_path / "shelf")
     assert not drafters.has(drafter.memory_digest) and drafters.of_memory(drafter.memory_digest) is None
     answered(store, drafter, well=well)
     ((judged),) = judge_unmeasured(store, drafters, lambda: False)
@@ -54,10 +54,9 @@ def test_it_is_kept_or_retired_by_the_answers_of_its_model(
 
 
 def test_without_answers_it_stays_unused_and_the_person_is_told_what_to_do(
-    tiny_pair: Path, drafter: Drafter, store: Store, tmp_path: Path
+    tiny_pair: Path, drafter: Drafter, drafters: Drafters, store: Store, tmp_path: Path
 ) -> None:
     folder = on_shelf(tiny_pair / "drafter", tmp_path / "shelf", None)
-    drafters = Drafters(first(tiny_pair, drafter), tmp_path / "shelf")
     answered(store, drafter, well=True, temperature=0.7)
     (judged,) = judge_unmeasured(store, drafters, lambda: False)
     assert judged.news is not None and "never measured" in judged.news[1]
@@ -68,9 +67,8 @@ def test_without_answers_it_stays_unused_and_the_person_is_told_what_to_do(
 
 
 def test_one_with_figures_is_not_measured_and_one_that_is_halted_is_measured_later(
-    tiny_pair: Path, drafter: Drafter, store: Store, tmp_path: Path
+    tiny_pair: Path, drafter: Drafter, drafters: Drafters, store: Store, tmp_path: Path
 ) -> None:
-    drafters = Drafters(first(tiny_pair, drafter), tmp_path / "shelf")
     good = on_shelf(tiny_pair / "drafter", tmp_path / "shelf", GOOD)
     assert judge_unmeasured(store, drafters, lambda: False) == []
     assert drafters.has(drafter.memory_digest) and read_config(good).measured == Measured(**GOOD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,6 @@ from app.drafting.prompt import (
     conversation_tokens,
     is_spelt,
     questions_of,
-    shared_prefix,
     spelt,
 )
 from models.text.chat_text import ChatText
@@ -25,49 +25,49 @@ from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, counted_text, ti
 SAID = "list all files"
 
 
-def message(role: Role, content: str, tokens: tuple[int, ...] = ()) -> Message:
-    return Message("m", "c", None, role, content, "done", tokens, (True,) * len(tokens), {}, "2026-01-01")
+def message(role: Role, content: str, tokens: Iterable[int] = (), verified: int | None = None) -> Message:
+    """`verified`: how many of its first tokens are; None: all."""
+    provenance = tuple(verified is None or at < verified for at, _ in enumerate(tokens))
+    return Message("m", "c", None, role, content, "done", tuple(tokens), provenance, {}, "2026-01-01")
 
 
-def test_the_first_question_is_as_the_template_renders_it(text: ChatText) -> None:
-    assert conversation_tokens(text, [message("user", "list files")]) == text.render([("user", "list files")])
+def by_letter(said: str, *end: int) -> tuple[int, ...]:
+    """Tokens of a text that nobody else would have cut so."""
+    return (*(token for letter in said for token in tiny_text().encode(letter)), *end)
+
+
+@pytest.mark.parametrize(
+    ("thread", "said"),
+    [
+        ([message("user", "list files")], [("user", "list files")]),
+        (
+            [message("user", "a"), message("assistant", "ls"), message("user", "b")],
+            [("user", "a"), ("assistant", "ls"), ("user", "b")],
+        ),
+        ([message("user", "lost"), message("assistant", ""), message("user", "again")], [("user", "again")]),
+    ],
+    ids=["a question", "an imported answer", "a question without an answer"],
+)
+def test_a_conversation_is_as_the_template_renders_it(
+    text: ChatText, thread: list[Message], said: list[tuple[str, str]]
+) -> None:
+    assert conversation_tokens(text, thread) == text.render(said)
 
 
 def test_an_answer_keeps_its_tokens_and_its_prefix(text: ChatText) -> None:
-    by_letter = tuple(token for letter in "list all" for token in text.encode(letter))
-    assert list(by_letter) != text.encode("list all")
-    first = [message("user", "a")]
-    tokens = conversation_tokens(
-        text, [*first, message("assistant", "list all", (*by_letter, END)), message("user", "b")]
-    )
+    own, first = by_letter("list all", END), [message("user", "a")]
+    assert list(own[:-1]) != text.encode("list all")
+    tokens = conversation_tokens(text, [*first, message("assistant", "list all", own), message("user", "b")])
     before = conversation_tokens(text, first)
-    assert tokens[: len(before) + len(by_letter) + 1] == [*before, *by_letter, END]
+    assert tokens[: len(before) + len(own)] == [*before, *own]
     assert text.decode(tokens) == text.decode(text.render([("user", "a"), ("assistant", "list all"), ("user", "b")]))
     assert tokens.count(END) == text.render([("user", "a"), ("assistant", "x"), ("user", "b")]).count(END)
 
 
 def test_an_answer_that_was_stopped_gets_its_end(text: ChatText) -> None:
-    by_letter = tuple(token for letter in "list" for token in text.encode(letter))
-    thread = [message("user", "a"), message("assistant", "list", by_letter), message("user", "b")]
+    thread = [message("user", "a"), message("assistant", "list", by_letter("list")), message("user", "b")]
     before = conversation_tokens(text, thread[:1])
-    assert conversation_tokens(text, thread)[len(before) + len(by_letter)] == END
-
-
-def test_many_turns(text: ChatText) -> None:
-    thread: list[Message] = []
-    expected: list[int] = []
-    for turn in range(4):
-        thread.append(message("user", f"question {turn}"))
-        tokens = conversation_tokens(text, thread)
-        assert tokens[: len(expected)] == expected
-        answer = (*(token for letter in f"list {turn}" for token in text.encode(letter)), END)
-        expected = [*tokens, *answer]
-        thread.append(message("assistant", f"list {turn}", answer))
-
-
-def test_an_imported_answer_is_encoded(text: ChatText) -> None:
-    thread = [message("user", "a"), message("assistant", "ls"), message("user", "b")]
-    assert conversation_tokens(text, thread) == text.render([("user", "a"), ("assistant", "ls"), ("user", "b")])
+    assert conversation_tokens(text, thread)[len(before) + len(by_letter("list"))] == END
 
 
 def test_text_that_was_sanitised_is_not_taken_for_its_tokens(text: ChatText) -> None:
@@ -77,26 +77,17 @@ def test_text_that_was_sanitised_is_not_taken_for_its_tokens(text: ChatText) -> 
     assert conversation_tokens(text, thread)[len(before) :][: len(colour)] == list(colour)
 
 
-def test_a_question_without_an_answer_is_left_out(text: ChatText) -> None:
-    thread = [message("user", "lost"), message("assistant", ""), message("user", "again")]
-    assert conversation_tokens(text, thread) == text.render([("user", "again")])
-
-
-def test_all_conversations_begin_alike(text: ChatText) -> None:
-    length = shared_prefix(text)
-    assert 0 < length < len(text.render([("user", "a")]))
-    assert text.render([("user", "x")])[:length] == text.render([("user", "y")])[:length]
-
-
 # ---- long conversations ----------------------------------------------------------------------------------------------
+
+
+OWN = by_letter(SAID)
 
 
 def long_thread(turns: int) -> list[Message]:
     """A conversation of so many turns, and a question. Every second answer has tokens of its own."""
     thread = []
     for turn in range(turns):
-        by_letter = tuple(token for letter in SAID for token in tiny_text().encode(letter)) if turn % 2 else ()
-        thread += [message("user", f"question {turn}"), message("assistant", SAID, by_letter)]
+        thread += [message("user", f"question {turn}"), message("assistant", SAID, OWN if turn % 2 else ())]
     return [*thread, message("user", "and now?")]
 
 
@@ -152,11 +143,6 @@ def test_what_nobody_can_read_is_not_read_to_its_end() -> None:
 # ---- the tokens of one message ---------------------------------------------------------------------------------------
 
 
-def answer(said: str, tokens: tuple[int, ...], verified: int = 0) -> Message:
-    provenance = tuple(at < verified for at in range(len(tokens)))
-    return Message("m", "c", None, "assistant", said, "done", tokens, provenance, {}, "2026-01-01")
-
-
 @pytest.fixture(scope="module")
 def other() -> ChatText:
     """Another drafter's: the same special tokens, and others merged."""
@@ -164,11 +150,10 @@ def other() -> ChatText:
 
 
 def test_its_own_tokens_stay_however_they_were_cut(text: ChatText) -> None:
-    by_letter = tuple(token for letter in SAID for token in text.encode(letter))
-    for tokens in (tuple(text.encode(SAID)), by_letter, (*by_letter, END)):
-        said = answer(SAID, tokens, verified=2)
+    for tokens in (text.encode(SAID), OWN, (*OWN, END)):
+        said = message("assistant", SAID, tokens, verified=2)
         assert is_spelt(text, said) and spelt(text, said) is said
-    coloured = answer("red", (*text.encode("\x1b[31mred"), END))
+    coloured = message("assistant", "red", (*text.encode("\x1b[31mred"), END))
     assert spelt(text, coloured) is coloured, "what was shown is without what a terminal obeys"
 
 
@@ -184,7 +169,7 @@ def test_others_are_encoded_and_nothing_of_them_is_verified(text: ChatText, othe
         tuple(text.encode("delete all files")),
         (),
     ):
-        said = answer(SAID, tokens, verified=len(tokens))
+        said = message("assistant", SAID, tokens)
         again = spelt(text, said)
         assert not is_spelt(text, said)
         assert (again.tokens, again.provenance) == (tuple(text.encode(SAID)), (False,) * len(text.encode(SAID)))
@@ -192,11 +177,8 @@ def test_others_are_encoded_and_nothing_of_them_is_verified(text: ChatText, othe
 
 
 def test_a_prompt_is_of_one_vocabulary(text: ChatText, other: ChatText) -> None:
-    first, second = (
-        Message(f"q{at}", "c", None, "user", said, "done", (), (), {}, "2026-01-01") for at, said in enumerate("ab")
-    )
-    foreign = answer(SAID, (*other.encode(SAID), END), verified=3)
-    thread = [first, foreign, second]
+    foreign = message("assistant", SAID, (*other.encode(SAID), END), verified=3)
+    thread = [message("user", "a"), foreign, message("user", "b")]
     rendered = text.render([("user", "a"), ("assistant", SAID), ("user", "b")])
     assert conversation_tokens(text, thread) == rendered
     assert conversation_length(text, thread) == pytest.approx(len(rendered), abs=3)
@@ -244,13 +226,6 @@ def test_a_chosen_one_takes_the_place_of_an_imported_one(text: ChatText) -> None
     assert conversation_tokens(text, thread, system="") == text.render([("user", "a")])
     assert conversation_messages(thread) == [("system", "be long"), ("user", "a")]
     assert conversation_messages(thread, "") == [("user", "a")]
-
-
-def test_what_was_read_before_stays(text: ChatText) -> None:
-    by_letter = tuple(token for letter in "list" for token in text.encode(letter))
-    thread = [message("user", "a"), message("assistant", "list", (*by_letter, END)), message("user", "b")]
-    before = conversation_tokens(text, thread[:1], system="be brief")
-    assert conversation_tokens(text, thread, system="be brief")[: len(before) + len(by_letter)] == [*before, *by_letter]
 
 
 def test_its_tokens_count(text: ChatText) -> None:

@@ -1,4 +1,4 @@
-"""The drafter reads along while a server writes, so that its own first word needs one step."""
+"""The drafter reads along while a server writes, so that its own first word needs one step, and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,24 +6,34 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from app.config import Settings
 from app.drafting.drafting import READ_TOKENS, Drafting
+from app.remotes.loopback import Loopback
+from app.reply.assistant import Assistant
+from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.search import Pace
+from drafter.shelf import Drafters
 from drafter.step import StepGraph
 from models.memory import pack_memory, quantise_row
 from remote.protocol import Memory
 from storage import Store
+from tests.support.conversing import ask, assistant, until_connected
+from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import after, lasting, refused
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
 
 PROMPT = [5, 9, 12, 7] * 10
 ANSWER = [8, 6, 11, 10] * 12
+QUESTION = "how do I unpack a tar archive?"
 
 
 class Watched:
@@ -54,10 +64,16 @@ def drafter(tiny_pair: Path, watched: Watched) -> Drafter:
     return Drafter(loaded.config, loaded.text, watched)
 
 
+@contextmanager
+def other(drafter: Drafter, tmp_path: Path, name: str = "other.db") -> Iterator[Drafting]:
+    with Store.open(tmp_path / name) as store, ThreadPoolExecutor(1) as thread:
+        yield Drafting(drafter, store, store.conversations.create().id, thread)
+
+
 @pytest.fixture
 def drafting(drafter: Drafter, tmp_path: Path) -> Iterator[Drafting]:
-    with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
-        yield Drafting(drafter, store, store.conversations.create().id, thread)
+    with other(drafter, tmp_path, "outrider.db") as drafting:
+        yield drafting
 
 
 def memory(drafter: Drafter, start: int, count: int) -> Memory:
@@ -92,8 +108,7 @@ async def test_the_answer_is_read_as_it_comes_and_what_is_written_then_is_the_sa
 ) -> None:
     frames, whole = [(0, len(PROMPT))], [*PROMPT, *ANSWER]
     frames += [(at - 4, 4) for at in range(len(PROMPT) + 4, len(whole) + 1, 4)]
-    with Store.open(tmp_path / "other.db") as store, ThreadPoolExecutor(1) as thread:
-        waits = Drafting(drafter, store, store.conversations.create().id, thread)
+    with other(drafter, tmp_path) as waits:
         for start, count in frames:
             waits.receive(whole[: start + count + 1], memory(drafter, start, count))
         await waits.follow(whole)
@@ -131,8 +146,8 @@ async def test_what_was_begun_for_something_else_is_dropped(
         async with aclosing(by.generate(*asked)) as tokens:
             return [await anext(tokens) for _ in range(6)]
 
-    with Store.open(tmp_path / "other.db") as store, ThreadPoolExecutor(1) as thread:
-        expected = await written(Drafting(drafter, store, store.conversations.create().id, thread))
+    with other(drafter, tmp_path) as waits:
+        expected = await written(waits)
     await drafting.follow(PROMPT)
     drafting.begin_alone(0.0, 0)
     assert await written(drafting) == expected
@@ -142,8 +157,7 @@ async def test_what_was_begun_does_not_disturb_a_server_that_goes_on(
     drafter: Drafter, drafting: Drafting, tmp_path: Path
 ) -> None:
     whole, frame = [*PROMPT, *ANSWER], memory(drafter, 0, len(PROMPT))
-    with Store.open(tmp_path / "other.db") as store, ThreadPoolExecutor(1) as thread:
-        waits = Drafting(drafter, store, store.conversations.create().id, thread)
+    with other(drafter, tmp_path) as waits:
         waits.receive(whole, frame)
         await waits.follow(whole)
         written = await first_tokens(waits, 6)
@@ -181,3 +195,57 @@ async def test_a_draft_that_nobody_wants_any_more_lets_the_thread_go(drafting: D
     watched.free.set()
     await drafting.follow([*PROMPT, 3])
     assert len(watched.calls) == 1, "the call in progress was the last one"
+
+
+# ---- in the answers of a server --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["auto", "hosted"])
+async def test_it_reads_only_where_it_may_go_on(
+    verifier: VerifierProcess, drafter: Drafter, watched: Watched, tmp_path: Path, mode: Any
+) -> None:
+    settings = Settings(mode=mode, max_tokens=60)
+    async with assistant(drafter, tmp_path / "a.db", verifier.url, settings=settings, modes=("hosted",)) as opened:
+        await opened.settled()
+        heard = await ask(opened, QUESTION)
+    assert heard.modes[-1] == "hosted" and heard.done is not None and all(heard.done.provenance)
+    assert bool(watched.calls) == (mode == "auto")
+
+
+async def test_it_does_not_read_along_with_a_server_that_this_program_runs(
+    tiny_pair: Path, drafter: Drafter, watched: Watched, tmp_path: Path
+) -> None:
+    source = Loopback(str(tiny_pair / "target"), str(tiny_pair / "drafter"))
+    with Store.open(tmp_path / "a.db") as store:
+        options = Options(Drafters(drafter), source, Settings(max_tokens=60), modes=("hosted",))
+        async with Assistant(store, options) as opened:
+            await until_connected(opened)
+            calls = len(watched.calls)  # It may have written something while the server started.
+            heard = await ask(opened, QUESTION)
+    assert heard.modes[-1] == "hosted" and heard.done is not None and all(heard.done.provenance)
+    assert len(watched.calls) == calls
+
+
+async def test_after_a_cut_its_first_word_needs_no_reading_of_the_prompt(
+    verifier: VerifierProcess, drafter: Drafter, watched: Watched, tmp_path: Path
+) -> None:
+    asked, settings = f"{QUESTION} {'Say all of it. ' * 20}", Settings(max_tokens=60)
+    calls_at_cut: list[int] = []
+
+    async def cut(exchange: Any) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not watched.calls or watched.calls[-1] == READ_TOKENS:  # The last piece of the prompt is shorter.
+                await asyncio.sleep(0.001)
+        await lasting(refused)(exchange)
+        calls_at_cut.extend(watched.calls)
+
+    async with (
+        FaultProxy([verifier.port]) as proxy,
+        assistant(drafter, tmp_path / "a.db", proxy.url, settings=settings, modes=("hosted",)) as opened,
+    ):
+        await opened.settled()
+        proxy.at(0, after(8000, cut))
+        heard = await ask(opened, asked)
+    assert heard.modes[0] == "hosted" and heard.modes[-1] == "offline" and heard.done is not None
+    assert 0 < heard.done.stats.verified < 60 and not all(heard.done.provenance)
+    assert max(watched.calls[len(calls_at_cut) :]) <= 2 * READ_TOKENS

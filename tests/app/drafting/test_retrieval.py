@@ -20,9 +20,8 @@ from tests.support.conversing import ask, assistant
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(tmp_path / "outrider.db")
-    yield store
-    store.close()
+    with Store.open(tmp_path / "outrider.db") as store:
+        yield store
 
 
 def answered(store: Store, tokens: Sequence[int], said: str) -> None:
@@ -54,11 +53,16 @@ async def test_answers_are_read_oldest_first_and_again_when_there_are_more(draft
     assert retrieval.indices[0].tokens.tolist()[-len(opening) - 2 :] == [*opening, 6, BREAK]
 
 
-async def test_the_drafters_own_texts_stand_beside_them(tiny_pair: Path, store: Store, tmp_path: Path) -> None:
-    folder = tmp_path / "drafter"
-    shutil.copytree(tiny_pair / "drafter", folder)
+@pytest.fixture
+def folder(tiny_pair: Path, tmp_path: Path) -> Path:
+    """A drafter that brings texts of its own."""
+    folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
     save_datastore(folder / DATASTORE, [[4, 5, 6], [7, 8]])
     write_config(folder, read_config(folder))
+    return folder
+
+
+async def test_the_drafters_own_texts_stand_beside_them(folder: Path, store: Store) -> None:
     loaded = Drafter.load(folder)
     answered(store, [9], loaded.text.decode([9]))
     retrieval = Retrieval(loaded, store)
@@ -69,13 +73,7 @@ async def test_the_drafters_own_texts_stand_beside_them(tiny_pair: Path, store: 
         assert retrieval.indices[0].tokens.tolist()[-2:] == [9, BREAK]
 
 
-async def test_a_damaged_datastore_costs_guesses_and_nothing_else(
-    tiny_pair: Path, store: Store, tmp_path: Path
-) -> None:
-    folder = tmp_path / "drafter"
-    shutil.copytree(tiny_pair / "drafter", folder)
-    save_datastore(folder / DATASTORE, [[4, 5, 6], [7, 8]])
-    write_config(folder, read_config(folder))
+async def test_a_damaged_datastore_costs_guesses_and_nothing_else(folder: Path, store: Store) -> None:
     (folder / DATASTORE).write_bytes(b"damaged")
     drafter = Drafter.load(folder)
     answered(store, [9], drafter.text.decode([9]))

@@ -35,17 +35,34 @@ async def client(gateway: GatewayProcess) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def behind_a_line(tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path) -> Opened:
-    """Opens a proxy, a gateway that reaches its server through it, and a client of that gateway."""
+def running(tiny_pair: Path, tmp_path: Path) -> Opened:
+    """Opens a gateway with this server, if any, and a client of it. `folder`: of its drafter."""
+
+    @asynccontextmanager
+    async def opened(
+        remote: str | None, *options: str, home: str = "home", folder: Path = tiny_pair / "drafter", **settings: str
+    ) -> AsyncIterator[tuple[GatewayProcess, httpx.AsyncClient]]:
+        process = GatewayProcess(tmp_path / home, folder, remote, options, settings)
+        async with process, process.client() as client:
+            yield process, client
+
+    return opened
+
+
+@pytest.fixture
+def behind_a_line(running: Opened, verifier: VerifierProcess) -> Opened:
+    """Opens a proxy, a gateway that reaches its server through it, and a client of that gateway.
+
+    The model has been seen: the drafter fits it.
+    """
 
     @asynccontextmanager
     async def opened(
         *options: str, **settings: str
     ) -> AsyncIterator[tuple[FaultProxy, GatewayProcess, httpx.AsyncClient]]:
-        async with FaultProxy([verifier.port]) as proxy:
-            process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, settings)
-            async with process, process.client() as client:
-                yield proxy, process, client
+        async with FaultProxy([verifier.port]) as proxy, running(proxy.url, *options, **settings) as (process, client):
+            await client.get("/v1/models")
+            yield proxy, process, client
 
     return opened
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from app.gateway.call import read_call
 from app.gateway.refusals import GatewayRefused
-from tests.app.gateway.conftest import own_text
+from tests.app.gateway.conftest import Opened, own_text
 from tests.support.chat_server import ChatServer, Script
-from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import late, silence
 from tests.support.gateways import CHAT, GatewayProcess, Streamed, stream, stream_to_end, text_of
 from tests.support.patience import PATIENCE_SECONDS
@@ -46,16 +45,11 @@ async def test_many_clients_at_once_each_get_their_own_answer(
         assert text == await own_text(verifier, about(topic), 60)
 
 
-async def test_who_comes_when_too_many_wait_is_told_when_to_come_again(
-    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
-) -> None:
-    options = ["--max-answers", "1", "--max-waiting", "1"]
-    async with (
-        FaultProxy([verifier.port]) as proxy,
-        GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}) as process,
-        process.client() as client,
-    ):
-        await client.get("/v1/models")
+ONE_SEAT = ("--max-answers", "1", "--max-waiting", "1")
+
+
+async def test_who_comes_when_too_many_wait_is_told_when_to_come_again(behind_a_line: Opened) -> None:
+    async with behind_a_line(*ONE_SEAT, mode="edge") as (proxy, _, client):
         proxy.line = silence
         three = [asyncio.create_task(client.post(CHAT, json=BODY)) for _ in range(3)]
         (first, *_), waiting = await asyncio.wait(three, return_when=asyncio.FIRST_COMPLETED)
@@ -70,15 +64,9 @@ async def test_who_comes_when_too_many_wait_is_told_when_to_come_again(
 
 @pytest.mark.parametrize("streams", [True, False])
 async def test_a_client_that_hangs_up_stops_its_answer(
-    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path, streams: bool
+    behind_a_line: Opened, verifier: VerifierProcess, streams: bool
 ) -> None:
-    options = ["--max-answers", "1", "--max-waiting", "1"]
-    async with (
-        FaultProxy([verifier.port]) as proxy,
-        GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, options, {"mode": "edge"}) as process,
-        process.client() as client,
-    ):
-        await client.get("/v1/models")
+    async with behind_a_line(*ONE_SEAT, mode="edge") as (proxy, _, client):
         proxy.line = late(0.05)
         body = {**BODY, "max_tokens": 60, "stream": streams}
         place = ""
@@ -104,32 +92,23 @@ async def test_a_client_that_hangs_up_stops_its_answer(
             assert len(report["text"]) < len(await own_text(verifier, [QUESTION], 60))
 
 
-async def test_a_client_that_hangs_up_stops_an_answer_whose_words_come_quickly(tiny_pair: Path, tmp_path: Path) -> None:
+async def test_a_client_that_hangs_up_stops_an_answer_whose_words_come_quickly(running: Opened) -> None:
     server = ChatServer([Script(itertools.repeat("on and "), pause=0.01), Script(["Hello."])])
-    options = ["--max-answers", "1", "--max-waiting", "1"]
-    async with server.listening() as port:
-        url = f"http://127.0.0.1:{port}/v1"
-        process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", url, options)
-        async with process, process.client() as client:
-            hanging = asyncio.create_task(client.post(CHAT, json=BODY))
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                await server.said.wait()
-                hanging.cancel()
-                await server.hung_up.wait()
-            answered = await client.post(CHAT, json=BODY)
+    async with server.listening() as port, running(f"http://127.0.0.1:{port}/v1", *ONE_SEAT) as (_, client):
+        hanging = asyncio.create_task(client.post(CHAT, json=BODY))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await server.said.wait()
+            hanging.cancel()
+            await server.hung_up.wait()
+        answered = await client.post(CHAT, json=BODY)
     assert answered.status_code == 200, "the only seat is free again"
     assert answered.json()["choices"][0]["message"]["content"] == "Hello."
 
 
 async def test_sigterm_lets_answers_end_and_takes_no_more(
-    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
+    behind_a_line: Opened, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
-    async with (
-        FaultProxy([verifier.port]) as proxy,
-        GatewayProcess(tmp_path / "home", tiny_pair / "drafter", proxy.url, (), {"mode": "edge"}) as process,
-        process.client() as client,
-    ):
-        await client.get("/v1/models")
+    async with behind_a_line(mode="edge") as (proxy, process, client):
         proxy.line = late(0.05)
         read, told = Streamed(), False
         async for found, text in stream(client, BODY):
@@ -145,19 +124,18 @@ async def test_sigterm_lets_answers_end_and_takes_no_more(
     assert process.said == ""
 
 
-def test_a_taken_port_and_wrong_options_are_told_in_a_sentence(tiny_pair: Path, tmp_path: Path) -> None:
-    with GatewayProcess(tmp_path / "one", tiny_pair / "drafter", None) as process:
-        second = GatewayProcess(tmp_path / "two", tiny_pair / "drafter", None, ["--port", str(process.port)])
-        with pytest.raises(AssertionError, match="Choose another --port"):
+def test_a_taken_port_and_wrong_options_are_told_in_a_sentence(
+    gateway: GatewayProcess, tiny_pair: Path, tmp_path: Path
+) -> None:
+    for option, value, said in (
+        ("--port", str(gateway.port), "Choose another --port"),
+        ("--token-file", "/nowhere", "token file /nowhere"),
+        ("--allow-origin", "*", "Add --token-file"),
+    ):
+        second = GatewayProcess(tmp_path / option, tiny_pair / "drafter", None, [option, value])
+        with pytest.raises(AssertionError, match=said):
             second.__enter__()
         second.__exit__(None, None, None)
-    for number, (option, value, said) in enumerate(
-        [("--token-file", "/nowhere", "token file /nowhere"), ("--allow-origin", "*", "Add --token-file")]
-    ):
-        third = GatewayProcess(tmp_path / f"three-{number}", tiny_pair / "drafter", None, [option, value])
-        with pytest.raises(AssertionError, match=said):
-            third.__enter__()
-        third.__exit__(None, None, None)
 
 
 # ---- hostile bodies --------------------------------------------------------------------------------------------------

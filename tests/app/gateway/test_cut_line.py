@@ -37,7 +37,6 @@ async def test_the_answer_goes_on_and_the_end_is_checked_when_the_line_is_back(
 ) -> None:
     own = await own_text(verifier, QUESTION, 120)
     async with behind_a_line() as (proxy, _, client):
-        await client.get("/v1/models")
         cut_in_the_middle(proxy)
         read = await stream_to_end(client, BODY)
         assert read.error is None and read.ended and read.finish == "length"
@@ -68,7 +67,6 @@ async def test_a_line_that_comes_back_in_the_middle_loses_and_doubles_nothing(
 ) -> None:
     own = await own_text(verifier, QUESTION, 400)
     async with behind_a_line(max_tokens="400") as (proxy, _, client):
-        await client.get("/v1/models")
         cut_in_the_middle(proxy)
         read, healed = Streamed(), False
         async for read, text in stream(client, {**BODY, "max_tokens": 400}):
@@ -89,34 +87,18 @@ async def test_a_line_that_comes_back_in_the_middle_loses_and_doubles_nothing(
             assert not any(sure[held:]), "nothing after the parting is called the model's own"
 
 
-async def test_without_a_line_from_the_start_the_whole_answer_is_marked(
-    behind_a_line: Opened, verifier: VerifierProcess
-) -> None:
-    async with behind_a_line() as (proxy, _, client):
-        await client.get("/v1/models")  # The model has been seen: the drafter fits it.
-        await proxy.refuse()
-        answered = await client.post(CHAT, json=BODY)
-        assert answered.status_code == 200 and answered.headers["x-outrider-source"] == "drafted"
-        told = answered.json()
-        text = told["choices"][0]["message"]["content"]
-        assert told["outrider"]["spans"] == [{"start": 0, "end": len(text), "source": "drafted"}]
-        assert told["outrider"]["checked"] == 0 and told["outrider"]["state"] == "waiting"
-        await proxy.heal()
-        report = await settled(client, answered.headers["x-outrider-answer"])
-        assert report["checked_text"] == await own_text(verifier, QUESTION, 120)
-        assert report["model"] == "target"
-
-
 @pytest.mark.parametrize("streams", [False, True])
-async def test_a_stop_string_that_the_small_model_wrote_is_checked_even_if_it_leaves_no_text(
+async def test_without_a_line_from_the_start_all_is_marked_and_checked_even_if_a_stop_string_leaves_no_text(
     behind_a_line: Opened, verifier: VerifierProcess, *, streams: bool
 ) -> None:
     own = await own_text(verifier, QUESTION, 120)
     async with behind_a_line() as (proxy, _, client):
-        await client.get("/v1/models")
         await proxy.refuse()
         told = (await client.post(CHAT, json=BODY)).json()
-        first = told["choices"][0]["message"]["content"][:3]
+        text = told["choices"][0]["message"]["content"]
+        assert told["outrider"]["spans"] == [{"start": 0, "end": len(text), "source": "drafted"}]
+        assert told["outrider"]["checked"] == 0 and told["outrider"]["state"] == "waiting"
+        first = text[:3]
         answered = await client.post(CHAT, json={**BODY, "stop": first, "stream": streams})
         assert answered.headers["x-outrider-source"] == "drafted"
         place = answered.headers["x-outrider-answer"]
@@ -130,12 +112,12 @@ async def test_a_stop_string_that_the_small_model_wrote_is_checked_even_if_it_le
         assert report["state"] == ("checked" if agreed else "replaced")
         assert report["source"] == ("verified" if agreed else "drafted")
         assert report["checked_text"] == own.partition(first)[0]
+        whole = await settled(client, told["outrider"]["answer"])
+        assert whole["checked_text"] == own and whole["model"] == "target"
 
 
-@pytest.mark.parametrize("offline", ["fail", "queue"])
-async def test_without_leave_the_small_model_stays_silent(behind_a_line: Opened, offline: str) -> None:
-    async with behind_a_line(mode="edge", offline=offline) as (proxy, _, client):
-        await client.get("/v1/models")
+async def test_without_leave_the_small_model_stays_silent(behind_a_line: Opened) -> None:
+    async with behind_a_line(mode="edge", offline="queue") as (proxy, _, client):
         await proxy.refuse()
         answered = await client.post(CHAT, json=BODY)
         assert answered.status_code == 503 and answered.headers["retry-after"] == "1"

@@ -16,9 +16,9 @@ from app.remotes.peer import Endpoint
 from app.reply.request import CONTEXT_TOKENS
 from drafter.runtime import Drafter
 from remote.openai.request_fields import Role
-from tests.app.gateway.conftest import own_text, settled
-from tests.support.conversing import Heard, assistant
+from tests.app.gateway.conftest import Opened, own_text, settled
 from tests.support.conversing import ask as ask_outrider
+from tests.support.conversing import assistant, hear
 from tests.support.gateways import CHAT, GatewayProcess, stream_to_end
 from tests.support.guide_pages import guided_drafter
 from tests.support.serving import VerifierProcess
@@ -42,11 +42,14 @@ def content(told: dict[str, Any]) -> str:
 
 async def test_a_whole_answer_is_the_models_own(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
     answered = await client.post(CHAT, json=BODY)
-    told, own = answered.json(), await own_text(verifier, [QUESTION], 40)
+    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
+        server = (await direct.post(CHAT, json=BODY)).json()
+    told, own = answered.json(), content(server)
     assert content(told) == own and told["choices"][0]["finish_reason"] == "length"
     assert (told["object"], told["model"]) == ("chat.completion", "target")
     assert told["usage"]["completion_tokens"] == 40
-    assert told["usage"]["total_tokens"] == told["usage"]["prompt_tokens"] + 40
+    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        assert told["usage"][name] == server["usage"][name], "they are counted as the server counts them"
     place = answered.headers["x-outrider-answer"]
     assert answered.headers["x-outrider-source"] == "verified" and place.endswith(told["id"])
     spans = [{"start": 0, "end": len(own), "source": "verified"}]
@@ -55,17 +58,6 @@ async def test_a_whole_answer_is_the_models_own(client: httpx.AsyncClient, verif
     }  # fmt: skip
     report = (await client.get(place)).json()
     assert (report["state"], report["text"], report["checked_text"]) == ("checked", own, own)
-
-
-async def test_the_tokens_of_the_conversation_are_counted_as_the_server_counts_them(
-    client: httpx.AsyncClient, verifier: VerifierProcess
-) -> None:
-    async with httpx.AsyncClient(base_url=verifier.url, timeout=90, trust_env=False) as direct:
-        counted = (await direct.post(CHAT, json=BODY)).json()["usage"]
-    usage = (await ask(client))["usage"]
-    assert {name: usage[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens")} == {
-        name: counted[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens")
-    }
 
 
 async def test_a_stream_has_the_same_text_and_ends_as_openai_s_do(
@@ -80,50 +72,44 @@ async def test_a_stream_has_the_same_text_and_ends_as_openai_s_do(
     assert len({chunk["id"] for chunk in read.chunks}) == 1
 
 
-async def test_roles_and_parts_reach_the_model_as_one_conversation(
-    client: httpx.AsyncClient, verifier: VerifierProcess
+def said(role: str, content: Any) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+SYSTEM, ANSWER, BRIEF = said("system", "Be brief."), said("assistant", "Use ls."), said("user", "Be brief.")
+PARTS = [{"type": "text", "text": "how do I"}, {"type": "text", "text": "list files?"}]
+USE, LS = {"type": "output_text", "text": "Use"}, {"type": "refusal", "refusal": "ls."}
+EARLIER = [{"type": "thinking", "thinking": "Hm."}, USE, LS]
+ASKED_AS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "roles and parts": (
+        [
+            said("developer", "Be brief."),
+            said("user", PARTS),
+            ANSWER,
+            said("user", "and"),
+            said("user", "hidden ones?"),
+        ],
+        [SYSTEM, said("user", "how do I\nlist files?"), ANSWER, said("user", "and\n\nhidden ones?")],
+    ),
+    "an answer as other servers gave it": (
+        [QUESTION, {**said("assistant", EARLIER), "tool_calls": None}, QUESTION],
+        [QUESTION, said("assistant", "Use\nls."), QUESTION],
+    ),
+    "a system message at the end": ([QUESTION, SYSTEM], [SYSTEM, QUESTION]),
+    "nothing else": ([SYSTEM], [BRIEF]),
+    "one after an answer": ([QUESTION, ANSWER, SYSTEM], [QUESTION, ANSWER, BRIEF]),
+    "an answer at the end": ([QUESTION, ANSWER], [QUESTION, ANSWER, said("user", "Continue.")]),
+    "an empty one": ([QUESTION, said("assistant", "")], [QUESTION]),
+    "none": ([QUESTION, said("assistant", None), SYSTEM], [SYSTEM, QUESTION]),
+}
+
+
+@pytest.mark.parametrize("name", ASKED_AS)
+async def test_any_order_of_messages_reaches_the_model_as_one_conversation(
+    client: httpx.AsyncClient, verifier: VerifierProcess, name: str
 ) -> None:
-    messages: list[dict[str, Any]] = [
-        {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "how do I"}, {"type": "text", "text": "list files?"}]},
-        {"role": "assistant", "content": "Use ls."},
-        {"role": "user", "content": "and"},
-        {"role": "user", "content": "hidden ones?"},
-    ]
-    plain = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "how do I\nlist files?"},
-        {"role": "assistant", "content": "Use ls."},
-        {"role": "user", "content": "and\n\nhidden ones?"},
-    ]
-    assert content(await ask(client, messages=messages)) == await own_text(verifier, plain, 40)
-
-
-SYSTEM, ANSWER = {"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Use ls."}
-ENDS: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [
-    ([QUESTION, SYSTEM], [SYSTEM, QUESTION]),
-    ([SYSTEM], [{"role": "user", "content": "Be brief."}]),
-    ([QUESTION, ANSWER, SYSTEM], [QUESTION, ANSWER, {"role": "user", "content": "Be brief."}]),
-    ([QUESTION, ANSWER], [QUESTION, ANSWER, {"role": "user", "content": "Continue."}]),
-    ([QUESTION, {"role": "assistant", "content": ""}], [QUESTION]),
-    ([QUESTION, {"role": "assistant", "content": None}, SYSTEM], [SYSTEM, QUESTION]),
-]
-
-
-@pytest.mark.parametrize(("messages", "asked"), ENDS)
-async def test_a_conversation_that_does_not_end_with_a_question_is_answered(
-    client: httpx.AsyncClient, verifier: VerifierProcess, messages: list[dict[str, Any]], asked: list[dict[str, Any]]
-) -> None:
+    messages, asked = ASKED_AS[name]
     assert content(await ask(client, messages=messages)) == await own_text(verifier, asked, 40)
-
-
-async def test_an_earlier_answer_is_read_as_other_servers_gave_it(
-    client: httpx.AsyncClient, verifier: VerifierProcess
-) -> None:
-    parts = [{"type": "thinking", "thinking": "Hm."}, {"type": "output_text", "text": "Use"}]
-    earlier = {"role": "assistant", "content": [*parts, {"type": "refusal", "refusal": "ls."}], "tool_calls": None}
-    plain = [QUESTION, {"role": "assistant", "content": "Use\nls."}, QUESTION]
-    assert content(await ask(client, messages=[QUESTION, earlier, QUESTION])) == await own_text(verifier, plain, 40)
 
 
 async def test_the_next_question_goes_on_in_the_same_conversation(
@@ -258,15 +244,14 @@ async def test_what_is_surely_too_long_is_refused_before_it_is_read(client: http
 
 
 async def test_earlier_questions_lose_their_examples_where_the_conversation_would_not_fit(
-    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
+    running: Opened, tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
 ) -> None:
     folder = guided_drafter(tiny_pair / "drafter", tmp_path / "drafter")
     drafter = Drafter.load(folder)
     assert drafter.prompt is not None
     said: list[tuple[Role, str]] = [("user", "untar photos.tar.gz"), ("assistant", "tar xf it")]
     turns = [*said * 5, ("user", "list photos.tar.gz")]
-    process = GatewayProcess(tmp_path / "home", folder, verifier.url)
-    async with process, process.client() as client:
+    async with running(verifier.url, folder=folder) as (_, client):
         messages = [{"role": role, "content": text} for role, text in turns]
         # Nobody has asked yet how much the model reads, and the second one has to open a seat.
         both = await asyncio.gather(*(ask(client, messages=messages, max_tokens=5) for _ in range(2)))
@@ -285,59 +270,62 @@ async def test_web_pages_and_foreign_names_are_refused(client: httpx.AsyncClient
     assert (await client.get("/v1/models", headers={"Host": "localhost:8788"})).status_code == 200
 
 
-async def test_with_a_token_file_only_its_tokens_open(tiny_pair: Path, tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text(TOKEN)
-    process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", None, ["--token-file", str(tokens)])
-    async with process, process.client() as client:
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    (tmp_path / "tokens").write_text(TOKEN)
+    return tmp_path / "tokens"
+
+
+SHOWN = {"Authorization": f"Bearer {TOKEN}"}
+
+
+async def read_by_a_page(client: httpx.AsyncClient) -> None:
+    """A web page reads answers, streams and errors."""
+    page, shown = {"Origin": "app://obsidian.md"}, {"Origin": "app://obsidian.md", **SHOWN}
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization", **page}
+    for answered, status in (
+        (await client.options(CHAT, headers=asks), 200),
+        (await client.post(CHAT, json=BODY, headers=shown), 200),
+        (await client.post(CHAT, json={**BODY, "stream": True}, headers=shown), 200),
+        (await client.post(CHAT, json={**BODY, "n": 2}, headers=shown), 400),
+        (await client.get("/nowhere", headers=shown), 404),
+    ):
+        assert answered.status_code == status, answered.text
+        assert answered.headers["access-control-allow-origin"] in (page["Origin"], "*")
+
+
+async def test_with_a_token_file_only_its_tokens_open(running: Opened, tokens: Path) -> None:
+    async with running(None, "--token-file", str(tokens)) as (_, client):
         wrong = await client.post(CHAT, json=BODY, headers={"Authorization": "Bearer wrong"})
         assert wrong.status_code == 401 and wrong.json()["error"]["code"] == "invalid_api_key"
-        right = await client.post(CHAT, json=BODY, headers={"Authorization": f"Bearer {TOKEN}"})
+        right = await client.post(CHAT, json=BODY, headers=SHOWN)
         assert right.status_code == 200 and right.headers["x-outrider-source"] == "drafted"
         for header in ({"Origin": "http://localhost:3000"}, {"Host": "foo.example"}):  # With a token, from anywhere.
             assert (await client.get("/v1/models", headers=header)).status_code == 401
-            header["Authorization"] = f"Bearer {TOKEN}"
-            assert (await client.get("/v1/models", headers=header)).status_code == 200
-        client.headers["Authorization"] = f"Bearer {TOKEN}"
+            assert (await client.get("/v1/models", headers={**header, **SHOWN})).status_code == 200
+        await read_by_a_page(client)
+        client.headers.update(SHOWN)
         report = await settled(client, right.headers["x-outrider-answer"])
         assert report["state"] == "unchecked" and "offline" in report["why"]
 
 
-async def test_web_pages_that_may_ask_read_answers_streams_and_errors(tiny_pair: Path, tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text(TOKEN)
-    page, shown = "app://obsidian.md", {"Authorization": f"Bearer {TOKEN}"}
-    for options in (["--allow-origin", page], ["--token-file", str(tokens)]):
-        process = GatewayProcess(tmp_path / options[0], tiny_pair / "drafter", None, options)
-        async with process, process.client() as client:
-            client.headers["Origin"] = page
-            asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
-            for answered, status in (
-                (await client.options(CHAT, headers=asks), 200),
-                (await client.post(CHAT, json=BODY, headers=shown), 200),
-                (await client.post(CHAT, json={**BODY, "stream": True}, headers=shown), 200),
-                (await client.post(CHAT, json={**BODY, "n": 2}, headers=shown), 400),
-                (await client.get("/nowhere", headers=shown), 404),
-            ):
-                assert answered.status_code == status, answered.text
-                assert answered.headers["access-control-allow-origin"] in (page, "*")
+async def test_web_pages_that_may_ask_do(running: Opened) -> None:
+    async with running(None, "--allow-origin", "app://obsidian.md") as (_, client):
+        await read_by_a_page(client)
 
 
-async def test_a_missing_token_of_the_gateways_own_is_told_as_what_it_is(tiny_pair: Path, tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text(TOKEN)
-    server = VerifierProcess(tiny_pair, token_file=tokens)
-    with server:
-        process = GatewayProcess(tmp_path / "home", tiny_pair / "drafter", server.url)
-        async with process, process.client() as client:
+async def test_a_missing_token_of_the_gateways_own_is_told_as_what_it_is(
+    running: Opened, tiny_pair: Path, tokens: Path
+) -> None:
+    with VerifierProcess(tiny_pair, token_file=tokens) as server:
+        async with running(server.url) as (_, client):
             for stream in (False, True):
                 answered = await client.post(CHAT, json={**BODY, "stream": stream})
                 error = answered.json()["error"]
                 assert answered.status_code == 403 and "retry-after" not in answered.headers
                 assert (error["code"], error["type"]) == ("server_token_refused", "permission_error")
-                assert (
-                    "outrider remote token NAME" in error["message"] and "not the key that you sent" in error["message"]
-                )
+                assert "outrider remote token NAME" in error["message"]
+                assert "not the key that you sent" in error["message"]
 
 
 # ---- clients that people use -----------------------------------------------------------------------------------------
@@ -377,10 +365,8 @@ async def test_outrider_itself_goes_on_with_an_answer_that_was_cut(
         cut = await ask_outrider(opened, "list files", conversation)
         connection = opened.backend.routing.connection_of(conversation)
         assert connection is not None and isinstance(connection.verifier, Endpoint), "it is known without its kind"
-        whole = await ask_outrider(opened, "list files", opened.store.conversations.create("whole").id)
+        whole = await ask_outrider(opened, "list files")
     assert cut.done is not None and cut.done.reason == "length" and whole.text == cut.text
     async with assistant(drafter, database, gateway.url, settings=Settings(max_tokens=12)) as opened:
-        longer, rest = await ask_outrider(opened, "list files", opened.store.conversations.create("longer").id), Heard()
-        async for event in opened.resume(cut.message):
-            rest.apply(event)
+        longer, rest = await ask_outrider(opened, "list files"), await hear(opened.resume(cut.message))
     assert rest.done is not None and rest.text == longer.text != cut.text

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.config import Folders, Settings
 from app.gateway.answers import Answers
 from app.gateway.checks import Checks
@@ -115,8 +117,9 @@ async def test_comments_come_until_the_first_words_do(
 
 
 async def test_a_failure_after_comments_is_told_in_the_stream(
-    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path
+    tiny_pair: Path, verifier: VerifierProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("app.reply.reply.RETURN_SECONDS", 10 * QUIET_SECONDS)
     async with (
         FaultProxy([verifier.port]) as proxy,
         opened(tiny_pair, tmp_path, proxy.url, mode="edge", offline="fail") as app,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from app.config import Folders
 from app.remotes import nearby
 from app.remotes.nearby import PORTS, NearbyServer, Program, Unusable, free_name, known_as, look
 from app.remotes.registry import Remote, Remotes
+from tests.remote.openai.hostile_chat_peers import STREAMS, hostile
 from tests.remote.toy_verifier import ToyVerifier, http, listening, raw_peer, serving
 from tests.support import model_servers as dialects
 from tests.support.model_servers import ModelServer
@@ -112,32 +113,10 @@ async def _silent(number: int, reader: asyncio.StreamReader, writer: asyncio.Str
     await asyncio.Event().wait()
 
 
-async def _endless_head(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.readuntil(b"\r\n\r\n")
-    writer.write(b"HTTP/1.1 200 OK\r\n")
-    while True:
-        writer.write(b"x-more: " + b"a" * 1000 + b"\r\n")
-        await writer.drain()
-        await asyncio.sleep(0)
-
-
-async def _endless_body(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.readuntil(b"\r\n\r\n")
-    writer.write(http(b'{"data":[', content_type=JSON))
-    while True:
-        writer.write(b'"' + b"a" * 65536 + b'",')
-        await writer.drain()
-        await asyncio.sleep(0)
-
-
-async def _hangs_up(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.readuntil(b"\r\n\r\n")
-
-
-@pytest.mark.parametrize("serve", [_silent, _endless_head, _endless_body, _hangs_up])
-async def test_what_never_answers_is_given_up(serve: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("name", ["silence", "headers for ever", "a list of 100 MB", "nothing"])
+async def test_what_never_answers_is_given_up(name: str) -> None:
     begun = time.monotonic()
-    async with listening(serve) as port:
+    async with listening(_silent) if name == "silence" else hostile(STREAMS[name]) as port:
         found = await one(port, seconds=0.5)
     assert isinstance(found, Unusable) and found.why
     assert time.monotonic() - begun < PATIENCE_SECONDS

@@ -211,16 +211,6 @@ def test_what_the_setting_means(folders: Folders, no_ring: None) -> None:
 # ---- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_keyring_that_works_keeps_the_token(folders: Folders, ring: MemoryKeyring) -> None:
-    remotes = Remotes(folders)
-    kept = remotes.put("office", OFFICE, TOKEN)
-    assert (kept.token, remotes.token_place(kept)) == ("keyring", "keyring")
-    assert ring.kept == {("outrider", "office https://office.example:8443"): TOKEN}
-    assert Remotes(folders).token("office") == TOKEN and TOKEN not in files(folders)
-    remotes.remove("office")
-    assert ring.kept == {}
-
-
 @pytest.mark.parametrize("ring", ["none", "plain", "locked"])
 def test_else_a_file_that_nobody_else_can_read(folders: Folders, ring: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"none": NoKeyring(), "plain": PlainKeyring(), "locked": MemoryKeyring()}[ring]
@@ -251,18 +241,6 @@ def test_a_keyring_without_anybody_to_unlock_it(
         if thread.name == "keyring":
             thread.join(30)
     assert ring.kept == {}, "unlocked too late, it keeps nothing"
-
-
-def test_else_the_environment(folders: Folders, no_ring: None) -> None:
-    remotes = Remotes(folders)
-    office = remotes.put("office", msgspec.structs.replace(OFFICE, token_variable="OUTRIDER_TOKEN"))
-    home = remotes.put("home", OFFICE)
-    team = remotes.put("team", Remote(url=OFFICE.url, token_variable="TEAM_TOKEN"))
-    environment = {"OUTRIDER_TOKEN": TOKEN}
-    assert remotes.token("office", environment) == TOKEN and remotes.token("team", environment) is None
-    assert remotes.token("home", environment) is None and remotes.token_place(home, environment) == "none"
-    assert remotes.token_place(office, environment) == "OUTRIDER_TOKEN (set)"
-    assert remotes.token_place(team, environment) == "TEAM_TOKEN (not set)"
 
 
 @pytest.mark.parametrize("keyring", [True, False])

@@ -2,75 +2,56 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from app.config import Settings
+from tests.remote.toy_verifier import http, listening, request_of
+from tests.support.chat_server import in_thread
 from tests.support.commands import CommandResult, Outrider, runner
 from tests.support.keyring import NoKeyring, use_keyring
 
 TOKEN = "sk-given-for-one-server-0123456789"
 
 
-class Recorder(ThreadingHTTPServer):
+@dataclass
+class Recorder:
     """A server that records each token. `redirect`: the address that it sends everybody to."""
 
-    daemon_threads = True
+    redirect: str | None = None
+    url: str = ""
+    shown: list[str | None] = field(default_factory=list)
+    """The header `Authorization` of each request; None: there was none."""
 
-    def __init__(self, redirect: str | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), Requests)
-        self.redirect = redirect
-        self.shown: list[str | None] = []
-        """The header `Authorization` of each request; None: there was none."""
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Requests(BaseHTTPRequestHandler):
-    server: Recorder
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.server.shown.append(self.headers.get("authorization"))
-        self.send_response(404 if self.server.redirect is None else 307)
-        if self.server.redirect is not None:
-            self.send_header("location", self.server.redirect + self.path)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    do_POST = do_DELETE = do_GET
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
+    async def serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head, _ = await request_of(reader)
+        token = re.search(rb"\r\nauthorization: ([^\r]*)", head, re.IGNORECASE)
+        self.shown.append(token and token[1].decode())
+        moved = "" if self.redirect is None else f"location: {self.redirect}{head.split()[1].decode()}\r\n"
+        writer.write(http(b"", status="307 There" if moved else "404 Not Found", content_type=None, extra=moved))
+        await writer.drain()
 
 
 @contextmanager
 def recorder(redirect: str | None = None) -> Iterator[Recorder]:
-    with Recorder(redirect) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = Recorder(redirect)
+    with in_thread(listening(server.serve)) as port:
+        server.url = f"http://127.0.0.1:{port}"
+        yield server
 
 
 @pytest.fixture
 def outrider(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
 ) -> Outrider:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "outrider_token", "outrider_remote"):
+    for name in ("OUTRIDER_TOKEN", "OUTRIDER_REMOTE"):
         monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
     use_keyring(monkeypatch, NoKeyring())
     return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
 

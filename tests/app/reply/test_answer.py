@@ -72,24 +72,3 @@ def test_a_wrong_guess_is_taken_back_first(text: ChatText) -> None:
     events = answer.verify(right, 2)
     assert isinstance(events[0], Retracted)
     assert events[1:] == [Verified("ls *", len(right), 2)]
-
-
-def test_half_a_character_is_held_back(text: ChatText) -> None:
-    answer = Answer(text)
-    turtle = text.encode("🐢")
-    assert len(turtle) == 4
-    shown = "".join(event.text for event in answer.verify(turtle[:3], 0) if isinstance(event, Verified))
-    assert shown == ""
-    assert answer.verify(turtle[3:], 0) == [Verified("🐢", 1, 0)]
-
-
-def test_tokens_written_alone_stay_where_the_target_agrees(text: ChatText) -> None:
-    answer = Answer(text)
-    alone = text.encode("xyz")
-    for token in alone:
-        answer.draft(token)
-    assert answer.verify(alone[:2], 1) == [Verified("xy", 2, 1)]
-    assert (answer.tokens, answer.provenance) == (alone, [True, True, False])
-    answer.verify(text.encode("Q"), 0)
-    assert answer.text == "xyQ"
-    assert all(answer.provenance)

@@ -18,7 +18,7 @@ def outrider(
     return runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
 
 
-@pytest.mark.parametrize("mode", ["edge", "hosted", "auto", "offline"])
+@pytest.mark.parametrize("mode", ["edge", "hosted", "offline"])
 def test_a_limit_of_tokens(outrider: Outrider, verifier: VerifierProcess, mode: str) -> None:
     server = () if mode == "offline" else ("--remote", verifier.url)
     cut = outrider("ask", "list files", "--mode", mode, *server, "--max-tokens", "4")

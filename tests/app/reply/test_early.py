@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import VerifierClient
 from storage import Store
-from tests.support.conversing import Heard, ask, assistant
+from tests.support.conversing import Heard, ask, assistant, hear
 from tests.support.serving import VerifierProcess
 
 QUESTION = "list files"
@@ -41,27 +41,23 @@ class Starts(AddressSource):
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "outrider.db")
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "outrider.db") as store:
+        yield store
 
 
-async def asked(source: Starts, opened: Assistant, store: Store, *, early: bool) -> tuple[Heard, str]:
+async def asked(source: Starts, opened: Assistant, *, early: bool) -> tuple[Heard, str]:
     """One answer, and the text that was there before the verifier was."""
-    heard, shown = Heard(), ""
-    conversation = store.conversations.create("test").id
-    async with aclosing(opened.reply(conversation, QUESTION)) as events:
-        async for event in events:
-            heard.apply(event)
-            if not source.up.is_set() and (isinstance(event, Drafted) or not early and heard.modes):
-                shown = heard.text
-            if not source.up.is_set() and heard.reply.mode == "warming" and (heard.reply.stats.drafted or not early):
-                source.up.set()
-    return heard, shown
+    shown = ""
 
+    def watch(heard: Heard) -> None:
+        nonlocal shown
+        if not source.up.is_set() and (isinstance(heard.events[-1], Drafted) or not early and heard.modes):
+            shown = heard.text
+        if not source.up.is_set() and heard.reply.mode == "warming" and (heard.reply.stats.drafted or not early):
+            source.up.set()
 
-async def reference(verifier: VerifierProcess, drafter: Drafter, database: Path, settings: Settings) -> Heard:
-    async with assistant(drafter, database, verifier.url, settings=settings, draft=False) as opened:
-        return await ask(opened, QUESTION)
+    return await hear(opened.reply(opened.store.conversations.create("test").id, QUESTION), watch), shown
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -76,39 +72,23 @@ async def test_the_drafter_writes_before_the_verifier_is_there(
     monkeypatch.setattr("app.reply.generation.SURE", 0.0)  # Of random weights nothing is sure.
     settings, source = Settings(max_tokens=40), Starts(verifier.url)
     async with Assistant(store, Options(Drafters(drafter), source, settings, modes=("edge",), early=early)) as opened:
-        heard, shown = await asked(source, opened, store, early=early)
-    plain = await reference(verifier, drafter, tmp_path / "plain.db", Settings(mode="edge", max_tokens=40))
+        heard, shown = await asked(source, opened, early=early)
+    edge = Settings(mode="edge", max_tokens=40)
+    async with assistant(drafter, tmp_path / "plain.db", verifier.url, settings=edge, draft=False) as opened:
+        plain = await ask(opened, QUESTION)
     assert bool(shown) == early and heard.modes == ["warming", "edge"]
     assert heard.done is not None and plain.done is not None
     assert heard.done.token_ids == plain.done.token_ids and all(heard.done.provenance)
     assert store.messages.get(heard.message).text == plain.text
-    store.close()
 
 
-async def test_what_it_is_not_sure_of_is_not_shown(
-    verifier: VerifierProcess, drafter: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("app.reply.generation.SURE", 1.1)
-    source = Starts(verifier.url)
-    async with Assistant(
-        store, Options(Drafters(drafter), source, Settings(max_tokens=8), modes=("edge",), early=True)
-    ) as opened:
-        asyncio.get_running_loop().call_later(0.3, source.up.set)
-        heard = await ask(opened, QUESTION)
-    until = next(at for at, event in enumerate(heard.events) if isinstance(event, ModeChanged) and event.mode == "edge")
-    assert not any(isinstance(event, Drafted) for event in heard.events[:until])
-    assert heard.done is not None and all(heard.done.provenance)
-    store.close()
-
-
-@pytest.mark.parametrize("case", ["edge", "hosted", "sampled"])
-async def test_only_auto_mode_at_temperature_0_writes_early(
+@pytest.mark.parametrize("case", ["unsure", "edge", "hosted", "sampled"])
+async def test_only_auto_mode_at_temperature_0_writes_early_and_only_what_is_sure(
     verifier: VerifierProcess, drafter: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    monkeypatch.setattr("app.reply.generation.SURE", 0.0)
-    chosen = {"temperature": 0.8, "seed": 1} if case == "sampled" else {"mode": case}
-    source = Starts(verifier.url)
-    settings = Settings(max_tokens=8).replaced(chosen, "the test")
+    monkeypatch.setattr("app.reply.generation.SURE", 1.1 if case == "unsure" else 0.0)
+    chosen = {"unsure": {}, "sampled": {"temperature": 0.8, "seed": 1}}.get(case, {"mode": case})
+    settings, source = Settings(max_tokens=8).replaced(chosen, "the test"), Starts(verifier.url)
     async with Assistant(store, Options(Drafters(drafter), source, settings, early=True)) as opened:
         asyncio.get_running_loop().call_later(0.3, source.up.set)
         heard = await ask(opened, QUESTION)
@@ -116,7 +96,7 @@ async def test_only_auto_mode_at_temperature_0_writes_early(
         at for at, event in enumerate(heard.events) if isinstance(event, ModeChanged) and event.mode != "warming"
     )
     assert not any(isinstance(event, Drafted) for event in heard.events[:until])
-    store.close()
+    assert heard.done is not None and all(heard.done.provenance)
 
 
 async def test_where_the_verifier_does_not_start_the_drafter_goes_on_from_there(
@@ -126,9 +106,8 @@ async def test_where_the_verifier_does_not_start_the_drafter_goes_on_from_there(
     source = Starts("http://127.0.0.1:9")
     source.fails = True
     async with Assistant(store, Options(Drafters(drafter), source, Settings(max_tokens=40), early=True)) as opened:
-        heard, shown = await asked(source, opened, store, early=True)
+        heard, shown = await asked(source, opened, early=True)
     async with Assistant(store, Options(Drafters(drafter), None, Settings(mode="offline", max_tokens=40))) as opened:
         alone = await ask(opened, QUESTION)
     assert shown and heard.modes == ["warming", "offline"]
     assert heard.done is not None and alone.done is not None and heard.done.token_ids == alone.done.token_ids
-    store.close()

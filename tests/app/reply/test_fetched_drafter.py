@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from app.config import Settings
@@ -65,12 +66,9 @@ async def test_it_answers_in_plain_text_until_its_drafter_is_fetched(
             assert drafter.text.decode(tokens[1]) == mine.text, "and the first one began a new one"
 
 
-async def test_one_that_was_removed_is_not_used(drafter: Drafter, tiny_pair: Path, tmp_path: Path) -> None:
+async def test_one_that_was_removed_is_not_used(tiny_pair: Path, tmp_path: Path) -> None:
     shelf = tmp_path / "shelf"
-    folder = shelf / ("ab" * 32)
-    folder.mkdir(parents=True)
-    for file in (tiny_pair / "drafter").iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+    folder = shutil.copytree(tiny_pair / "drafter", shelf / ("ab" * 32))
     ((found, config),) = kept(shelf)
     assert found == folder and config.target
     assert not remove(shelf, "") and not remove(shelf, "cd") and folder.is_dir()
@@ -78,10 +76,7 @@ async def test_one_that_was_removed_is_not_used(drafter: Drafter, tiny_pair: Pat
 
 
 def test_a_damaged_one_counts_as_none(drafter: Drafter, other_pair: Path, tmp_path: Path) -> None:
-    folder = tmp_path / ("cd" * 32)
-    folder.mkdir()
-    for file in (other_pair / "drafter").iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+    folder = shutil.copytree(other_pair / "drafter", tmp_path / ("cd" * 32))
     other = Drafter.load(folder)
     found = Drafters(drafter, tmp_path)
     assert found.has(other.memory_digest) and not found.has(None) and not found.has(bytes(16))

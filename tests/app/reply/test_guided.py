@@ -23,9 +23,10 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from models.config import read_config, write_config
 from storage import Store
+from tests.app.reply.conftest import Connect
 from tests.app.reply.test_assistant import generated
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import Heard, ask, assistant, until_connected
+from tests.support.conversing import ask, hear, until_connected
 from tests.support.guide_pages import guided_drafter
 from tests.support.serving import VerifierProcess
 
@@ -59,10 +60,10 @@ def asked(drafter: Drafter, said: Sequence[str]) -> list[int]:
 
 @pytest.mark.parametrize("mode", ["edge", "hosted"])
 async def test_the_own_target_reads_the_pages(
-    mode: str, tiny_pair: Path, verifier: VerifierProcess, guided: Drafter, database: Path
+    mode: str, tiny_pair: Path, verifier: VerifierProcess, guided: Drafter, connect: Connect
 ) -> None:
     settings = Settings(mode=mode, max_tokens=16)  # type: ignore[arg-type]
-    async with assistant(guided, database, verifier.url, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
+    async with connect(verifier.url, drafter=guided, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
         conversation = opened.store.conversations.create("test").id
         first = await ask(opened, QUESTIONS[0], conversation)
         second = await ask(opened, QUESTIONS[1], conversation)
@@ -90,8 +91,8 @@ async def test_what_was_asked_with_pages_is_learnt_from(
         assert len(Learner(store, folder, learnt).lessons()) == 1
 
 
-async def test_the_drafter_alone_reads_them_too(guided: Drafter, database: Path) -> None:
-    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=12)) as opened:
+async def test_the_drafter_alone_reads_them_too(guided: Drafter, connect: Connect) -> None:
+    async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=12)) as opened:
         heard = await ask(opened, QUESTIONS[0])
     context = guided.context()
     context.commit(asked(guided, QUESTIONS[:1]))
@@ -99,41 +100,29 @@ async def test_the_drafter_alone_reads_them_too(guided: Drafter, database: Path)
     assert heard.done is not None and list(heard.done.token_ids) == alone
 
 
-async def test_another_target_is_asked_as_it_was(
-    tiny_pair: Path, verifier: VerifierProcess, stranger: Drafter, database: Path
+async def test_another_target_reads_the_plain_prompt_also_of_what_the_drafter_wrote_in_its_place(
+    tiny_pair: Path, verifier: VerifierProcess, stranger: Drafter, connect: Connect
 ) -> None:
-    async with assistant(stranger, database, verifier.url, settings=Settings(mode="edge", max_tokens=16)) as opened:
-        heard = await ask(opened, QUESTIONS[0])
     plain = stranger.text.render([("user", QUESTIONS[0])])
-    assert heard.done is not None and list(heard.done.token_ids) == generated(tiny_pair, plain, 16)
-
-
-async def test_another_target_judges_what_the_drafter_wrote_in_its_place_by_the_plain_prompt(
-    tiny_pair: Path, verifier: VerifierProcess, stranger: Drafter, database: Path
-) -> None:
-    drafting = Settings(mode="offline", max_tokens=16)
-    async with assistant(stranger, database, None, settings=drafting) as opened:
-        conversation = opened.store.conversations.create("test").id
-        drafted = await ask(opened, QUESTIONS[0], conversation)
-    async with assistant(stranger, database, verifier.url, settings=Settings(mode="edge", max_tokens=16)) as opened:
+    async with connect(None, drafter=stranger, settings=Settings(mode="offline", max_tokens=16)) as opened:
+        drafted = await ask(opened, QUESTIONS[0])
+    async with connect(verifier.url, drafter=stranger, settings=Settings(mode="edge", max_tokens=16)) as opened:
         await opened.settled()
-        heard = Heard()
-        async for event in opened.verify(drafted.message):
-            heard.apply(event)
-    plain = stranger.text.render([("user", QUESTIONS[0])])
-    assert heard.done is not None and list(heard.done.token_ids) == generated(tiny_pair, plain, 16)
+        judged, asked_anew = await hear(opened.verify(drafted.message)), await ask(opened, QUESTIONS[0])
+    for heard in (judged, asked_anew):
+        assert heard.done is not None and list(heard.done.token_ids) == generated(tiny_pair, plain, 16)
 
 
-async def test_a_server_that_reads_text_gets_the_question_alone(guided: Drafter, database: Path) -> None:
+async def test_a_server_that_reads_text_gets_the_question_alone(guided: Drafter, connect: Connect) -> None:
     server = ChatServer([Script(["tar xf it"])])
-    async with server.listening() as port, assistant(guided, database, f"http://127.0.0.1:{port}") as opened:
+    async with connect(server, drafter=guided) as opened:
         heard = await ask(opened, QUESTIONS[0])
     assert heard.done is not None and heard.done.sources == ()
     assert [(one["role"], one["content"]) for one in server.asked[0]["messages"]] == [("user", QUESTIONS[0])]
 
 
-async def test_the_context_counts_what_is_read(guided: Drafter, database: Path) -> None:
-    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=12)) as opened:
+async def test_the_context_counts_what_is_read(guided: Drafter, connect: Connect) -> None:
+    async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=12)) as opened:
         conversation = opened.store.conversations.create("test").id
         for question in QUESTIONS:
             await ask(opened, question, conversation)
@@ -145,14 +134,14 @@ async def test_the_context_counts_what_is_read(guided: Drafter, database: Path) 
 
 
 async def test_a_conversation_that_is_too_long_with_all_examples_is_answered_at_once(
-    guided: Drafter, verifier: VerifierProcess, database: Path
+    guided: Drafter, verifier: VerifierProcess, database: Path, connect: Connect
 ) -> None:
     """Nobody has said how much the model reads when the prompt is made."""
     with Store.open(database) as store:
         conversation, last = store.conversations.create("test").id, None
         for role, said in (("user", QUESTIONS[0]), ("assistant", "tar xf it")) * 5:
             last = store.messages.add(conversation, role, said, parent_id=last, status="done").id  # type: ignore[arg-type]
-    async with assistant(guided, database, verifier.url, settings=Settings(max_tokens=5)) as opened:
+    async with connect(verifier.url, drafter=guided, settings=Settings(max_tokens=5)) as opened:
         heard = await ask(opened, QUESTIONS[0], conversation)
         most, context = opened.backend.routing.most_read, opened.context(conversation)
         whole = conversation_tokens(guided.text, opened.store.branches.thread(conversation)[:-1], guided.prompt)
@@ -171,23 +160,20 @@ def test_all_conversations_begin_alike(guided: Drafter) -> None:
     assert one[:shared] == other[:shared] and shared > 5
 
 
-def test_pages_that_an_answer_came_from_are_stored_and_exported(tmp_path: Path) -> None:
+def test_pages_that_an_answer_came_from_are_exported(tmp_path: Path) -> None:
     pages = [asdict(PageSource("tar", "common", "tldr")), asdict(PageSource("git commit", "common", "outrider"))]
+    exported = tmp_path / "export.json"
     with Store.open(tmp_path / "one.db") as store, Store.open(tmp_path / "other.db") as other:
-        conversation = store.conversations.create("test").id
-        question = store.messages.add(conversation, "user", "untar it", parent_id=None, status="done")
-        answer = store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
+        answer = store.messages.ask(store.conversations.create("test").id, "untar it", parent_id=None)
         store.messages.finish(answer.id, (), (), "tar xf it", "done", {"sources": pages})
-        assert store.messages.get(answer.id).stats["sources"] == pages
-        exported = tmp_path / "export.json"
-        pieces = export_pieces(store, [conversation], "json", settings=Settings(), branches=True)
+        pieces = export_pieces(store, [answer.conversation_id], "json", settings=Settings(), branches=True)
         exported.write_text("".join(pieces))
         import_file(other, exported)
         assert other.messages.get(answer.id).stats["sources"] == pages
 
 
-async def test_an_answer_without_a_command_names_no_page(guided: Drafter, database: Path) -> None:
-    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=1)) as opened:
+async def test_an_answer_without_a_command_names_no_page(guided: Drafter, connect: Connect) -> None:
+    async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=1)) as opened:
         heard = await ask(opened, QUESTIONS[0])
         assert heard.done is not None and heard.done.sources == ()
         assert "sources" not in opened.store.messages.get(heard.message).stats

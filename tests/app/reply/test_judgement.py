@@ -34,6 +34,8 @@ def checked(store: Store, draft: str, own: str) -> tuple[Message, Message]:
         ("ls -la", "ls -l", "-la", "ls "),
         ("ls", "ls -l", "", "ls"),
         ("ls\x07 -la", "ls\x07 -lh", "-la", "ls "),
+        ("use tar xf file", "use tar xvf file", "xf file", "use tar "),
+        ("a b\x1b[2J", "a c", "b", "a "),
     ],
 )
 def test_the_place_of_what_was_dropped(tmp_path: Path, draft: str, own: str, dropped: str, before: str) -> None:

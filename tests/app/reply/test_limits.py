@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from app.config import Settings
@@ -11,8 +9,9 @@ from app.drafting.prompt import conversation_tokens
 from app.reply.offline import MOST_ALONE
 from app.reply.request import CONTEXT_TOKENS
 from drafter.runtime import Drafter
-from storage import Message, Store
-from tests.support.conversing import ask, assistant
+from storage import Message
+from tests.app.reply.conftest import Connect
+from tests.support.conversing import ask
 from tests.support.serving import VerifierProcess
 
 ROOM = 24
@@ -32,24 +31,22 @@ def nearly_full(drafter: Drafter, most: int) -> str:
 
 @pytest.mark.parametrize("mode", ["edge", "hosted"])
 async def test_a_full_context_ends_an_answer_and_is_named(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, mode: str
+    verifier: VerifierProcess, drafter: Drafter, mode: str, connect: Connect
 ) -> None:
     settings = Settings().replaced({"mode": mode}, "the test")
-    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+    async with connect(verifier.url, settings=settings) as opened:
         await opened.settled()
         card = opened.backend.routing.shown.verifier.card  # type: ignore[union-attr]
         heard = await ask(opened, nearly_full(drafter, min(CONTEXT_TOKENS, card.limits.max_tokens)))
     assert heard.done is not None and 0 < len(heard.done.token_ids) <= 2 * ROOM
     assert (heard.done.reason, heard.done.cut_by, heard.done.full) == ("length", "context", True)
-    assert (
-        heard.done.cut == "the conversation has reached the length that the model can read"
-        and heard.done.model == card.target
-    )
+    assert heard.done.cut == "the conversation has reached the length that the model can read"
+    assert heard.done.model == card.target
 
 
-async def test_the_drafter_alone_has_a_guard(drafter: Drafter, database: Path) -> None:
+async def test_the_drafter_alone_has_a_guard(connect: Connect) -> None:
     settings = Settings(mode="offline", temperature=2.0, seed=3)
-    async with assistant(drafter, database, None, settings=settings) as opened:
+    async with connect(None, settings=settings) as opened:
         heard = await ask(opened, "list files")
         assert heard.done is not None and len(heard.done.token_ids) == MOST_ALONE
         assert (heard.done.cut_by, heard.done.full, heard.done.model) == ("length", False, "")
@@ -58,13 +55,3 @@ async def test_the_drafter_alone_has_a_guard(drafter: Drafter, database: Path) -
         assert stored.stats["cut_by"] == "length" and "model" not in stored.stats
         more = [event async for event in opened.resume(heard.message)]
         assert len(more[-1].token_ids) > MOST_ALONE  # type: ignore[union-attr]
-
-
-async def test_a_limit_that_a_person_sets_is_no_full_context(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
-) -> None:
-    async with assistant(drafter, database, verifier.url, settings=Settings(max_tokens=5)) as opened:
-        heard = await ask(opened, "list files")
-    assert heard.done is not None and (heard.done.cut_by, heard.done.full) == ("length", False)
-    with Store.open(database) as store:
-        assert store.messages.get(heard.message).stats["model"] == heard.done.model != ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from app.drafting.prompt import conversation_tokens, is_spelt, least_length, mar
 from drafter.runtime import Drafter
 from models.guide.names import MARKS, names_said
 from storage import Message
+from tests.app.reply.conftest import Connect
 from tests.app.reply.test_assistant import generated
-from tests.support.conversing import Heard, ask, assistant
+from tests.support.conversing import ask, hear
 from tests.support.guide_pages import guided_drafter
 from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
@@ -35,6 +37,12 @@ def guided(pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Drafter:
     return Drafter.load(guided_drafter(pair / "drafter", tmp_path_factory.mktemp("guided") / "drafter"))
 
 
+@pytest.fixture(scope="module")
+def verifier(pair: Path) -> Iterator[VerifierProcess]:
+    with VerifierProcess(pair) as process:
+        yield process
+
+
 def says_a_name(drafter: Drafter, message: Message) -> bool:
     """Whether its tokens say marks, and its text has names in their place."""
     said = drafter.text.decode(message.tokens)
@@ -46,15 +54,14 @@ def says_a_name(drafter: Drafter, message: Message) -> bool:
 
 @pytest.mark.parametrize("mode", ["edge", "hosted"])
 async def test_the_target_says_marks_and_names_are_shown(
-    mode: str, pair: Path, guided: Drafter, database: Path
+    mode: str, pair: Path, verifier: VerifierProcess, guided: Drafter, connect: Connect
 ) -> None:
     settings = Settings(mode=mode, max_tokens=60)  # type: ignore[arg-type]
-    with VerifierProcess(pair) as verifier:
-        async with assistant(guided, database, verifier.url, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
-            conversation = opened.store.conversations.create("test").id
-            heard = [await ask(opened, question, conversation) for question in QUESTIONS]
-            thread = opened.store.branches.thread(conversation)
-            spans = [opened.drafted_spans(message) for message in thread[1::2]]
+    async with connect(verifier.url, drafter=guided, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
+        conversation = opened.store.conversations.create("test").id
+        heard = [await ask(opened, question, conversation) for question in QUESTIONS]
+        thread = opened.store.branches.thread(conversation)
+        spans = [opened.drafted_spans(message) for message in thread[1::2]]
     assert guided.prompt is not None
     first = guided.text.render(guided.prompt.asked_as(QUESTIONS[:1]))
     assert heard[0].done is not None and list(heard[0].done.token_ids) == generated(pair, first, 60)
@@ -67,9 +74,9 @@ async def test_the_target_says_marks_and_names_are_shown(
 
 
 async def test_the_drafter_alone_says_them_too_and_its_answer_is_exported_with_names(
-    guided: Drafter, database: Path
+    guided: Drafter, connect: Connect
 ) -> None:
-    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=60)) as opened:
+    async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=60)) as opened:
         conversation = opened.store.conversations.create("test").id
         heard = await ask(opened, QUESTIONS[0], conversation)
         answer = opened.store.messages.get(heard.message)
@@ -79,14 +86,12 @@ async def test_the_drafter_alone_says_them_too_and_its_answer_is_exported_with_n
     assert answer.text in exported and not any(mark in exported for mark in MARKS)
 
 
-async def test_an_answer_that_was_cut_goes_on_with_its_names(pair: Path, guided: Drafter, database: Path) -> None:
-    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=30)) as opened:
+async def test_an_answer_that_was_cut_goes_on_with_its_names(pair: Path, guided: Drafter, connect: Connect) -> None:
+    async with connect(None, drafter=guided, settings=Settings(mode="offline", max_tokens=30)) as opened:
         conversation = opened.store.conversations.create("test").id
         cut = await ask(opened, QUESTIONS[0], conversation)
         begun = opened.store.messages.get(cut.message)
-        heard = Heard()
-        async for event in opened.resume(cut.message):
-            heard.apply(event)
+        heard = await hear(opened.resume(cut.message))
         whole = opened.store.messages.get(heard.message)
     assert whole.tokens[: len(begun.tokens)] == begun.tokens and len(whole.tokens) > len(begun.tokens)
     assert whole.text.startswith(begun.text) and says_a_name(guided, whole)

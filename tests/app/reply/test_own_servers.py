@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,23 +19,16 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from storage import Choices, Store
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import PATIENCE_SECONDS, ask, until_connected, until_mode
+from tests.support.conversing import ask, until, until_connected, until_mode, working_off
 from tests.support.keyring import NoKeyring, use_keyring
 
 ONE, TWO = Choices(remote="one", model="talker"), Choices(remote="two", model="other")
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_keyring(monkeypatch, NoKeyring())
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 @pytest.fixture
-async def two(tmp_path: Path) -> AsyncIterator[tuple[Remotes, ChatServer, ChatServer]]:
+async def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Remotes, ChatServer, ChatServer]]:
     """Two servers in the registry; the second one answers where nothing was chosen."""
+    use_keyring(monkeypatch, NoKeyring())
     first, second = ChatServer([Script(["from one"])]), ChatServer([Script(["from two"])])
     async with first.listening() as port, second.listening() as other:
         remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
@@ -56,12 +48,6 @@ async def opened_on(drafter: Drafter, home: Path, remotes: Remotes) -> AsyncIter
             yield assistant
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not holds():
-            await asyncio.sleep(0.02)
-
-
 async def test_each_conversation_has_its_own(
     drafter: Drafter, tmp_path: Path, two: tuple[Remotes, ChatServer, ChatServer]
 ) -> None:
@@ -76,11 +62,8 @@ async def test_each_conversation_has_its_own(
         assert heard.text == "from two" and heard.done is not None and heard.done.model == "other"
         assert (await ask(opened, "d", mine)).text == "from one"
         assert [one["model"] for one in second.asked] == ["talker", "other"]
-        assert len(first.asked) == 2 and [one["content"] for one in first.asked[1]["messages"]] == [
-            "a",
-            "from one",
-            "d",
-        ]
+        assert len(first.asked) == 2
+        assert [one["content"] for one in first.asked[1]["messages"]] == ["a", "from one", "d"]
         stored = opened.store.branches.thread(other)[-1].stats
         assert stored["model"] == "other" and "verified" not in stored
     async with opened_on(drafter, tmp_path, remotes) as again:  # After a restart.
@@ -99,9 +82,7 @@ async def test_the_state_is_that_of_the_open_conversation(
         assert opened.status().why.startswith("answered by talker at one") and opened.status().model == "talker"
         opened.follow(TWO)
         await until(lambda: opened.status().model == "other")
-        await until(
-            lambda: not opened.backend.routing.leaving
-        )  # The line to the first one is closed: nothing needs it.
+        await until(lambda: not opened.backend.routing.leaving)  # The line to the first one: nothing needs it.
         assert len(opened.backend.routing._connections._open) == 2
 
 
@@ -134,19 +115,10 @@ async def test_what_waits_goes_to_the_server_of_its_own_conversation(
         theirs = opened.store.conversations.create("theirs").id
         opened.outbox.enqueue(mine, "first in the queue")
         opened.outbox.enqueue(theirs, "second in the queue")
-
-        async def work_off() -> None:
-            async for queued in opened.due():
-                async with aclosing(opened.send(queued)) as events:
-                    async for _ in events:
-                        pass
-
-        working = asyncio.create_task(work_off())
-        await until(lambda: len(opened.outbox.queued()) == 1 and not opened.replying)
-        assert [one["messages"][-1]["content"] for one in second.asked] == ["second in the queue"]
-        first.away = False
-        await until(lambda: not opened.outbox.queued() and not opened.replying)
+        async with working_off(opened):
+            await until(lambda: len(opened.outbox.queued()) == 1 and not opened.replying)
+            assert [one["messages"][-1]["content"] for one in second.asked] == ["second in the queue"]
+            first.away = False
+            await until(lambda: not opened.outbox.queued() and not opened.replying)
         assert [one["messages"][-1]["content"] for one in first.asked] == ["first in the queue"]
         assert len(second.asked) == 1
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)

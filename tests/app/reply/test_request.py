@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from pathlib import Path
+from functools import partial
 
 import pytest
 
 from app.config import Settings
-from app.events import Event, Judged, Redrawn, Started, Verified
+from app.events import Judged, Redrawn, Started, Verified
 from app.reply import request as request_module
-from app.reply.assistant import Assistant
 from app.reply.errors import NoAnswer
 from app.reply.request import FRESH_TEMPERATURE, resume
 from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
-from storage import FinalStatus, Message
-from tests.support.conversing import Heard, ask, assistant, until_connected, until_mode
+from tests.app.reply.conftest import Connect
+from tests.support.conversing import ask, hear, stored_answer, until_connected, until_mode
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import CHAT_TEMPLATE, END, train_tokenizer
 
@@ -29,65 +26,14 @@ SAMPLED = Settings(max_tokens=48, temperature=0.7, top_p=0.9)
 QUESTION = "list files"
 
 
-@pytest.fixture(scope="module")
-def own(verifier: VerifierProcess, drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
-    """48 tokens that the target says to the question by itself, one by one."""
-
-    async def reference() -> tuple[int, ...]:
-        folder = tmp_path_factory.mktemp("reference")
-        async with assistant(drafter, folder / "db", verifier.url, settings=LONG, draft=False) as opened:
-            heard = await ask(opened, QUESTION)
-            assert heard.done is not None
-            return heard.done.token_ids
-
-    return asyncio.run(reference())
-
-
-@pytest.fixture(scope="module")
-def alone(drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
-    """48 tokens that the drafter says to the question by itself."""
-
-    async def reference() -> tuple[int, ...]:
-        folder = tmp_path_factory.mktemp("alone")
-        async with assistant(drafter, folder / "db", None, settings=LONG) as opened:
-            heard = await ask(opened, QUESTION)
-            assert heard.done is not None
-            return heard.done.token_ids
-
-    return asyncio.run(reference())
-
-
-async def hear(events: AsyncGenerator[Event, None]) -> Heard:
-    heard = Heard()
-    async with aclosing(events):
-        async for event in events:
-            heard.apply(event)
-    return heard
-
-
-def stored(
-    opened: Assistant,
-    tokens: tuple[int, ...],
-    verified: int | None = None,
-    status: FinalStatus = "stopped",
-    stats: Mapping[str, float | int | str | None] | None = None,
-) -> Message:
-    """A stored answer to the question. `verified`: how many of its first tokens are verified; None: all."""
-    pending = opened.store.messages.ask(opened.store.conversations.create("stored").id, QUESTION, parent_id=None)
-    provenance = [verified is None or at < verified for at in range(len(tokens))]
-    opened.store.messages.finish(
-        pending.id, tokens, provenance, opened.backend.routing.drafters.first.text.decode(tokens), status, stats or {}
-    )
-    return opened.store.messages.get(pending.id)
+stored = partial(stored_answer, status="stopped")
 
 
 # ---- in other words --------------------------------------------------------------------------------------------------
 
 
-async def test_an_edited_question_is_a_branch_of_its_own(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
-) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+async def test_an_edited_question_is_a_branch_of_its_own(verifier: VerifierProcess, connect: Connect) -> None:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         store, conversation = opened.store, opened.store.conversations.create("two branches").id
         await ask(opened, "show disk usage", conversation)
         await ask(opened, QUESTION, conversation)
@@ -114,10 +60,10 @@ async def test_an_edited_question_is_a_branch_of_its_own(
 
 
 async def test_an_answer_that_is_there_is_not_given_again(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
 ) -> None:
     settings = SETTINGS.replaced({"seed": 5}, "test")
-    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+    async with connect(verifier.url, settings=settings) as opened:
         await until_mode(opened, "edge")
         store, first = opened.store, await ask(opened, QUESTION)
         assert first.done is not None and first.done.token_ids == own[:24]
@@ -132,16 +78,15 @@ async def test_an_answer_that_is_there_is_not_given_again(
             [str(event) for event in heard.events if isinstance(event, Redrawn)] for heard in (first, second, third)
         ]
         assert said[0] == [] and said[1] == said[2] and len(said[1]) == 1 and "temperature 0.8" in said[1][0]
-        assert (
-            store.branches.siblings(first.message) == answers and store.branches.thread(conversation)[1:] == answers[2:]
-        )
+        assert store.branches.siblings(first.message) == answers
+        assert store.branches.thread(conversation)[1:] == answers[2:]
         assert all(all(answer.provenance) for answer in answers)
 
 
 async def test_a_drafted_answer_given_again_is_the_targets_own(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...], alone: tuple[int, ...]
+    verifier: VerifierProcess, own: tuple[int, ...], alone: tuple[int, ...], connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         drafted = stored(opened, alone[:24], verified=0, status="done")
         heard = await hear(opened.regenerate(drafted.id))
@@ -155,9 +100,9 @@ async def test_a_drafted_answer_given_again_is_the_targets_own(
 
 
 async def test_without_a_line_the_drafter_gives_another_one(
-    drafter: Drafter, database: Path, own: tuple[int, ...], alone: tuple[int, ...]
+    own: tuple[int, ...], alone: tuple[int, ...], connect: Connect
 ) -> None:
-    async with assistant(drafter, database, None, settings=SETTINGS) as opened:
+    async with connect(None, settings=SETTINGS) as opened:
         drafted = stored(opened, alone[:24], verified=0, status="done")
         heard = await hear(opened.regenerate(drafted.id))
         assert heard.done is not None and heard.done.token_ids != alone[:24] and not any(heard.done.provenance)
@@ -166,10 +111,8 @@ async def test_without_a_line_the_drafter_gives_another_one(
         assert heard.done is not None and heard.done.token_ids == alone[:24], "the drafter's own was not there yet"
 
 
-async def test_a_question_without_an_answer_is_answered(
-    drafter: Drafter, database: Path, alone: tuple[int, ...]
-) -> None:
-    async with assistant(drafter, database, None, settings=SETTINGS) as opened:
+async def test_a_question_without_an_answer_is_answered(alone: tuple[int, ...], connect: Connect) -> None:
+    async with connect(None, settings=SETTINGS) as opened:
         store, answer = opened.store, stored(opened, (5, 6), status="done")
         store.bin.delete_message(answer.id)
         (question,) = store.branches.thread(answer.conversation_id)
@@ -188,18 +131,12 @@ async def test_a_question_without_an_answer_is_answered(
 @pytest.mark.parametrize("mode", ["edge", "hosted"])
 @pytest.mark.parametrize(("there", "verified"), [(1, None), (20, None), (20, 12), (9, 0)])
 async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
-    verifier: VerifierProcess,
-    drafter: Drafter,
-    database: Path,
-    own: tuple[int, ...],
-    mode: str,
-    there: int,
-    verified: int | None,
+    verifier: VerifierProcess, own: tuple[int, ...], mode: str, there: int, verified: int | None, connect: Connect
 ) -> None:
     settings = SETTINGS.replaced({"mode": mode, "max_tokens": 48 - there}, "test")
-    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+    async with connect(verifier.url, settings=settings) as opened:
         await until_connected(opened)
-        cut = stored(opened, own[:there], verified)
+        cut = stored(opened, own[:there], verified=verified)
         heard = await hear(opened.resume(cut.id))
         assert heard.done is not None, heard.failed
         assert heard.done.token_ids == own and all(heard.done.provenance) and heard.done.reason == "length"
@@ -215,9 +152,9 @@ async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
 
 
 async def test_what_the_target_does_not_keep_of_it_is_told(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         other = next(token for token in own if token != own[12])
         cut = stored(opened, (*own[:12], other, *own[13:20]), verified=10)
@@ -230,16 +167,16 @@ async def test_what_the_target_does_not_keep_of_it_is_told(
 
 
 async def test_a_sampled_answer_goes_on_with_the_coin_it_was_begun_with(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
+    verifier: VerifierProcess, connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SAMPLED) as opened:
+    async with connect(verifier.url, settings=SAMPLED) as opened:
         await until_mode(opened, "edge")
         whole = await ask(opened, QUESTION)
         assert whole.done is not None
         answer = opened.store.messages.get(whole.message)
         cut = stored(opened, answer.tokens[:17], stats=answer.stats)
     later = SETTINGS.replaced({"max_tokens": 31}, "test")  # Greedy by now.
-    async with assistant(drafter, database, verifier.url, settings=later) as opened:
+    async with connect(verifier.url, settings=later) as opened:
         await until_mode(opened, "edge")
         heard = await hear(opened.resume(cut.id))
         assert heard.done is not None and heard.done.token_ids == whole.done.token_ids
@@ -249,10 +186,8 @@ async def test_a_sampled_answer_goes_on_with_the_coin_it_was_begun_with(
         assert heard.done is not None and opened.store.messages.get(heard.message).stats["temperature"] == 0.0
 
 
-async def test_the_drafter_goes_on_alone(
-    drafter: Drafter, database: Path, own: tuple[int, ...], alone: tuple[int, ...]
-) -> None:
-    async with assistant(drafter, database, None, settings=SETTINGS) as opened:
+async def test_the_drafter_goes_on_alone(own: tuple[int, ...], alone: tuple[int, ...], connect: Connect) -> None:
+    async with connect(None, settings=SETTINGS) as opened:
         cut = stored(opened, alone[:24], verified=0)
         heard = await hear(opened.resume(cut.id))
         assert heard.done is not None and heard.done.token_ids == alone and not any(heard.done.provenance)
@@ -262,34 +197,16 @@ async def test_the_drafter_goes_on_alone(
         assert heard.done.provenance == (True,) * 10 + (False,) * 24
 
 
-async def test_an_answer_at_its_limit_goes_on_and_on(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
-) -> None:
-    settings = SETTINGS.replaced({"max_tokens": 16}, "test")
-    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
-        heard = await ask(opened, QUESTION)
-        for tokens in (32, 48):
-            assert heard.done is not None and heard.done.reason == "length"
-            assert opened.store.messages.get(heard.message).stats["reason"] == "length"
-            heard = await hear(opened.resume(heard.message))
-            assert heard.done is not None and heard.done.token_ids == own[:tokens]
-
-
 async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=LONG) as opened:
-        events = opened.reply(opened.store.conversations.create("stopped").id, QUESTION)
-        message = ""
-        async with aclosing(events):
-            async for event in events:
-                message = event.message if isinstance(event, Started) else message
-                if isinstance(event, Verified):
-                    opened.stop()
-        cut = opened.store.messages.get(message)
+    async with connect(verifier.url, settings=LONG) as opened:
+        asking = opened.reply(opened.store.conversations.create("stopped").id, QUESTION)
+        heard = await hear(asking, lambda heard: isinstance(heard.events[-1], Verified) and opened.stop())
+        cut = opened.store.messages.get(heard.message)
         assert cut.status == "stopped" and 0 < len(cut.tokens) < 48
-        events = opened.resume(cut.id)
-        async with aclosing(events):
+        message = ""
+        async with aclosing(opened.resume(cut.id)) as events:
             async for event in events:
                 if isinstance(event, Started):
                     message = event.message
@@ -300,8 +217,8 @@ async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been
         assert heard.done is not None and heard.done.token_ids[:48] == own
 
 
-async def test_what_cannot_go_on_says_why(drafter: Drafter, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with assistant(drafter, database, None, settings=SETTINGS) as opened:
+async def test_what_cannot_go_on_says_why(monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:
+    async with connect(None, settings=SETTINGS) as opened:
         store, text = opened.store, opened.backend.routing.drafters.first.text
         whole = stored(opened, (5, 6, min(text.stop_tokens)), status="done")
         ended = stored(opened, (5, 6), status="done", stats={"reason": "end"})
@@ -329,10 +246,12 @@ async def test_what_cannot_go_on_says_why(drafter: Drafter, database: Path, monk
         assert store.branches.thread(cut.conversation_id)[-1].text == cut.text
 
 
-async def test_an_answer_stored_without_tokens_goes_on_where_it_can_be_spelt(drafter: Drafter, database: Path) -> None:
+async def test_an_answer_stored_without_tokens_goes_on_where_it_can_be_spelt(
+    drafter: Drafter, connect: Connect
+) -> None:
     small_letters = json.loads(train_tokenizer().to_str()) | {"normalizer": {"type": "Lowercase"}}
     text = ChatText(json.dumps(small_letters).encode(), CHAT_TEMPLATE, (END,))
-    async with assistant(drafter, database, None, settings=SETTINGS) as opened:
+    async with connect(None, settings=SETTINGS) as opened:
         capital = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
         opened.store.messages.finish(capital.id, (), (), "LS", "stopped", {})
         with pytest.raises(NoAnswer, match="nobody can continue it"):

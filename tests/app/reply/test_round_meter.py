@@ -94,8 +94,9 @@ def test_a_round_that_is_not_like_others(
     """A prompt to read, something to send again, or an answer that was written offline."""
     meter = RoundMeter(connection, clock, opening=False)
     play(meter, clock)
-    nodes = connection.speed.costs._sums[0]
+    nodes, paid = connection.speed.costs._sums[0], connection.speed.payoff._rounds[True].count
     play(meter, clock, **odd)  # type: ignore[arg-type]
+    assert connection.speed.payoff._rounds[True].count == paid, "it says nothing about drafts"
     assert bool(connection.speed.modes._rounds["edge"].count) == counts
     assert (connection.speed.costs._sums[0] != nodes) == judged
     assert meter.after_usual == ("drafted_here" in odd)
@@ -121,17 +122,6 @@ def test_rounds_with_and_without_a_draft_are_compared_by_all_that_they_took(
     assert kinds[True].rate == pytest.approx(3 / (DRAFT + WAIT + RTT + SERVER))
     assert kinds[False].rate == pytest.approx(1 / (WAIT + RTT + SERVER))
     assert kinds[True].amounts[1] == pytest.approx(RTT + (WAIT + SERVER) / 3), "the line cannot be shortened"
-
-
-@pytest.mark.parametrize("odd", [{"unread": 5}, {"exchanges": 2}, {"drafted_here": False}])
-def test_a_round_that_is_not_like_others_says_nothing_about_drafts(
-    connection: Connection, clock: StillClock, odd: dict[str, int]
-) -> None:
-    meter = RoundMeter(connection, clock, opening=False)
-    play(meter, clock)
-    count = connection.speed.payoff._rounds[True].count
-    play(meter, clock, **odd)  # type: ignore[arg-type]
-    assert connection.speed.payoff._rounds[True].count == count
 
 
 def test_of_the_first_round_only_its_draft_counts(connection: Connection, clock: StillClock) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from app.config import Settings
 from app.events import ModeChanged
-from drafter.runtime import Drafter
 from remote.link import STALL_SECONDS
 from remote.verifier.http import ALIVE_SECONDS
-from tests.support.conversing import ask, assistant
+from tests.app.reply.conftest import Connect
+from tests.support.conversing import ask
 from tests.support.fault_proxy import FaultProxy
 from tests.support.faults import after, hushed
 from tests.support.serving import VerifierProcess
@@ -20,13 +19,11 @@ FRAMES_SECONDS = 1.8
 """How long a device waits for a frame on a fast line where it cannot tell what it is for: rounds, and their memory."""
 
 
-async def test_it_is_given_up_before_a_frame_is_overdue(
-    verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
-) -> None:
-    database, settings = tmp_path / "a.db", Settings(max_tokens=60)
+async def test_it_is_given_up_before_a_frame_is_overdue(verifier: VerifierProcess, connect: Connect) -> None:
+    settings = Settings(max_tokens=60)
     async with (
         FaultProxy([verifier.port]) as proxy,
-        assistant(drafter, database, proxy.url, settings=settings, modes=("hosted",), patient=False) as opened,
+        connect(proxy.url, settings=settings, modes=("hosted",), patient=False) as opened,
     ):
         await opened.settled()
         await ask(opened, QUESTION)  # From here on, the line's deadlines follow its measured round trips.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -19,8 +18,10 @@ from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import LinkDown
 from storage import Store
+from tests.app.reply.conftest import Connect
 from tests.support.chat_server import ChatServer, Script
-from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, assistant, until_mode
+from tests.support.clock import FastClock
+from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, until, until_mode, working_off
 from tests.support.keyring import NoKeyring, use_keyring
 from tests.support.serving import VerifierProcess
 
@@ -28,28 +29,9 @@ QUESTION = "how do I unpack a tar archive?"
 SAID = "tar -xf naïve.tar"
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
-def talker() -> ChatServer:
-    return ChatServer([Script([SAID])])
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not holds():
-            await asyncio.sleep(0.02)
-
-
-async def test_what_is_asked_next_goes_to_the_new_one(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
-) -> None:
-    server = talker()
-    async with server.listening() as port, assistant(drafter, database, verifier.url) as opened:
+async def test_what_is_asked_next_goes_to_the_new_one(verifier: VerifierProcess, connect: Connect) -> None:
+    server = ChatServer([Script([SAID])])
+    async with server.listening() as port, connect(verifier.url) as opened:
         conversation = opened.store.conversations.create("two").id
         first = await ask(opened, QUESTION, conversation)
         opened.use(AddressSource(f"http://127.0.0.1:{port}"))
@@ -63,14 +45,12 @@ async def test_what_is_asked_next_goes_to_the_new_one(
     assert (first.modes[-1], second.modes[-1], third.modes[-1]) == ("edge", "hosted", "edge")
 
 
-async def test_an_answer_on_its_way_is_finished_where_it_began(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
-) -> None:
+async def test_an_answer_on_its_way_is_finished_where_it_began(verifier: VerifierProcess, connect: Connect) -> None:
     settings = Settings(max_tokens=60)
-    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+    async with connect(verifier.url, settings=settings) as opened:
         expected = await ask(opened, QUESTION)
-    server, heard, said = talker(), Heard(), list[ModeChanged]()
-    async with server.listening() as port, assistant(drafter, database, verifier.url, settings=settings) as opened:
+    server, heard, said = ChatServer([Script([SAID])]), Heard(), list[ModeChanged]()
+    async with server.listening() as port, connect(verifier.url, settings=settings) as opened:
 
         async def watch() -> None:
             async for change in opened.changes():
@@ -81,7 +61,7 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(
         async with aclosing(opened.reply(opened.store.conversations.create("a").id, QUESTION)) as events:
             async for event in events:
                 heard.apply(event)
-                if isinstance(event, Verified) and len(opened.backend.routing.leaving) == 0:
+                if isinstance(event, Verified) and not opened.backend.routing.leaving:
                     opened.use(AddressSource(f"http://127.0.0.1:{port}"))
                     await until_mode(opened, "hosted")
         assert heard.done is not None and heard.text == expected.text
@@ -94,19 +74,9 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def test_a_line_that_was_there_before_anybody_listened_is_told(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
-) -> None:
-    async with assistant(drafter, database, verifier.url) as opened:
-        await until_mode(opened, "edge")
-        async with aclosing(opened.changes()) as changes, asyncio.timeout(PATIENCE_SECONDS):
-            assert (await anext(changes)).mode == "edge"
-
-
-async def test_a_change_is_told_that_comes_with_another_wake_up(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
-) -> None:
-    async with assistant(drafter, database, verifier.url) as opened:
+async def test_a_change_is_told_that_comes_with_another_wake_up(verifier: VerifierProcess, connect: Connect) -> None:
+    async with connect(verifier.url, clock=(clock := FastClock())) as opened:
+        clock.hurry(20.0)  # The line is lost six times, and looked for again after a while.
         conversation = opened.store.conversations.create("two").id
         for steps in range(6):
             await until_mode(opened, "edge")
@@ -123,34 +93,25 @@ async def test_a_change_is_told_that_comes_with_another_wake_up(
                 assert (await coming).mode == "offline"
 
 
-async def test_what_waits_is_sent_to_the_new_one(drafter: Drafter, database: Path) -> None:
-    server = talker()
-    async with server.listening() as port, assistant(drafter, database, None) as opened:
+async def test_what_waits_is_sent_to_the_new_one(connect: Connect) -> None:
+    server = ChatServer([Script([SAID])])
+    async with server.listening() as port, connect(None) as opened:
         assert opened.status().mode == "offline"
         opened.outbox.enqueue(opened.store.conversations.create("a").id, QUESTION)
-
-        async def work_off() -> None:
-            async for queued in opened.due():
-                async with aclosing(opened.send(queued)) as events:
-                    async for _ in events:
-                        pass
-
-        working = asyncio.create_task(work_off())
-        await asyncio.sleep(0)
-        opened.use(AddressSource(f"http://127.0.0.1:{port}"))
-        await until(lambda: not opened.outbox.queued() and not opened.replying)
+        async with working_off(opened):
+            await asyncio.sleep(0)
+            opened.use(AddressSource(f"http://127.0.0.1:{port}"))
+            await until(lambda: not opened.outbox.queued() and not opened.replying)
         assert server.asked[0]["messages"][-1]["content"] == QUESTION
         opened.use(None)
         assert opened.status() == ModeChanged("offline", "offline by choice")
         alone = await ask(opened, QUESTION)
         assert alone.done is not None and not any(alone.done.provenance)
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
 
 
-async def test_offline_by_choice_stays_so(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
+async def test_offline_by_choice_stays_so(verifier: VerifierProcess, connect: Connect) -> None:
     settings = Settings(mode="offline", max_tokens=4)
-    async with assistant(drafter, database, None, settings=settings) as opened:
+    async with connect(None, settings=settings) as opened:
         opened.use(AddressSource(verifier.url))
         assert opened.status() == ModeChanged("offline", "offline by choice", alone=False), "another model's place"
 
@@ -171,13 +132,13 @@ async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter
 
 
 async def test_a_name_is_shown_and_its_trouble_too(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    verifier: VerifierProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connect: Connect
 ) -> None:
     use_keyring(monkeypatch, NoKeyring())
     remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
     remotes.put("here", Remote(url=verifier.url), "a-token")
     remotes.put("gone", Remote(url="https://127.0.0.1:9", ca=str(tmp_path / "ca.pem")))
-    async with assistant(drafter, database, None) as opened:
+    async with connect(None) as opened:
         opened.use(RemoteSource("here", remotes))
         await until_mode(opened, "edge")
         assert opened.status().why == "checked by target at here"

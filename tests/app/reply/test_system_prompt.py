@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import shutil
+from contextlib import AbstractAsyncContextManager
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
 from app.config import Folders, Settings
 from app.drafting.prompt import conversation_tokens
 from app.events import SystemUnread
 from app.reply.assistant import Assistant
-from app.reply.request import settings_for
 from app.system_prompts import SystemPrompts
 from drafter.runtime import Drafter
-from models.config import TEMPLATE, read_config, sha256, write_config
 from storage import Choices, Message
+from tests.app.reply.conftest import Connect
 from tests.app.reply.test_assistant import generated
-from tests.remote.toy_verifier import http, listening
-from tests.support.chat_server import JSON, ChatServer, Script
-from tests.support.conversing import Heard, ask, assistant
+from tests.support.chat_server import ChatServer, Script
+from tests.support.conversing import Heard, ask, assistant, hear
 from tests.support.guide_pages import guided_drafter
 from tests.support.serving import VerifierProcess
-from tests.support.tiny_text import CHAT_TEMPLATE
 
 SYSTEM = "Answer in verse."
 EDGE = Settings(mode="edge", max_tokens=16)
-
-
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
 
 
 @pytest.fixture
@@ -69,10 +57,10 @@ def said(server: ChatServer, at: int) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("mode", ["edge", "hosted"])
 async def test_the_target_reads_it(
-    mode: str, tiny_pair: Path, verifier: VerifierProcess, drafter: Drafter, database: Path
+    mode: str, tiny_pair: Path, verifier: VerifierProcess, drafter: Drafter, connect: Connect
 ) -> None:
     settings = Settings(mode=mode, max_tokens=16)  # type: ignore[arg-type]
-    async with assistant(drafter, database, verifier.url, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
+    async with connect(verifier.url, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
         conversation = begun(opened, system=SYSTEM)
         first = await ask(opened, "list files", conversation)
         second = await ask(opened, "hidden ones", conversation)
@@ -87,8 +75,8 @@ async def test_the_target_reads_it(
     assert not any(isinstance(event, SystemUnread) for event in [*first.events, *second.events])
 
 
-async def test_the_drafter_alone_reads_it(drafter: Drafter, database: Path) -> None:
-    async with assistant(drafter, database, None, settings=Settings(mode="offline", max_tokens=12)) as opened:
+async def test_the_drafter_alone_reads_it(drafter: Drafter, connect: Connect) -> None:
+    async with connect(None, settings=Settings(mode="offline", max_tokens=12)) as opened:
         heard = await ask(opened, "list files", begun(opened, system=SYSTEM))
     context = drafter.context()
     context.commit(drafter.text.render([("system", SYSTEM), ("user", "list files")]))
@@ -96,9 +84,9 @@ async def test_the_drafter_alone_reads_it(drafter: Drafter, database: Path) -> N
 
 
 async def test_another_one_counts_from_the_next_answer_on(
-    tiny_pair: Path, verifier: VerifierProcess, drafter: Drafter, database: Path
+    tiny_pair: Path, verifier: VerifierProcess, drafter: Drafter, connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
+    async with connect(verifier.url, settings=EDGE) as opened:
         conversation = begun(opened, system=SYSTEM)
         await ask(opened, "list files", conversation)
         opened.store.conversations.choose(conversation, Choices(system="Be brief."))
@@ -113,41 +101,16 @@ async def test_another_one_counts_from_the_next_answer_on(
     assert [one.stats.get("system") is None for one in asked if one.role == "assistant"] == [False, False, True]
 
 
-async def test_another_answer_under_another_prompt_is_greedy_again(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
-) -> None:
-    async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
+async def test_another_answer_under_another_prompt_is_greedy_again(verifier: VerifierProcess, connect: Connect) -> None:
+    async with connect(verifier.url, settings=EDGE) as opened:
         conversation = begun(opened)
         await ask(opened, "list files", conversation)
         opened.store.conversations.choose(conversation, Choices(system=SYSTEM))
         temperatures = []
         for _ in range(2):
-            async for _event in opened.regenerate(thread(opened, conversation)[-1].id):
-                pass
+            await hear(opened.regenerate(thread(opened, conversation)[-1].id))
             temperatures.append(thread(opened, conversation)[-1].stats["temperature"])
     assert temperatures == [0.0, 0.8], "the greedy answer under this prompt is there only the second time"
-
-
-@pytest.mark.parametrize(
-    "each",
-    [
-        "{%- for message in messages -%}{%- if message['role'] == 'system' -%}{{ raise_exception('no') }}{%- endif -%}",
-        "{%- for message in messages if message['role'] != 'system' -%}",
-    ],
-    ids=["refuses", "leaves out"],
-)
-async def test_a_template_without_system_messages(
-    each: str, tiny_pair: Path, verifier: VerifierProcess, database: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
-    (folder / TEMPLATE).write_text(CHAT_TEMPLATE.replace("{%- for message in messages -%}", each))
-    config = read_config(folder)
-    write_config(folder, msgspec.structs.replace(config, files={**config.files, TEMPLATE: sha256(folder / TEMPLATE)}))
-    drafter = Drafter.load(folder)
-    async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
-        heard = await ask(opened, "list files", begun(opened, system=SYSTEM))
-    merged = drafter.text.render([("user", f"{SYSTEM}\n\nlist files")])
-    assert tokens(heard) == generated(tiny_pair, merged, 16)
 
 
 async def test_a_model_with_a_recipe_says_that_it_does_not_read_it(
@@ -167,9 +130,9 @@ async def test_a_model_with_a_recipe_says_that_it_does_not_read_it(
 # ---- other servers ---------------------------------------------------------------------------------------------------
 
 
-async def test_an_openai_compatible_server_gets_it_first(drafter: Drafter, database: Path) -> None:
+async def test_an_openai_compatible_server_gets_it_first(connect: Connect) -> None:
     server = ChatServer([Script(["ls"])])
-    async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+    async with connect(server) as opened:
         conversation = begun(opened, system=SYSTEM)
         await ask(opened, "list files", conversation)
         opened.store.conversations.choose(conversation, Choices(system="Be brief."))
@@ -181,19 +144,6 @@ async def test_an_openai_compatible_server_gets_it_first(drafter: Drafter, datab
     assert said(server, 2)[0] == ("user", "list files") and len(said(server, 2)) == 5
 
 
-async def test_the_system_message_of_an_import_is_its_system_prompt(drafter: Drafter, database: Path) -> None:
-    server = ChatServer([Script(["ls"])])
-    async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
-        conversation = begun(opened)
-        opened.store.messages.add(conversation, "system", "Be long.", parent_id=None, status="done")
-        await ask(opened, "list files", conversation)
-        opened.store.conversations.choose(conversation, Choices(system=SYSTEM))
-        await ask(opened, "hidden ones", conversation)
-    assert said(server, 0) == [("system", "Be long."), ("user", "list files")]
-    assert said(server, 1)[:2] == [("system", SYSTEM), ("user", "list files")]
-    assert [role for role, _ in said(server, 1)].count("system") == 1
-
-
 # ---- defaults --------------------------------------------------------------------------------------------------------
 
 
@@ -203,40 +153,37 @@ async def asked_of(server: ChatServer, opened: Assistant, conversation: str) -> 
 
 
 async def test_the_conversation_goes_before_the_server_and_that_before_the_setting(
-    drafter: Drafter, database: Path, prompts: SystemPrompts
+    prompts: SystemPrompts, connect: Connect
 ) -> None:
     prompts.put("brief", "Be brief.")
     server = ChatServer([Script(["ls"])])
-    brief, nothing = Settings(system="brief"), Settings()
-    async with server.listening() as port:
-        url = f"http://127.0.0.1:{port}"
-        async with assistant(drafter, database, url, settings=brief, prompts=prompts, system="verse") as opened:
-            first = begun(opened)
-            assert (await asked_of(server, opened, first))[0] == ("system", SYSTEM)
-            assert (await asked_of(server, opened, begun(opened, system="Mine.")))[0] == ("system", "Mine.")
-            assert (await asked_of(server, opened, begun(opened, system="")))[0][0] == "user"
-            kept = opened.store.conversations.get(first).choices
-            assert (kept.system, kept.system_name) == (SYSTEM, "verse")
-        async with assistant(drafter, database, url, settings=brief, prompts=prompts) as opened:
-            assert (await asked_of(server, opened, begun(opened)))[0] == ("system", "Be brief.")
-            assert (await asked_of(server, opened, first))[0] == ("system", SYSTEM), "it keeps what it began with"
-        async with assistant(drafter, database, url, settings=brief, prompts=prompts, system="none") as opened:
-            assert (await asked_of(server, opened, begun(opened)))[0][0] == "user"
-        async with assistant(drafter, database, url, settings=nothing, prompts=prompts) as opened:
-            plain = begun(opened)
-            assert (await asked_of(server, opened, plain))[0][0] == "user"
-        async with assistant(drafter, database, url, settings=brief, prompts=prompts, system="verse") as opened:
-            assert (await asked_of(server, opened, plain))[0][0] == "user", "it has begun without one"
+    brief = Settings(system="brief")
+
+    def opened_with(**options: Any) -> AbstractAsyncContextManager[Assistant]:
+        return connect(server, **{"settings": brief, "prompts": prompts, **options})
+
+    async with opened_with(system="verse") as opened:
+        first = begun(opened)
+        assert (await asked_of(server, opened, first))[0] == ("system", SYSTEM)
+        assert (await asked_of(server, opened, begun(opened, system="Mine.")))[0] == ("system", "Mine.")
+        assert (await asked_of(server, opened, begun(opened, system="")))[0][0] == "user"
+        kept = opened.store.conversations.get(first).choices
+        assert (kept.system, kept.system_name) == (SYSTEM, "verse")
+    async with opened_with() as opened:
+        assert (await asked_of(server, opened, begun(opened)))[0] == ("system", "Be brief.")
+        assert (await asked_of(server, opened, first))[0] == ("system", SYSTEM), "it keeps what it began with"
+    async with opened_with(system="none") as opened:
+        assert (await asked_of(server, opened, begun(opened)))[0][0] == "user"
+    async with opened_with(settings=Settings()) as opened:
+        plain = begun(opened)
+        assert (await asked_of(server, opened, plain))[0][0] == "user"
+    async with opened_with(system="verse") as opened:
+        assert (await asked_of(server, opened, plain))[0][0] == "user", "it has begun without one"
 
 
-async def test_a_later_edit_of_the_library_changes_no_conversation(
-    drafter: Drafter, database: Path, prompts: SystemPrompts
-) -> None:
+async def test_a_later_edit_of_the_library_changes_no_conversation(prompts: SystemPrompts, connect: Connect) -> None:
     server = ChatServer([Script(["ls"])])
-    async with (
-        server.listening() as port,
-        assistant(drafter, database, f"http://127.0.0.1:{port}", prompts=prompts, system="verse") as opened,
-    ):
+    async with connect(server, prompts=prompts, system="verse") as opened:
         conversation = begun(opened)
         await asked_of(server, opened, conversation)
         prompts.put("verse", "Answer in prose.")
@@ -245,89 +192,58 @@ async def test_a_later_edit_of_the_library_changes_no_conversation(
 
 
 async def test_a_default_that_is_not_there_is_told_and_nothing_is_sent(
-    drafter: Drafter, database: Path, prompts: SystemPrompts
+    prompts: SystemPrompts, connect: Connect
 ) -> None:
     server = ChatServer([Script(["ls"])])
-    async with (
-        server.listening() as port,
-        assistant(drafter, database, f"http://127.0.0.1:{port}", prompts=prompts, system="tutor") as opened,
-    ):
+    async with connect(server, prompts=prompts, system="tutor") as opened:
         conversation = begun(opened)
         heard = await ask(opened, "list files", conversation)
         assert heard.failed is not None and "no system prompt 'tutor' (known: verse)" in heard.failed.message
         assert not server.asked
         prompts.put("tutor", "Explain.")
-        async for _ in opened.regenerate(thread(opened, conversation)[-1].id):
-            pass
+        await hear(opened.regenerate(thread(opened, conversation)[-1].id))
         assert said(server, 0) == [("system", "Explain."), ("user", "list files")]
 
 
 # ---- sampling --------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_chosen_replaces_the_settings_but_not_the_command_line() -> None:
-    settings = Settings(temperature=0.2, seed=3, max_tokens=99)
-    choices = Choices(temperature=0.9, top_k=4, top_p=0.5, max_tokens=7)
-    chosen = settings_for(settings, choices)
-    assert (chosen.temperature, chosen.top_k, chosen.top_p, chosen.seed, chosen.max_tokens) == (0.9, 4, 0.5, 3, 7)
-    fixed = settings_for(settings, choices, ("temperature", "seed"))
-    assert (fixed.temperature, fixed.top_k, fixed.seed, fixed.max_tokens) == (0.2, 4, 3, 7)
-    assert settings_for(settings, Choices()) == settings
-
-
 async def test_the_answers_of_a_conversation_are_sampled_as_it_was_chosen(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
+    verifier: VerifierProcess, connect: Connect
 ) -> None:
     chosen: dict[str, float] = {"temperature": 0.9, "seed": 11, "top_k": 40, "max_tokens": 9}
-    async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
+    async with connect(verifier.url, settings=EDGE) as opened:
         conversation = begun(opened, **chosen)
         first = await ask(opened, "list files", conversation)
-        async for _ in opened.regenerate(thread(opened, conversation)[-1].id):
-            pass
+        await hear(opened.regenerate(thread(opened, conversation)[-1].id))
         again = thread(opened, conversation)[-1]
         other = await ask(opened, "list files")
     settings = Settings(mode="edge", temperature=0.9, seed=11, top_k=40, max_tokens=9)
-    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+    async with connect(verifier.url, settings=settings) as opened:
         same = await ask(opened, "list files")
     assert tokens(first) == tokens(same) and len(tokens(first)) == 9
     assert len(again.tokens) == 9 and again.stats["temperature"] == 0.9 and again.stats["seed"] == 12
     assert len(tokens(other)) == 16, "other conversations are as the settings say"
 
 
-async def test_an_option_of_the_command_line_goes_before_it(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
-) -> None:
-    async with assistant(drafter, database, verifier.url, settings=EDGE, fixed=("max_tokens",)) as opened:
+async def test_an_option_of_the_command_line_goes_before_it(verifier: VerifierProcess, connect: Connect) -> None:
+    async with connect(verifier.url, settings=EDGE, fixed=("max_tokens",)) as opened:
         heard = await ask(opened, "list files", begun(opened, max_tokens=5, temperature=0.5))
         stored = opened.store.messages.get(heard.message)
     assert len(tokens(heard)) == 16 and stored.stats["temperature"] == 0.5
 
 
-async def test_an_openai_compatible_server_is_asked_so(drafter: Drafter, database: Path) -> None:
+async def test_an_openai_compatible_server_is_asked_so(connect: Connect) -> None:
     server = ChatServer([Script(["ls"])])
-    async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+    async with connect(server) as opened:
         await ask(opened, "list files", begun(opened, temperature=0.9, top_p=0.5, seed=11, max_tokens=9))
     asked = server.asked[0]
     assert (asked["temperature"], asked["top_p"], asked["seed"], asked["max_tokens"]) == (0.9, 0.5, 11, 9)
 
 
-async def test_a_model_that_refuses_it_is_told_with_what_to_do(drafter: Drafter, database: Path) -> None:
-    refusal = json.dumps({"error": {"message": "System role not supported", "code": 400}}).encode()
-
-    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        if b"/v1/models" in head:
-            writer.write(http(b'{"object": "list", "data": [{"id": "gemma"}]}', content_type=JSON))
-        elif b"/v1/chat/completions" in head:
-            size = next(int(one[15:]) for one in head.lower().split(b"\r\n") if one.startswith(b"content-length:"))
-            await reader.readexactly(size)
-            writer.write(http(refusal, status="400 Bad Request", content_type=JSON))
-        else:
-            body = b'{"error": {"message": "Unknown path.", "code": null}}'
-            writer.write(http(body, status="404 Not Found", content_type=JSON))
-        await writer.drain()
-
-    async with listening(serve) as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+async def test_a_model_that_refuses_it_is_told_with_what_to_do(connect: Connect) -> None:
+    server = ChatServer([], refuses="System role not supported")
+    async with connect(server) as opened:
         heard = await ask(opened, "list files", begun(opened, system=SYSTEM))
     assert heard.failed is not None
     assert "System role not supported" in heard.failed.message and "choose none for this" in heard.failed.message

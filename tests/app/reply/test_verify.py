@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
-from pathlib import Path
-
 import pytest
 
 from app.config import Settings
 from app.events import Judged
 from app.reply.assistant import Assistant
-from app.reply.judgement import dropped, stored_judgement
+from app.reply.judgement import stored_judgement
 from drafter.runtime import Drafter
 from storage import Message
-from tests.support.conversing import Heard, ask, assistant, until_mode
+from tests.app.reply.conftest import Connect
+from tests.support.conversing import Heard, ask, hear, stored_answer, until_mode
 from tests.support.serving import VerifierProcess
 
 SETTINGS = Settings(max_tokens=40)
@@ -23,52 +20,32 @@ NOBODY = "http://127.0.0.1:9"
 QUESTION = "list files"
 
 
-@pytest.fixture(scope="module")
-def own(verifier: VerifierProcess, drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
-    """What the target says to the question by itself, token by token."""
-
-    async def reference() -> tuple[int, ...]:
-        folder = tmp_path_factory.mktemp("reference")
-        async with assistant(drafter, folder / "db", verifier.url, settings=SETTINGS, draft=False) as opened:
-            heard = await ask(opened, QUESTION)
-            assert heard.done is not None
-            return heard.done.token_ids
-
-    return asyncio.run(reference())
+@pytest.fixture
+def own(own: tuple[int, ...]) -> tuple[int, ...]:
+    """As many of the target's tokens as an answer has here."""
+    return own[:40]
 
 
 def drafted(opened: Assistant, tokens: tuple[int, ...], verified: int = 0) -> Message:
     """A stored answer of these tokens, of which the first are verified."""
-    conversation = opened.store.conversations.create("drafted").id
-    question = opened.store.messages.add(conversation, "user", QUESTION, parent_id=None, status="done")
-    answer = opened.store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
-    provenance = [at < verified for at in range(len(tokens))]
-    opened.store.messages.finish(
-        answer.id, tokens, provenance, opened.backend.routing.drafters.first.text.decode(tokens), "done", {}
-    )
-    return opened.store.messages.get(answer.id)
+    return stored_answer(opened, tokens, verified=verified)
 
 
 async def verify(opened: Assistant, message_id: str) -> tuple[Heard, Judged | None]:
-    heard = Heard()
-    async with aclosing(opened.verify(message_id)) as events:
-        async for event in events:
-            heard.apply(event)
+    heard = await hear(opened.verify(message_id))
     return heard, next((event for event in heard.events if isinstance(event, Judged)), None)
 
 
 async def test_what_the_target_agrees_with_stays(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         answer = drafted(opened, own)
         heard, judged = await verify(opened, answer.id)
         assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
-        assert (
-            judged == Judged(answer.id, 40, 40, "", len(answer.text))
-            and str(judged) == "the model kept all 40 drafted tokens"
-        )
+        assert judged == Judged(answer.id, 40, 40, "", len(answer.text))
+        assert str(judged) == "the model kept all 40 drafted tokens"
         assert heard.done.stats.rounds <= 5, "drafts as deep as the verifier takes them"
         assert heard.reply.solid == answer.text and heard.reply.ghost == ""
         verified = opened.store.branches.thread(answer.conversation_id)[-1]
@@ -80,9 +57,9 @@ async def test_what_the_target_agrees_with_stays(
 
 @pytest.mark.parametrize(("verified", "departs"), [(0, 0), (0, 23), (10, 17)])
 async def test_what_it_does_not_keep_is_told_and_its_own_answer_stands_beside(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...], verified: int, departs: int
+    verifier: VerifierProcess, drafter: Drafter, own: tuple[int, ...], verified: int, departs: int, connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         other = own[-1] if own[departs] != own[-1] else own[-2]
         answer = drafted(opened, (*own[:departs], other, *own[departs + 1 : 39]), verified)
@@ -93,16 +70,13 @@ async def test_what_it_does_not_keep_is_told_and_its_own_answer_stands_beside(
         assert judged.dropped and answer.text.endswith(judged.dropped)
         assert heard.done.stats.verified == 40 - verified
         assert heard.text == drafter.text.decode(own)
-        assert [message.id for message in opened.store.messages.of(answer.conversation_id)[1:]] == [
-            answer.id,
-            heard.message,
-        ]
+        assert [one.id for one in opened.store.messages.of(answer.conversation_id)[1:]] == [answer.id, heard.message]
 
 
 async def test_an_answer_of_another_vocabulary_is_judged_by_what_it_says(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+    verifier: VerifierProcess, drafter: Drafter, own: tuple[int, ...], connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         said = drafter.text.decode(own[:10]) + "or so"
         tokens = tuple(reversed(range(10, 30)))
@@ -118,19 +92,19 @@ async def test_an_answer_of_another_vocabulary_is_judged_by_what_it_says(
 
 
 async def test_a_conversation_begun_offline_goes_on_with_the_target(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+    verifier: VerifierProcess, drafter: Drafter, own: tuple[int, ...], connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         earlier = opened.store.conversations.create("earlier").id
         for question in ("show disk usage", "of this folder"):  # Its memory is that of the system prompt as well.
             await ask(opened, question, earlier)
-    async with assistant(drafter, database, None, settings=OFFLINE) as opened:
+    async with connect(None, settings=OFFLINE) as opened:
         conversation = opened.store.conversations.create("begun offline").id
         alone = await ask(opened, QUESTION, conversation)
         assert alone.done is not None and not any(alone.done.provenance)
         drafting, _ = opened.backend.routing.pool._open[conversation]
         assert 0 < drafting.memory_from < len(drafter.text.render([("user", QUESTION)]))
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         heard, judged = await verify(opened, alone.message)
         assert heard.done is not None and heard.done.token_ids == own
@@ -143,27 +117,23 @@ async def test_a_conversation_begun_offline_goes_on_with_the_target(
 
 
 async def test_what_was_said_since_stays_in_sight(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         answer = drafted(opened, own[:20])
         further = await ask(opened, "and hidden ones", answer.conversation_id)
         heard, judged = await verify(opened, answer.id)
         assert judged is not None and judged.kept == judged.of == 20
         assert heard.done is not None and heard.done.token_ids == own, "it goes on where the draft ended"
-        assert [message.id for message in opened.store.branches.thread(answer.conversation_id)][1::2] == [
-            answer.id,
-            further.message,
-        ]
+        thread = opened.store.branches.thread(answer.conversation_id)
+        assert [message.id for message in thread][1::2] == [answer.id, further.message]
         assert opened.store.messages.get(heard.message).parent_id == answer.parent_id
 
 
 @pytest.mark.parametrize("url", [None, NOBODY])
-async def test_without_a_verifier_it_says_so_and_stores_nothing(
-    drafter: Drafter, database: Path, url: str | None
-) -> None:
-    async with assistant(drafter, database, url, settings=SETTINGS) as opened:
+async def test_without_a_verifier_it_says_so_and_stores_nothing(url: str | None, connect: Connect) -> None:
+    async with connect(url, settings=SETTINGS) as opened:
         answer = drafted(opened, (5, 6, 7))
         await opened.settled()
         heard, judged = await verify(opened, answer.id)
@@ -172,10 +142,8 @@ async def test_without_a_verifier_it_says_so_and_stores_nothing(
         assert len(opened.store.messages.of(answer.conversation_id)) == 2
 
 
-async def test_what_is_verified_needs_no_verification(
-    verifier: VerifierProcess, drafter: Drafter, database: Path
-) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+async def test_what_is_verified_needs_no_verification(verifier: VerifierProcess, connect: Connect) -> None:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         answer = drafted(opened, (5, 6, 7), verified=3)
         heard, _ = await verify(opened, answer.id)
@@ -185,29 +153,13 @@ async def test_what_is_verified_needs_no_verification(
 
 
 async def test_stopped_it_leaves_the_drafted_answer_where_it_was(
-    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+    verifier: VerifierProcess, own: tuple[int, ...], connect: Connect
 ) -> None:
-    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+    async with connect(verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         answer = drafted(opened, own[:3])
-        async with aclosing(opened.verify(answer.id)) as events:
-            async for event in events:
-                assert not isinstance(event, Judged)
-                opened.stop()
+        heard = await hear(opened.verify(answer.id), lambda heard: opened.stop())
+        assert not any(isinstance(event, Judged) for event in heard.events)
         thread = opened.store.branches.thread(answer.conversation_id)
         assert thread[-1] == answer
         assert opened.store.messages.of(answer.conversation_id)[-1].status == "stopped"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "end"),
-    [
-        ("use tar xf", "use tar xf", ""),
-        ("use tar", "use tar xf", ""),
-        ("use tar xf file", "use tar xvf file", "xf file"),
-        ("unzip", "tar", "unzip"),
-        ("a b\x1b[2J", "a c", "b"),
-    ],
-)
-def test_dropped_begins_with_a_word(before: str, after: str, end: str) -> None:
-    assert dropped(before, after) == end

@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from tests.remote.toy_verifier import listening
+from tests.remote.toy_verifier import listening, request_of
 
 Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
 SSE, JSON = "text/event-stream", "application/json"
@@ -24,9 +24,7 @@ async def hostile(script: Script, asked: list[int] | None = None) -> AsyncIterat
     """Serve every request by `script` and yield the port. `asked` collects the numbers of the connections."""
 
     async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        sizes = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-        await reader.readexactly(int(sizes[0].split(b":")[1]) if sizes else 0)
+        await request_of(reader)
         if asked is not None:
             asked.append(number)
         await script(writer)

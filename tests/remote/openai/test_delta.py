@@ -22,21 +22,12 @@ def choice(delta: Any, **fields: Any) -> dict[str, Any]:
 
 
 SHAPES: dict[str, tuple[Any, Delta]] = {
-    "text": (choice({"role": "assistant", "content": "a"}), Delta("a")),
-    "reasoning_content": (choice({"content": None, "reasoning_content": "hm"}), Delta("", "hm")),
-    "reasoning": (choice({"content": "", "reasoning": "hm"}), Delta("", "hm")),
-    "thinking": (choice({"thinking": "hm"}), Delta("", "hm")),
     "both fields": (choice({"reasoning": "hm", "reasoning_content": "hm"}), Delta("", "hm")),
-    "Mistral's text": (choice({"content": [{"type": "text", "text": "a"}]}), Delta("a")),
-    "Mistral's thinking": (
-        choice({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]}), Delta("", "hm"),
-    ),
     "a refusal": (choice({"content": None, "refusal": "no"}), Delta("no")),
     "a whole message": ({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}, Delta("a", "", "stop")),
     "the older text": ({"choices": [{"text": "a", "finish_reason": None}]}, Delta("a")),
     "another choice": ({"choices": [{"index": 1, "delta": {"content": "b"}}]}, Delta()),
     "usage": ({"choices": [], "usage": {"prompt_tokens": 1.0, "completion_tokens": "2"}}, Delta(usage=Usage(1, 2, 0))),
-    "llama.cpp's end": (choice({}, finish_reason="stop"), Delta(finish="stop")),
     "a ping": ({"type": "ping"}, Delta()),
     "choices null": ({"choices": None}, Delta()),
     "delta null": (choice(None), Delta()),

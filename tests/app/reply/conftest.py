@@ -1,0 +1,61 @@
+"""Fixtures of the tests of answers: an assistant, and what the models of the tiny pair say by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config import Settings
+from app.reply.assistant import Assistant
+from drafter.runtime import Drafter
+from tests.support.conversing import ask, assistant
+from tests.support.serving import VerifierProcess
+
+OWN_TOKENS = 48
+Connect = Callable[..., AbstractAsyncContextManager[Assistant]]
+
+
+@pytest.fixture
+def connect(drafter: Drafter, database: Path) -> Connect:
+    """Opens an assistant that is connected to an address, a scripted server or nobody, with options of `assistant`."""
+
+    @asynccontextmanager
+    async def opened(
+        where: Any, *, drafter: Drafter = drafter, database: Path = database, **options: Any
+    ) -> AsyncIterator[Assistant]:
+        async with AsyncExitStack() as stack:
+            if not isinstance(where, str | None):
+                where = f"http://127.0.0.1:{await stack.enter_async_context(where.listening())}"
+            yield await stack.enter_async_context(assistant(drafter, database, where, **options))
+
+    return opened
+
+
+def said(drafter: Drafter, database: Path, url: str | None) -> tuple[int, ...]:
+    """What is answered to `list files` without drafts."""
+
+    async def reference() -> tuple[int, ...]:
+        settings = Settings(max_tokens=OWN_TOKENS)
+        async with assistant(drafter, database, url, settings=settings, draft=url is None) as opened:
+            heard = await ask(opened, "list files")
+            assert heard.done is not None
+            return heard.done.token_ids
+
+    return asyncio.run(reference())
+
+
+@pytest.fixture(scope="module")
+def own(verifier: VerifierProcess, drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
+    """48 tokens that the target says to `list files` by itself, one by one."""
+    return said(drafter, tmp_path_factory.mktemp("own") / "db", verifier.url)
+
+
+@pytest.fixture(scope="module")
+def alone(drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
+    """48 tokens that the drafter says to it by itself."""
+    return said(drafter, tmp_path_factory.mktemp("alone") / "db", None)
