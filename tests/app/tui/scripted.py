@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -236,5 +237,6 @@ async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds:
 
     while not holds():
         if loop.time() > deadline:
-            raise AssertionError(f"still not so after {seconds} s: {predicate}")
+            step = inspect.getclosurevars(predicate).nonlocals
+            raise AssertionError(f"still not so after {seconds} s: {predicate} with {step}")
         await pilot.pause(0.01)
