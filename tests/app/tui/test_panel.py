@@ -113,7 +113,7 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
         await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
 
 
-async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
+async def test_the_context_meter_follows_the_conversation_and_stays_in_a_narrow_status_bar(store: Store) -> None:
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
     hold = asyncio.Event()
     core = ScriptedCore(store, [[RoundEnded(Stats(rounds=1, verified=30)), hold, *verified("yes"), finished(3)]])
@@ -125,13 +125,18 @@ async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
         await wait_until(pilot, lambda: app.text("#context") == "context 131/8.2k")
         hold.set()
         await wait_until(pilot, lambda: app.text("#context") == "context 101/8.2k")
-        await pilot.resize_terminal(60, 30)
-        await wait_until(pilot, lambda: app.text("#context") == "ctx 1%")
+        await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
+        for width, figures in ((40, "42 tok/s  21 checked"), (30, "42 tok/s"), (50, "42 tok/s  21 checked")):
+            await pilot.resize_terminal(width, 30)
+            await wait_until(pilot, lambda: app.text("#figures") == figures)  # noqa: B023
+            meter = app.screen.query_one("#context")
+            await wait_until(pilot, lambda: 0 < meter.region.right <= width)  # noqa: B023
+            assert app.text("#context") == "ctx 1%"
         await pilot.press("ctrl+n")
         await wait_until(pilot, lambda: app.text("#context") == "")
 
 
-async def test_a_conversation_that_is_nearly_full_is_told_once(store: Store) -> None:
+async def test_a_conversation_that_is_nearly_full_is_told_once_until_there_is_room(store: Store) -> None:
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
     core = ScriptedCore(store)
     core.limit = 110
@@ -143,23 +148,14 @@ async def test_a_conversation_that_is_nearly_full_is_told_once(store: Store) -> 
             await wait_until(pilot, lambda: app.text("#context") == "context 100/110")
             await app.chat.open_conversation(None)
             await wait_until(pilot, lambda: app.text("#context") == "")
-        told = [toast for toast in app.toasts if "is nearly full" in toast]
-        assert len(told) == 1 and "(100 of 110 tokens)" in told[0]
-        assert app.screen.query_one(StatusBar).query_one("#context")
-
-
-async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_meter(store: Store) -> None:
-    conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
-    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
-        await app.chat.open_conversation(conversation)
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
-        for width, figures in ((40, "42 tok/s  21 checked"), (30, "42 tok/s"), (50, "42 tok/s  21 checked")):
-            await pilot.resize_terminal(width, 30)
-            await wait_until(pilot, lambda: app.text("#figures") == figures)  # noqa: B023
-            meter = app.screen.query_one("#context")
-            await wait_until(pilot, lambda: 0 < meter.region.right <= width)  # noqa: B023
-            assert app.text("#context") == "ctx 1%"
+        told = lambda: [toast for toast in app.toasts if "is nearly full" in toast]  # noqa: E731
+        assert len(told()) == 1 and "(100 of 110 tokens)" in told()[0]
+        app.clear_notifications()
+        for limit, meter in ((1000, "context 100/1.0k"), (110, "context 100/110")):
+            core.limit = limit
+            await app.chat.open_conversation(conversation)
+            await wait_until(pilot, lambda: app.text("#context") == meter)  # noqa: B023
+        await wait_until(pilot, lambda: len(told()) == 1)  # There was room in between.
 
 
 async def test_in_a_low_window_the_panels_columns_stay_whole(store: Store) -> None:
