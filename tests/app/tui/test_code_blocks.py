@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -17,7 +16,7 @@ from app.tui.turn import Turn
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, store_turns, wait_until
 from tests.app.tui.window import Window, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\ndu -sh\n```\n"
@@ -78,7 +77,7 @@ def test_the_question_that_has_it_explained() -> None:
 # ---- the cursor ------------------------------------------------------------------------------------------------------
 
 
-async def test_tab_walks_the_blocks_of_the_chosen_answer_and_then_goes_on(store: Store) -> None:
+async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_copy_one(store: Store) -> None:
     async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up")
@@ -94,6 +93,22 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_then_goes_on(store:
         await wait_until(pilot, lambda: marked_rows(app) == [])
         await pilot.press("alt+down", "tab", "tab", "tab")
         await wait_until(pilot, lambda: app.prompt.has_focus and marked_rows(app) == [])
+        await pilot.press("alt+up", "enter")
+        screen = await menu(pilot, app)
+        assert screen.query_one("Vertical").border_title == "Code block 2 of 2"
+        await pilot.press("c")
+        await wait_until(pilot, lambda: app.clipboard == "ls -la\ndu -sh")
+        await pilot.press("tab", "enter")
+        screen = await menu(pilot, app)
+        assert screen.query_one("Vertical").border_title == "Code block 1 of 2"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.clipboard == "ls -l")
+        await pilot.press("enter")
+        await menu(pilot, app)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen.query_one(Transcript).has_focus)
+        await pilot.press("alt+up", "alt+up", "enter")
+        await wait_until(pilot, lambda: app.toasted("That answer has no code block."))
 
 
 async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
@@ -117,31 +132,11 @@ async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
 # ---- the menu --------------------------------------------------------------------------------------------------------
 
 
-async def test_enter_offers_to_copy_the_chosen_block_or_the_last_one(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
+async def test_a_command_is_kept_for_the_shell_and_taken_back_or_explained(store: Store) -> None:
+    core = ScriptedCore(store, [[Verified("It lists.", 2, 0), finished(2)]])
+    async with started(core, (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
-        await pilot.press("alt+up", "enter")
-        screen = await menu(pilot, app)
-        assert screen.query_one("Vertical").border_title == "Code block 2 of 2"
-        await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "ls -la\ndu -sh")
-        await pilot.press("tab", "enter")
-        screen = await menu(pilot, app)
-        assert screen.query_one("Vertical").border_title == "Code block 1 of 2"
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.clipboard == "ls -l")
-        await pilot.press("enter")
-        await menu(pilot, app)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen.query_one(Transcript).has_focus)
-        await pilot.press("alt+up", "alt+up", "enter")
-        await wait_until(pilot, lambda: app.toasted("That answer has no code block."))
-
-
-async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
-        await opened(pilot, app, store)
-        await pilot.press("alt+up", "tab", "enter")
+        await pilot.press(*"half", "alt+up", "tab", "enter")
         await menu(pilot, app)
         await pilot.press("s")
         await wait_until(pilot, lambda: app.for_shell == "ls -l" and app.toasted("ls -l"))
@@ -156,6 +151,12 @@ async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Stor
         assert "Keep it out" in str(options.get_option("shell").prompt)
         await pilot.press("down", "enter")
         await wait_until(pilot, lambda: app.for_shell == "" and not app.screen.query_one("#for-shell").display)
+        await pilot.press("shift+tab", "enter")
+        await menu(pilot, app)
+        await pilot.press("e")
+        await wait_until(pilot, lambda: app.answers[-1] == "It lists.")
+        assert app.questions[-1] == "Explain this command: ls -l"
+        assert app.prompt.has_focus and app.prompt.text == "half", "what was typed stays"
 
 
 async def test_code_that_is_no_command_is_not_for_the_shell(store: Store) -> None:
@@ -169,29 +170,16 @@ async def test_code_that_is_no_command_is_not_for_the_shell(store: Store) -> Non
         assert app.screen is screen and app.for_shell == ""
 
 
-async def test_explain_asks_the_conversation(store: Store) -> None:
-    core = ScriptedCore(store, [[Verified("It lists.", 2, 0), finished(2)]])
-    async with started(core, (100, 40)) as (app, pilot):
-        await opened(pilot, app, store)
-        await pilot.press(*"half", "alt+up", "tab", "enter")
-        await menu(pilot, app)
-        await pilot.press("e")
-        await wait_until(pilot, lambda: app.answers[-1] == "It lists.")
-        assert app.questions[-1] == "Explain this command: ls -l"
-        assert app.prompt.has_focus and app.prompt.text == "half", "what was typed stays"
-
-
-@pytest.mark.parametrize("closed", [False, True])
-async def test_a_block_that_is_still_written_cannot_be_used(store: Store, closed: bool) -> None:
-    gate = asyncio.Event()
-    begun: list[Step] = [Verified("```sh\nrm -r build" + "\n```\n\nIt" * closed, 2, 0)]
-    core = ScriptedCore(store, [[*begun, gate, finished(2)]])
-    async with started(core, (100, 40)) as (app, pilot):
+async def test_a_block_that_is_still_written_cannot_be_used(store: Store) -> None:
+    closes, ends = asyncio.Event(), asyncio.Event()
+    begun, rest = Verified("```sh\nrm -r build", 2, 0), Verified("\n```\n\nIt", 2, 0)
+    async with started(ScriptedCore(store, [[begun, closes, rest, ends, finished(2)]]), (100, 40)) as (app, pilot):
         await pilot.press(*"ask", "enter")
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("alt+up", "enter")
-        if closed:
-            await menu(pilot, app)
-        else:
-            await wait_until(pilot, lambda: app.toasted("still being written"))
-        gate.set()
+        await wait_until(pilot, lambda: app.toasted("still being written"))
+        closes.set()
+        await wait_until(pilot, lambda: "It" in app.screen.query_one(AnswerView).prose.plain)
+        await pilot.press("enter")
+        await menu(pilot, app)
+        ends.set()
