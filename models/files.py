@@ -1,9 +1,12 @@
-"""How the files of models are named: graphs and GGUF files. Imports nothing heavy, because the app needs it too."""
+"""How the files of models are named, and what runs them. Imports nothing heavy, because the app needs it too."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
+EngineKind = Literal["auto", "onnx", "llama", "torch"]
+"""What runs a model. auto: what suits its files."""
 GRAPHS = ("target.int8.onnx", "target.onnx")
 """Graphs in a model's folder, next to its weights. The first one that exists is taken. The second has float32
 weights."""

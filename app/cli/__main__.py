@@ -32,7 +32,7 @@ from models.cores import keep_cores_free
 from models.telemetry import switch_off
 
 cli = typer.Typer(
-    help="A chat in the terminal: a small model on this device drafts the answer, a larger one on a server checks it.",
+    help="Chat in the terminal. A small model on this device drafts answers, and Outrider's own server checks them.",
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,  # `outrider completion` prints the script, and edits no files.
@@ -121,7 +121,7 @@ def ask(
         typer.Option("--temperature", metavar="NUMBER", help="Sampling temperature, 0 to 2. 0: the most likely word."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Random seed: the same one gives the same answer.")
+        int | None, typer.Option("--seed", metavar="N", help="Random seed, to get the same answer again.")
     ] = None,
     tree: Annotated[
         Literal["deterministic", "sampled"] | None,
@@ -202,7 +202,7 @@ def doctor(
     token: Token = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check every part and say how to fix what is broken. The exit code is 1 if anything is."""
+    """Check every part and say how to fix what is broken. Exits with 1 if anything is broken."""
     from app.cli.doctor import examine
 
     raise typer.Exit(run(examine({"remote": remote, "token": token}, as_json=json)))

@@ -72,7 +72,7 @@ def import_(
         bool, typer.Option("--again", help="Also import copies of conversations that are already here.")
     ] = False,
 ) -> None:
-    """Import conversations. Reads exports of Outrider, ChatGPT and Claude, databases of Outrider, llm and oterm."""
+    """Import conversations: exports from Outrider, ChatGPT or Claude, or databases of Outrider, llm or oterm."""
     _, folders = settings_with()
     raise typer.Exit(_import(files, folders, again=again))
 

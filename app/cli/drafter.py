@@ -32,7 +32,7 @@ def make_drafter(
         Path | None, typer.Option(metavar="FILE", help="Questions that people ask. Default: questions of many kinds.")
     ] = None,
 ) -> None:
-    """Make a drafter without training, in a few minutes. It consists of the model's own layers.
+    """Make a drafter from the model's own layers, without training. For most pretrained models it guesses poorly.
 
     `outrider serve` makes one automatically. `drafter train` makes a better one in hours.
     """
@@ -61,7 +61,7 @@ def train_drafter(
         bool | None,
         typer.Option(
             "--layer-self-attention/--no-layer-self-attention",
-            help="Mix the memory of the layers by attention. Default: if training starts from random weights.",
+            help="Add self-attention over the layers' memory. Default: only when training from random weights.",
         ),
     ] = None,
     memory_bits: Annotated[
@@ -76,7 +76,7 @@ def train_drafter(
     ] = None,
     datastore: Annotated[
         int | None,
-        typer.Option(metavar="TOKENS", min=0, help="Answer tokens that the drafter keeps, to guess from. 0: none."),
+        typer.Option(metavar="TOKENS", min=0, help="Number of answer tokens to store as a source of guesses. 0: none."),
     ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to train. auto: CUDA, else MPS, else the CPU.")
@@ -154,7 +154,7 @@ def evaluate_drafter(
 
 @drafter_commands.command("info")
 def drafter_info(folder: Artefact = None) -> None:
-    """Show what a drafter is made of. Also which model it is for, and whether its files are intact."""
+    """Show a drafter's parts, its model, and whether its files are intact."""
     from app.cli.drafter_tools import info
 
     settings, _ = settings_with()

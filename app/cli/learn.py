@@ -43,7 +43,11 @@ def learn(
         bool, typer.Option("--deep", help="Also train the small model's own layers. Needs PyTorch and a few minutes.")
     ] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Erase everything learnt on this device, and what it was learnt from.")
+        bool,
+        typer.Option(
+            "--forget",
+            help="Erase what the small models learnt here, and what they learnt from. Conversations are kept.",
+        ),
     ] = False,
 ) -> None:
     """Teach the small models from checked answers.

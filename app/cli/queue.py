@@ -26,7 +26,7 @@ NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
-    help="List what waits for the server, or send it. One line each: id, conversation, ask or verify (= check), text.",
+    help="List what waits for the server, or send it. One line each: id, conversation, ask or verify, text.",
     rich_markup_mode=None,
 )
 Id = Annotated[
@@ -36,7 +36,7 @@ Id = Annotated[
 
 @queue_commands.callback(invoke_without_command=True)
 def queue(context: typer.Context) -> None:
-    """List what waits, in order: id, conversation, ask or verify (= check), text."""
+    """List what waits, in order: id, conversation, ask or verify (check an answer), text."""
     if context.invoked_subcommand is not None:
         return
     from app.sanitise import sanitise

@@ -227,7 +227,7 @@ def test(
         ),
     ] = None,
 ) -> None:
-    """Test a server. Checks connection, TLS, speed, its model, whether the small model fits, which mode is faster."""
+    """Test a server: connection, TLS, round trips, model, whether the small model fits, and the mode it starts in."""
     from app.config import is_address
     from app.remotes.check import Finding
     from app.remotes.registry import Remote

@@ -1,8 +1,7 @@
 """Opens a model on the engine that suits it: llama.cpp for a GGUF file, ONNX Runtime for a graph, else PyTorch.
 
-This is the one place that knows the engines by name. A new engine is a subclass of `Engine` in a module of its own, a
-name in `EngineKind`, and a branch in `open_model`; `tests/models/engines/conftest.py` lists it for the tests that every
-engine must pass.
+A new engine is a subclass of `Engine` in a module of its own, a name in `EngineKind`, and a branch in `open_model`
+(CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from models.engines.engine import Engine, UnverifiableTarget
 from models.engines.threads import Threads, spin_briefly
 from models.errors import MissingPackage, MissingTokenizer, UnknownModel
 from models.extras import how_to_install
-from models.files import GRAPHS, graph_in, is_gguf
+from models.files import GRAPHS, EngineKind, graph_in, is_gguf
 from models.gguf.file import gguf_licence, gguf_name, gguf_path
 from models.gguf.text import first_difference, has_own_text, text_source
 from models.text.text_side import TextSide, licence_in, read_text_side, stored_size
@@ -27,8 +26,6 @@ from models.text.text_side import TextSide, licence_in, read_text_side, stored_s
 if TYPE_CHECKING:
     from models.engines.llama_engine import LlamaEngine
     from models.engines.torch_engine import TorchEncoder
-
-EngineKind = Literal["auto", "onnx", "llama", "torch"]
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from models.files import EngineKind
 from models.free_memory import CACHE_SHARE
 from remote.verifier.holders import Tokens, read_tokens
 
-EngineKind = Literal["auto", "onnx", "llama", "torch"]
 Weights = Literal["int8", "int4"]
 LogFormat = Literal["text", "json", "off"]
 
@@ -65,13 +65,17 @@ class ServeOptions:
         None, "File with the tokens that clients may send: one a line, or NAME TOKEN.", "FILE"
     )
     tls_cert: Path | None = _option(None, "TLS certificate, for https.", "FILE")
-    tls_key: Path | None = _option(None, "Key of that certificate.", "FILE")
+    tls_key: Path | None = _option(None, "Private key of --tls-cert.", "FILE")
     allow_host: tuple[str, ...] = _option((), "A host name to answer to, if there is no token.", "NAME")
     allow_origin: tuple[str, ...] = _option((), "Web page that may ask.", "ORIGIN")
     max_sessions: int = _option(256, "Maximum number of conversations kept at once.", "N", least=1)
-    cache_mb: int | None = _option(None, "Memory for them, in MB. Default: a quarter of what is free.", "N", least=1)
+    cache_mb: int | None = _option(
+        None, "Memory for sessions, in MB. Default: a quarter of what is free.", "N", least=1
+    )
     max_tokens: int = _option(32_768, "Longest conversation, answer included.", "N", least=1)
-    max_waiting: int = _option(256, "Maximum number of waiting requests; further ones get 503.", "N", least=1)
+    max_waiting: int = _option(
+        256, "Maximum number of waiting requests; further ones get 503, or 429 in OpenAI's API.", "N", least=1
+    )
     max_wait: float = _option(
         30, "Maximum expected wait for a completion to begin; others get 429.", "SECONDS", least=1
     )

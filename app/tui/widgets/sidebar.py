@@ -181,7 +181,7 @@ class Sidebar(Vertical):
         self._keys = PartKeys(KEYS)
 
     def compose(self) -> ComposeResult:
-        yield self._search
+        yield self._search  # `TitleBox` counts on one line above the list.
         yield self.conversations
         yield self._rename
         yield self._keys

@@ -114,8 +114,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
             elif runtime == "sequential":
                 model = tiny_model(kind)
                 kept[name] = Bench(SequentialEngine(model, chunk=CHUNK), model, 1e-4, False, 1e-4)
-            else:
+            elif runtime in ("onnx", "int8"):
                 kept[name] = onnx_bench(kind, folder, int8=runtime == "int8")
+            else:
+                raise LookupError(f"no engine makes {name}")
         return kept[name]
 
     return bench

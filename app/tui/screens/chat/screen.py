@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from app.config import BUNDLED_TARGET, Settings
-from app.events import ModeChanged
+from app.events import ModeChanged, Stats
 from app.model_names import short_model
 from app.remotes.registry import BUNDLED
 from app.reply.assistant import Assistant
@@ -483,22 +483,26 @@ class ChatScreen(Screen[None]):
 
     @on(Replies.StatsChanged)
     def show_stats(self, event: Replies.StatsChanged) -> None:
-        """Hand the new figures to each part of the screen that shows some."""
+        """Show the new figures of an answer."""
         if self._alive:
             if event.conversation == self.conversation.id:
-                self._status.show_stats(event.stats)
+                self._show_figures(event.stats)
             self._status.show_context(self.conversation.context)
             self._panel.draw()
 
     def _drop_figures(self) -> None:
-        """Take the figures of another conversation, or of another server, off the status bar."""
+        """Clear the figures of another conversation, or of another server."""
         opened, choices = self.conversation, self.conversation.choices
         default = None if self._switcher is None else self._switcher.now
         shown = opened.id, choices.remote or default, choices.model
         if shown != self._figures_of:
             self._figures_of = shown
             live = opened.live
-            self._status.show_stats(live.stats if live is not None and live.conversation == opened.id else None)
+            self._show_figures(live.stats if live is not None and live.conversation == opened.id else None)
+
+    def _show_figures(self, stats: Stats | None) -> None:
+        """Hand the figures of the open conversation's answer to each widget that shows some. None: there are none."""
+        self._status.show_stats(stats)
 
     @on(ConversationView.Grown)
     @work(exclusive=True, group="context")
