@@ -150,22 +150,6 @@ def test_it_does_not_ask_who_has_chosen_or_has_servers(
     assert switcher.unconfigured == asks
 
 
-async def test_a_server_that_is_added_by_hand_ends_the_question(store: Store, folders: Folders) -> None:
-    app = First(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: app.offered)
-        await pilot.press("f4")
-        await wait_until(pilot, lambda: shows(app, RemotesScreen))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-        assert app.offered
-        await pilot.press("f4")
-        await wait_until(pilot, lambda: shows(app, RemotesScreen))
-        Remotes(folders).put("mine", Remote(url="http://127.0.0.1:9"))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
-
-
 # ---- what was found --------------------------------------------------------------------------------------------------
 
 
@@ -284,11 +268,16 @@ async def test_a_long_list_of_wild_names_is_shown_in_part_and_a_server_that_cann
         assert isinstance(app.screen, NearbyScreen) and app.scripted.sources == []
 
 
-async def test_the_screen_of_remotes_looks_too(store: Store, folders: Folders) -> None:
+async def test_the_screen_of_remotes_looks_too_and_a_server_ends_the_question(store: Store, folders: Folders) -> None:
     async with ModelServer(dialects.LLAMA_CPP).listening() as port:
         app = First(store, folders, [port])
         async with app.run_test(size=(100, 30)) as pilot:
             await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f4")
+            await wait_until(pilot, lambda: shows(app, RemotesScreen))
+            await pilot.press("f4", "escape")
+            await wait_until(pilot, lambda: shows(app, ChatScreen))
+            assert app.offered, "no server was added"
             await pilot.press("f4")
             await wait_until(pilot, lambda: shows(app, RemotesScreen))
             await pilot.press("l")

@@ -63,6 +63,8 @@ def asked(store: Store) -> list[str]:
 
 async def test_commands_without_words_open_what_they_name(store: Store) -> None:
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        await pilot.press("f4")  # Nothing here manages servers.
+        assert app.screen is app.chat
         for text, screen in (("/log", LogScreen), ("/help", HelpScreen), ("/queue", QueueScreen)):
             await send(app, pilot, text)
             await wait_until(pilot, lambda: shows(app, screen))  # noqa: B023

@@ -17,14 +17,11 @@ from app.remotes.loopback import Loopback
 from app.remotes.registry import Remote, Remotes
 from app.remotes.source import RemoteSource, Source
 from app.remotes.switcher import RemoteSwitcher
-from app.tui.app import OutriderApp
-from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.confirm import Confirm
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import RemotesScreen
 from app.tui.theme import DARK
-from storage import Store
-from tests.app.tui.scripted import ScriptedCore, shows, wait_until
+from tests.app.tui.scripted import shows, wait_until
 from tests.remote.toy_verifier import ToyVerifier, serving
 from tests.support.keyring import MemoryKeyring, use_keyring
 
@@ -357,25 +354,6 @@ async def test_a_broken_file_is_told(folders: Folders, remotes: Remotes) -> None
     async with app.run_test(size=(60, 30)) as pilot:
         await wait_until(pilot, lambda: any("remotes.toml is not valid TOML" in told for told in app.told))
         assert len(app.rows) == 1
-
-
-async def test_a_key_opens_it_over_the_conversation(folders: Folders, remotes: Remotes, store: Store) -> None:
-    switch, core = Switch(), ScriptedCore(store)
-    app = OutriderApp(core, Settings(), RemoteSwitcher(Settings(), folders, switch))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-        await pilot.press("f4")
-        await wait_until(pilot, lambda: shows(app, RemotesScreen))
-        await pilot.press("f4", "down", "enter")
-        await wait_until(pilot, lambda: bool(switch.sources))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-    app = OutriderApp(ScriptedCore(store))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-        await pilot.press("f4")
-        await pilot.pause()
-        assert isinstance(app.screen, ChatScreen)
 
 
 async def test_no_word_is_cut_off_and_the_columns_are_straight(folders: Folders, remotes: Remotes) -> None:
