@@ -111,8 +111,10 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_cop
         await wait_until(pilot, lambda: app.toasted("That answer has no code block."))
 
 
-async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
-    long = "\n\n".join(f"word {n}\n\n```sh\necho {n}\n```" for n in range(1, 15))
+async def test_a_block_out_of_view_is_brought_into_view_and_code_that_is_no_command_is_not_for_the_shell(
+    store: Store,
+) -> None:
+    long = "\n\n".join(f"word {n}\n\n```python\nprint({n})\n```" for n in range(1, 15))
     async with started(ScriptedCore(store), (80, 16)) as (app, pilot):
         await opened(pilot, app, store, [("q", long)])
         transcript = app.screen.query_one(Transcript)
@@ -127,6 +129,12 @@ async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
         assert rows is not None
         top = answer.virtual_region.y + rows[0]
         await wait_until(pilot, lambda: transcript.scroll_y <= top and top + 4 <= transcript.scroll_y + 16)
+        await pilot.press("enter")
+        screen = await menu(pilot, app)
+        assert [one.id for one in screen.query_one(OptionList).options] == ["copy", "explain"]
+        await pilot.press("s")
+        await wait_until(pilot, lambda: app.toasted("holds no command"))
+        assert app.screen is screen and app.for_shell == ""
 
 
 # ---- the menu --------------------------------------------------------------------------------------------------------
@@ -157,17 +165,6 @@ async def test_a_command_is_kept_for_the_shell_and_taken_back_or_explained(store
         await wait_until(pilot, lambda: app.answers[-1] == "It lists.")
         assert app.questions[-1] == "Explain this command: ls -l"
         assert app.prompt.has_focus and app.prompt.text == "half", "what was typed stays"
-
-
-async def test_code_that_is_no_command_is_not_for_the_shell(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
-        await opened(pilot, app, store, [("q", PROGRAM)])
-        await pilot.press("alt+up", "enter")
-        screen = await menu(pilot, app)
-        assert [one.id for one in screen.query_one(OptionList).options] == ["copy", "explain"]
-        await pilot.press("s")
-        await wait_until(pilot, lambda: app.toasted("holds no command"))
-        assert app.screen is screen and app.for_shell == ""
 
 
 async def test_a_block_that_is_still_written_cannot_be_used(store: Store) -> None:

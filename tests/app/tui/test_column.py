@@ -61,21 +61,6 @@ async def test_the_wheel_scrolls_beside_the_column(store: Store) -> None:
         await wait_until(pilot, lambda: transcript.scroll_y < before)
 
 
-async def test_notices_do_not_cover_the_prompt(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        app.prompt.write("\n".join("a long prompt" for _ in range(20)))
-        for number in range(3):
-            app.notify(f"notice {number}", title="Title")
-        await wait_until(pilot, lambda: len(app.screen.query(Toast)) == 3 and app.prompt.region.height > 9)
-        await wait_until(pilot, lambda: all(toast.region.height for toast in app.screen.query(Toast)))
-        for width in (80, 200):
-            await pilot.resize_terminal(width, 24)
-            await wait_until(pilot, lambda: app.screen.size.width == width and app.prompt.region.height > 9)  # noqa: B023
-            await pilot.pause()
-            assert max(toast.region.bottom for toast in app.screen.query(Toast)) <= app.prompt.region.y, width
-
-
 class Drawn(Window):
     """Knows when the whole screen was drawn last."""
 
@@ -87,14 +72,24 @@ class Drawn(Window):
         super()._display(screen, renderable)
 
 
-async def test_all_is_drawn_again_once_a_notice_has_gone(store: Store) -> None:
+async def test_all_is_drawn_again_once_a_notice_has_gone_and_none_covers_the_prompt(store: Store) -> None:
     app = Drawn(ScriptedCore(store))
-    async with app.run_test(notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         app.notify("notice", timeout=0.2)
         await wait_until(pilot, lambda: bool(app.screen.query(Toast)))
         await wait_until(pilot, lambda: not app.screen.query(Toast))
         gone = time.monotonic()
         await wait_until(pilot, lambda: app.whole > gone)
+        app.prompt.write("\n".join("a long prompt" for _ in range(20)))
+        for number in range(3):
+            app.notify(f"notice {number}", title="Title")
+        await wait_until(pilot, lambda: len(app.screen.query(Toast)) == 3 and app.prompt.region.height > 9)
+        await wait_until(pilot, lambda: all(toast.region.height for toast in app.screen.query(Toast)))
+        for width in (80, 200):
+            await pilot.resize_terminal(width, 24)
+            await wait_until(pilot, lambda: app.screen.size.width == width and app.prompt.region.height > 9)  # noqa: B023
+            await pilot.pause()
+            assert max(toast.region.bottom for toast in app.screen.query(Toast)) <= app.prompt.region.y, width
 
 
 async def test_the_head_of_a_code_block_names_its_language_and_copies_it_alone(store: Store) -> None:

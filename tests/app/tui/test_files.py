@@ -66,8 +66,8 @@ async def write(app: Window, pilot: Pilot[None], text: str, wanted: Sequence[str
     await wait_until(pilot, lambda: lines(app) == list(wanted))
 
 
-async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
-    async with started(core := core_of(store), SIZE) as (app, pilot):
+async def test_what_goes_along_is_shown_before_it_is_sent_and_unfolds_in_the_question(store: Store) -> None:
+    async with started(core := core_of(store, 2), SIZE) as (app, pilot):
         await write(
             app,
             pilot,
@@ -88,18 +88,16 @@ async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
         (question,) = sent(store)
         assert question[0].endswith("@gone.py too")
         assert question[1] == (NOTES, Attachment("src/start.py", "text/plain", b"print('hi')\n"))
-        await wait_until(pilot, lambda: lines(app) == [])
-
-
-async def test_the_files_of_a_question_unfold(store: Store) -> None:
-    async with started(core_of(store), (80, 24)) as (app, pilot):
+        await wait_until(pilot, lambda: lines(app) == [] and len(app.answers) == 1)
+        await pilot.press("ctrl+n")
+        await pilot.resize_terminal(80, 24)
         await write(app, pilot, '@notes.txt @"a b.png" what?', ["notes.txt · 13 bytes", "a b.png · 39 bytes · 3 × 2"])
         await pilot.press("enter")
-        await wait_until(pilot, lambda: app.answers == ["It says hi."])
-        question = app.screen.query_one(QuestionView)
+        await wait_until(pilot, lambda: app.answers == ["It says hi."] and len(core.prompts) == 2)
+        asked = app.screen.query_one(QuestionView)
 
         def rows() -> list[str]:
-            return [question.render_line(row).text.strip() for row in range(question.region.height)]
+            return [asked.render_line(row).text.strip() for row in range(asked.region.height)]
 
         await wait_until(pilot, lambda: "▸ notes.txt · 13 bytes" in rows())
         assert "▪ a b.png · 39 bytes · 3 × 2" in rows() and "second" not in rows()
@@ -108,7 +106,7 @@ async def test_the_files_of_a_question_unfold(store: Store) -> None:
         await pilot.press("enter")
         await wait_until(pilot, lambda: "second" not in rows())
         at = rows().index("▸ notes.txt · 13 bytes")
-        await pilot.click(question, offset=(6, at))
+        await pilot.click(asked, offset=(6, at))
         await wait_until(pilot, lambda: "second" in rows())
 
 

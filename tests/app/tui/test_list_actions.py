@@ -267,10 +267,11 @@ async def test_the_palette_opens_conversations_by_what_was_said(store: Store) ->
         await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
 
 
-async def test_conversations_are_exported(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_conversations_are_exported_or_the_person_told_why_not(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
-    for title in ("two", "one"):
-        store_turns(store, title, [("question", "answer")])
+    _, one = (store_turns(store, title, [("question", "answer")]) for title in ("two", "one"))
     async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         for downs, suffix in ((0, "md"), (5, "json")):
             await highlight(app, pilot, "one")
@@ -284,17 +285,12 @@ async def test_conversations_are_exported(store: Store, tmp_path: Path, monkeypa
             text = path.read_text()
             assert "one" in text and ("two" in text) == (suffix == "json")
         assert len(json.loads(text)["conversations"]) == 2
-
-
-async def test_an_export_that_cannot_be_written_is_told(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "exports").write_text("in the way")
-    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
-    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
-        await pilot.press(*"hi", "enter")
-        await wait_until(pilot, lambda: app.answers == ["yes"])
+        (tmp_path / "full").mkdir()
+        (tmp_path / "full" / "exports").write_text("in the way")
+        monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "full"))
+        await app.chat.open_conversation(one)
+        app.prompt.focus()
+        app.clear_notifications()
         await pilot.press("f6")
         await wait_until(pilot, lambda: shows(app, ExportScreen))
         await pilot.press("escape")

@@ -13,7 +13,7 @@ from app.tui.widgets.panel import TEXT, Panel, lines
 from app.tui.widgets.status_bar import StatusBar, figures
 from storage import Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import started
 
 
 def ended(levels: int, gained: int, rtt: float = 0.08, stats: Stats = Stats()) -> RoundEnded:  # noqa: B008
@@ -140,9 +140,7 @@ async def test_a_conversation_that_is_nearly_full_is_told_once_until_there_is_ro
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
     core = ScriptedCore(store)
     core.limit = 110
-    app = Window(core)
-    app.NOTIFICATION_TIMEOUT = 600  # A slow machine must not lose a toast before it is counted.
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(core) as (app, pilot):
         for _ in range(3):
             await app.chat.open_conversation(conversation)
             await wait_until(pilot, lambda: app.text("#context") == "context 100/110")
