@@ -1,8 +1,8 @@
-"""Markdown without its blind spots: nothing that a model wrote may be left out of what is shown.
+"""Markdown without its blind spots: nothing that a model wrote may be missing on the screen.
 
-Markdown drops what it cannot place. A parser ends at a depth of nesting, a definition of a link shows nothing, a table
-drops the cells that have no column, and an entity may stand for a character that hides. Here all of them stay: as they
-were written, where they have no better form. Formulas keep their backslashes, since nobody draws them.
+Markdown drops what it cannot place. A parser stops at a depth of nesting, a link definition shows nothing, a table
+drops cells without a column, and an entity may stand for an invisible character. Here all of them stay, as written if
+there is no better form. Formulas keep their backslashes, because they are not typeset.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from markdown_it.token import Token
 from app.sanitise import sanitise
 
 DEEPEST = 30
-"""Levels that nest: 30 quotes, or 15 lists. What is deeper is parsed without the marks of its containers. Each level
+"""Most levels of nesting: 30 quotes, or 15 lists. Deeper text is parsed without the marks of its containers. Each level
 costs stack, and for hostile text time: 48,000 characters of `>` and of lines without it take 3.5 s."""
 LONGEST_FORMULA = 2_000
-"""Characters of a formula within a line; without a limit, a thousand open ones would take seconds."""
+"""Most characters of a formula within a line; without a limit, a thousand open ones would take seconds."""
 MOST_LINES = 60
-"""Lines of a formula that has lines of its own."""
+"""Most lines of a formula that stands on its own lines."""
 _MARK = r"(?:>|(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$))[ \t]*"
 _MARKS = re.compile(rf"[ \t]*(?:{_MARK})*")
 _LAST_ITEM = re.compile(r"([-+*]|\d{1,9}[.)])[ \t]*$")
@@ -36,7 +36,7 @@ _INSIDE = rf"[^`]{{1,{LONGEST_FORMULA}}}?"
 _FORMULA = re.compile(
     rf"\\\({_INSIDE}\\\)|\\\[{_INSIDE}\\\]|\$\$[^`$]{{1,{LONGEST_FORMULA}}}\$\$"
     rf"|\\begin\{{(?P<name>\w+\*?)\}}{_INSIDE}\\end\{{(?P=name)\}}"
-    # Prices and variables of the shell are no formulas: "$5 or $6", "$HOME/$USER".
+    # Prices and shell variables are not formulas: "$5 or $6", "$HOME/$USER".
     rf"|(?<![\w$\\])\$(?![\s$])[^`$\n]{{1,{LONGEST_FORMULA}}}(?<![\s\\])\$(?![\w$])"
 )
 _OPENS_FORMULA = re.compile(r"(?:\$\$|\\\[|\\begin\{(?P<name>\w+\*?)\})")
@@ -71,7 +71,7 @@ def complete_markdown(
 
 
 class _Blocks(ParserBlock):
-    """Parses what is nested too deeply without the marks of its containers, where the original drops it."""
+    """Parses text that is nested too deeply without the marks of its containers; the original parser drops it."""
 
     def tokenize(self, state: StateBlock, startLine: int, endLine: int) -> None:
         if state.level < DEEPEST:
@@ -91,7 +91,7 @@ class _Blocks(ParserBlock):
 
 
 def _without_containers(lines: list[str]) -> Iterator[str]:
-    """Lines of nested lists and quotes without their marks and indents: one list is left of all. Code keeps its own."""
+    """Lines of nested lists and quotes without their marks and indents, reduced to one list. Code keeps its indent."""
     quotes = closing = None
     indent = 0
     for line in lines:
@@ -119,11 +119,11 @@ def _end(pattern: re.Pattern[str], line: str) -> int:
     return found.end() if found else 0
 
 
-# ---- rules of blocks: a state, the first line, the line behind the last, and whether only to look ahead --------------
+# ---- rules of blocks: a state, the first line, the line after the last, and whether only to look ahead ---------------
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A table whose last column has the cells that are too many."""
+    """A table whose last column takes surplus cells."""
     first = len(state.tokens)
     if not table(state, start, end, silent):
         return False
@@ -143,7 +143,7 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _heading(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A heading; marks without words are the words."""
+    """A heading; marks without words become its text."""
     if not heading(state, start, end, silent):
         return False
     if not silent and not state.tokens[-2].content:
@@ -152,7 +152,7 @@ def _heading(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _list(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A list whose numbers may leave some out: such an item has its number as `value`."""
+    """A list whose numbers may have gaps: an item after a gap has its number as `value`."""
     first = len(state.tokens)
     if not list_block(state, start, end, silent):
         return False
@@ -167,14 +167,14 @@ def _list(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """The definition of a link's address; a footnote is no such thing, and stays text."""
+    """A link definition. A footnote is not one, and stays text."""
     if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
         return False
     return reference(state, start, end, silent) and (silent or _written(state, "definition", start))
 
 
 def _html_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """HTML that ends where code begins: what a comment hides is code all the same."""
+    """HTML that ends where code begins, so that code inside a comment is shown too."""
     if not html_block(state, start, end, silent):
         return False
     for line in () if silent else range(start + 1, state.line):
@@ -186,7 +186,7 @@ def _html_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A formula of several lines, which may begin with what would be a list or a heading elsewhere."""
+    """A formula of several lines, whose lines may look like a list or a heading."""
     begin = state.bMarks[start] + state.tShift[start]
     opening = None if state.is_code_block(start) else _OPENS_FORMULA.match(state.src, begin, state.eMarks[start])
     if opening is None:
@@ -204,7 +204,7 @@ def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> boo
 
 
 def _written(state: StateBlock, kind: str, start: int) -> bool:
-    """Adds a token for the lines from `start` to the state's line, as they were written."""
+    """Adds a token for the lines from `start` to the state's line, as written."""
     token = state.push(kind, "", 0)
     token.map = [start, state.line]
     token.content = state.getLines(start, state.line, state.blkIndent, False)
@@ -243,7 +243,7 @@ def _escape(state: StateInline, silent: bool) -> bool:
 
 
 def _entity(state: StateInline, silent: bool) -> bool:
-    """A character by its name, unless nobody would see it, or it would hide or reorder others."""
+    """A character by its name, unless it is invisible, or hides or reorders others."""
     if not entity(state, silent):
         return False
     if not silent:

@@ -1,6 +1,6 @@
-"""Waits: for the first of several things, for work unless it is stopped, and for a call in a thread of its own.
+"""Ways to wait: for the first of several awaitables, for work unless it is stopped, and for a call in its own thread.
 
-Also what ends a wait for something that must be closed.
+Also abandons a wait for something that must be closed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Closable(Protocol):
 async def first_of(
     *waits: Coroutine[Any, Any, Any] | asyncio.Future[Any], timeout: float | None = None
 ) -> tuple[bool, ...]:
-    """Wait until one of them has ended, or `timeout` seconds; returns which have ended, and cancels the others."""
+    """Wait until one of them has ended, or for `timeout` seconds; returns the ended ones, and cancels the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -33,14 +33,14 @@ async def first_of(
 
 
 async def unless_set(event: asyncio.Event, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
-    """The result of `work`; None where the event is set first, which cancels the work. Raises what the work raises."""
+    """The result of `work`, or None if the event is set first, which cancels the work. Raises what the work raises."""
     working = asyncio.ensure_future(work)
     ended, _ = await first_of(working, event.wait())
     return working.result() if ended else None
 
 
 async def abandon(opening: asyncio.Task[Closable]) -> None:
-    """Close what nobody wants any more, whether it is open already or still opening."""
+    """Close something that is no longer wanted, whether it is already open or still opening."""
     opening.cancel()
     (opened,) = await asyncio.gather(opening, return_exceptions=True)
     if not isinstance(opened, BaseException):

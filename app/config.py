@@ -20,7 +20,7 @@ from app.files import NotText, read_text
 from remote.credentials import bearer_token
 
 PREFIX = "OUTRIDER_"
-"""First part of the name of each environment variable."""
+"""Prefix of each environment variable."""
 REPOSITORY = Path(__file__).resolve().parent.parent
 BUNDLED_DRAFTER = REPOSITORY / "drafter" / "pretrained" / "shell-guide"
 BUNDLED_TARGET = REPOSITORY / "remote" / "verifier" / "pretrained" / "shell-guide"
@@ -29,7 +29,7 @@ ChosenMode = Literal["auto", "edge", "hosted", "offline"]
 TreeRule = Literal["deterministic", "sampled"]
 DrafterRuntime = Literal["onnx", "torch"]
 PaceRule = Literal["measured", "fixed"]
-Unanswered = Literal["queue", "fail", "drafter"]
+Unanswered = Literal["queue", "fail", "drafter", "local"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 CHOICES = {
     "mode": ChosenMode,
@@ -45,7 +45,7 @@ Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
 ShellKey = Annotated[str, msgspec.Meta(pattern="^(alt|ctrl)-[a-z]( (alt|ctrl)-[a-z])?$")]
 UrlOrName = Annotated[str, msgspec.Meta(pattern="^(https?://[^/]|[A-Za-z0-9][A-Za-z0-9._-]*$)")]
 PROMPT_NAME = r"^[^\W_][\w.-]{0,62}\Z"
-"""Letters of any language, digits, dots, dashes and underscores; the first is a letter or a digit."""
+"""Letters of any language, digits, dots, dashes and underscores, beginning with a letter or a digit."""
 PromptName = Annotated[str, msgspec.Meta(pattern=PROMPT_NAME)]
 
 
@@ -62,8 +62,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     the verifier."""
     offline: Unanswered | None = None
     """What happens to a question while the server is away and no drafter may write in its place. queue: it waits until
-    the server is back. fail: it fails with a message. drafter: the drafter answers anyway. None: the chat queues it and
-    `outrider ask` fails."""
+    the server is back. fail: it fails with a message. drafter: the drafter answers anyway. local: the model `local` on
+    this device answers, and continues answers that break off. None: the chat queues it and `outrider ask` fails."""
+    local: str | None = None
+    """Name of a model that `outrider local` lists, for `offline = "local"`. None: the only one that it lists."""
     remote: UrlOrName | None = None
     """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the remote that
     `outrider remote use` chose, otherwise `bundled`: the bundled verifier, started on this device."""
@@ -161,7 +163,7 @@ def same_server(url: object, other: object) -> bool:
         return False
     try:
         return origin(url) == origin(other)
-    except ValueError:  # A port that is no number.
+    except ValueError:  # A port that is not a number.
         return False
 
 
@@ -174,13 +176,13 @@ def origin(url: str) -> str:
 
 @dataclass(frozen=True)
 class Folders:
-    """The folders of config, data and logs. None is created before something is written to it."""
+    """The folders of config, data and logs. Each is created only when something is written to it."""
 
     config: Path
     data: Path
     logs: Path
     saved: bool = True
-    """Conversations are kept in a file. False: in memory, until the program ends."""
+    """Whether conversations are kept in a file; if False, in memory until the program ends."""
 
     @property
     def settings(self) -> Path:
@@ -192,7 +194,7 @@ class Folders:
 
     @property
     def servers(self) -> Path:
-        """File of the models that were last seen at each address."""
+        """File of the model last seen at each address."""
         return self.data / "servers.json"
 
     @property
@@ -202,7 +204,7 @@ class Folders:
 
     @property
     def texts(self) -> Path:
-        """Folder of the tokenizers that `outrider serve` made of GGUF files."""
+        """Folder of the tokenizers that `outrider serve` made from GGUF files."""
         return self.data / "tokenizers"
 
     @property
@@ -217,7 +219,7 @@ class Folders:
 
     @property
     def offers(self) -> Path:
-        """File of the drafters that servers offered, and that the person has heard of."""
+        """File of the drafters offered by servers about which the person was informed."""
         return self.data / "offers.json"
 
     @property

@@ -1,4 +1,4 @@
-"""The person's own editor: which program it is, and the file that a text goes to it and comes back in."""
+"""The person's own editor: which program it is, and the file by which a text is passed to it and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USUAL = ("sensible-editor", "nano", "vi", "notepad")
 
 
 class EditorFailed(Exception):
-    """The editor gave no text back. The message says why, and where the text is."""
+    """The editor returned no text. The message says why, and where the text is."""
 
 
 def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -34,7 +34,7 @@ def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 class EditedFile:
-    """A text in a file of its own while the editor has it."""
+    """A text in a temporary file while it is in the editor."""
 
     def __init__(self, text: str) -> None:
         """Raises `OSError`."""
@@ -45,7 +45,7 @@ class EditedFile:
         self._before = self.path.read_bytes()
 
     def result(self, problem: str = "") -> str:
-        """The text as the editor left it; `problem`: what went wrong there, or an empty text.
+        """The text as the editor left it. `problem`: what went wrong in the editor, or empty.
 
         Raises `EditorFailed`. If something was written in the editor, the file is kept and the message names it.
         """
@@ -63,7 +63,7 @@ class EditedFile:
 
 
 def editor_problem(command: list[str], code: int) -> str:
-    """What an editor that ended with this code tells: empty for 0; a code below 0 is the number of a signal."""
+    """The problem that an editor's exit code indicates; empty for 0. A negative code is a signal's number."""
     how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
     return f"{sanitise(command[0])} {how}" if code else ""
 

@@ -1,15 +1,17 @@
 """The events of one answer, from the question to its end. The screen, `ask` and the benchmarks read the same stream.
 
 The text of an answer is a verified part, then a dimmed part that is only drafted. Each event says how the two change,
-and `ReplyText` adds the events up.
+and `ReplyText` accumulates the events.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.model_names import short_model
+from app.sanitise import sanitise
 
 if TYPE_CHECKING:
     from drafter.cost import Cost
@@ -19,15 +21,14 @@ Mode = Literal["edge", "hosted", "offline", "warming"]
 """Who drafts and who verifies now. edge: the device drafts, the verifier verifies. hosted: the verifier does both.
 offline: the device drafts and nobody verifies. warming: a verifier is starting."""
 MODE_WORDS: dict[Mode, str] = {"edge": "online", "hosted": "online", "offline": "offline", "warming": "connecting"}
-"""What a person reads of each mode."""
+"""The name of each mode for a person."""
 EndReason = Literal["end", "length", "stopped"]
-"""Why an answer is over: the model ended it, a limit was reached, or the person stopped it."""
+"""Why an answer has ended: the model ended it, a limit was reached, or the person stopped it."""
 Cut = Literal["length", "context", "filter", "broken", "other"]
 """What ended an answer before the model did: a limit of tokens, a full context, the server's content filter, a server
 that could not go on, or something else."""
 FailureCode = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
-"""refused: the server said no, and would say it again. broken: the server may have begun, so the question is not sent
-again."""
+"""refused: the server refused, and would again. broken: the server may have begun, so the question is not resent."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class Drafted:
 class Verified:
     """Text is added to the end of the verified part.
 
-    If the dimmed part begins with `text`, it loses that beginning. Otherwise the whole dimmed part is gone.
+    If the dimmed part begins with `text`, that beginning is removed from it. Otherwise the whole dimmed part is
+    removed.
     """
 
     text: str
@@ -61,14 +63,14 @@ class Verified:
 
 @dataclass(frozen=True)
 class Retracted:
-    """The whole dimmed part is gone; the verified part stays."""
+    """The whole dimmed part is removed; the verified part stays."""
 
     tokens: int
 
 
 @dataclass(frozen=True)
 class Reasoned:
-    """A model thinks before it answers. This text is stored with the answer, and is no part of it."""
+    """A model thinks before it answers. This text is stored with the answer, but is not part of it."""
 
     text: str
     seconds: float = 0.0
@@ -77,7 +79,7 @@ class Reasoned:
 
 @dataclass(frozen=True)
 class SystemUnread:
-    """The conversation has a system prompt, and whoever answers now does not read it. Said once a conversation."""
+    """The conversation has a system prompt that the current model does not read. Emitted once per conversation."""
 
     def __str__(self) -> str:
         return "This model does not read system prompts. Yours is kept for other models."
@@ -85,7 +87,7 @@ class SystemUnread:
 
 @dataclass(frozen=True)
 class Redrawn:
-    """Another answer is drawn at a temperature that nobody chose, because the likeliest one is there already."""
+    """Another answer is sampled at a temperature that nobody chose, because the likeliest one already exists."""
 
     temperature: float
 
@@ -95,22 +97,34 @@ class Redrawn:
 
 @dataclass(frozen=True)
 class ModeChanged:
-    """Somebody else drafts or verifies from now on, or the reason for the mode is another one."""
+    """A change in who drafts or verifies, or in the reason for the mode."""
 
     mode: Mode
     why: str
     """One short sentence for the status bar."""
     alone: bool = True
-    """In mode offline: the drafter answers. False: it was made for another model, or is not good enough."""
+    """In mode offline: whether the drafter answers. False if it was made for another model or is not good enough."""
     model: str = field(default="", compare=False)
-    """Name of the model that answers; empty if nobody does."""
+    """Name of the model that answers; empty if none does."""
     checks: bool = field(default=True, compare=False)
-    """The server checks drafts. False: it streams its answers and checks nothing."""
+    """Whether the server checks drafts. If not, it only streams its answers."""
 
     def __str__(self) -> str:
-        """The mode and its reason in words. A reason that names the mode needs nothing before it."""
+        """The mode and its reason in words; only the reason if it already names the mode."""
         word = MODE_WORDS[self.mode]
         return self.why if self.why.startswith(word) else f"{word}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Another model writes the answer from here on."""
+
+    at: int
+    """Characters of the answer before it."""
+    writer: str
+    """Name of the model."""
+    here: bool = False
+    """It runs on this device in place of the server's model, and nobody has checked what it writes."""
 
 
 @dataclass(frozen=True)
@@ -124,24 +138,25 @@ class Stats:
     streamed: int | None = None
     """Tokens of an OpenAI-compatible server, which verifies nothing, or None if no such server took part."""
     counted: bool = False
-    """True: the server counted `streamed` itself, reasoning included. False: it is the number of pieces that came."""
+    """True if the server counted `streamed` itself, reasoning included; False if it is the number of received
+    pieces."""
     read: int = 0
-    """Tokens of the conversation before the answer, as its last writer reads them. 0: its server does not say."""
+    """Tokens of the conversation before the answer, as its last writer reads them; 0 if its server does not say."""
     drafted_nodes: int = 0
     second_stage: int = 0
-    """Tokens that n-grams of earlier text guessed, that the drafter kept, and that came."""
+    """Tokens that n-grams of earlier text guessed, that the drafter kept, and that came true."""
     ahead_tries: int = 0
-    """Verdicts that something was drafted ahead of."""
+    """Verdicts that were drafted ahead of."""
     ahead_hits: int = 0
-    """Verdicts that brought what had been drafted for."""
+    """Verdicts with an outcome that had been drafted for."""
     ahead_adopted: int = 0
     """Drafts that were used although they were made before the verdict."""
     seconds: float = 0.0
     first_token_seconds: float | None = None
     rtt_ms: float | None = None
-    """The round trip to the server that is there now; None while there is none."""
+    """The round trip to the current server, or None if there is none."""
     line: State | None = None
-    """The state of the line to the verifier; None if there is no line."""
+    """The state of the line to the verifier, or None if there is no line."""
     up_bytes_per_second: float | None = None
     down_bytes_per_second: float | None = None
     """Bandwidth of the line, if it was measured."""
@@ -161,19 +176,19 @@ class Stats:
 
 @dataclass(frozen=True)
 class RoundReport:
-    """One round that worked: what was drafted, what it was expected to bring and to cost, and what it brought.
+    """One successful round: the draft, its expected gain and cost, and its actual gain.
 
-    A hosted round is drafted at the verifier, so the device only knows what it brought, and when.
+    A hosted round is drafted at the verifier, so the device only knows its gain and its time.
     """
 
     levels: int
-    """Drafter calls on the device, without one that read a prompt. 0: nothing was drafted, or only by that one call."""
+    """Drafter calls on the device, except one that read a prompt; 0 if nothing was drafted, or only by that call."""
     nodes: int
     expected: float | None
-    """Tokens that the drafter expected, bonus included; None: it said nothing."""
+    """Tokens that the drafter expected, bonus included, or None if unknown."""
     gained: int
     cost: Cost | None
-    """Measured costs, in seconds, by which the tree's size was chosen, or None if the settings alone decided."""
+    """Measured costs, in seconds, from which the tree's size was chosen, or None if only the settings decided."""
     draft_seconds: float
     server_seconds: float
     rtt_seconds: float
@@ -181,15 +196,15 @@ class RoundReport:
     own time."""
     mode: Mode = "edge"
     ahead: bool = False
-    """The draft was made while the round before was in flight."""
+    """Whether the draft was made while the previous round was in flight."""
 
 
 @dataclass(frozen=True)
 class RoundEnded:
-    """A round has brought its text, and the answer so far is stored before anybody sees this event.
+    """A round has brought its text. The answer so far is stored before anybody sees this event.
 
-    Text that comes without rounds is divided too, so that a crash loses little of it: what the drafter writes offline,
-    and what an OpenAI-compatible server sends. There `report` is None.
+    Text without rounds, from the drafter offline or from an OpenAI-compatible server, is divided too, so that a crash
+    loses little of it. `report` is then None.
     """
 
     stats: Stats
@@ -198,32 +213,32 @@ class RoundEnded:
 
 @dataclass(frozen=True)
 class AnsweredAgain:
-    """Which server answered a question anew that had been answered offline. It checks no drafts."""
+    """A server that checks no drafts has answered anew a question that had been answered offline."""
 
     model: str
     predicted: bool
-    """The offline answer went up as a prediction. False: the server saw the question alone."""
+    """Whether the offline answer was sent as a prediction; otherwise the server saw only the question."""
     tokens: tuple[int, int] | None = None
-    """Tokens of the prediction that the server kept and dropped, or None if it does not report them."""
+    """Tokens of the prediction that the server used and rejected, or None if it does not report them."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of an answer that was drafted offline: how much of it the target kept. Comes before `Done`.
+    """How much of an answer that was drafted offline the target kept. Comes before `Done`.
 
-    `again`: a server that checks no drafts gave an answer of its own. Then `kept` and `of` count words, and `dropped`
-    has those that are not in the new answer.
+    `again`: a server that checks no drafts gave its own answer. Then `kept` and `of` count words, and `dropped` has
+    those that are not in the new answer.
     """
 
     message: str
-    """Id of the drafted answer, which stays unchanged beside the verified one."""
+    """Id of the drafted answer, which stays unchanged next to the verified one."""
     kept: int
     of: int
-    """Its tokens that nobody had verified; the first `kept` of them are the target's own too."""
+    """Its unverified tokens; the first `kept` of them are the target's own too."""
     dropped: str
     """Its text from the first word that the target replaced; empty if the target only added text."""
     at: int = 0
-    """How many characters of the newer text stand before the place of `dropped`."""
+    """Offset in the newer text at which `dropped` was removed."""
     again: AnsweredAgain | None = None
 
     def __str__(self) -> str:
@@ -240,7 +255,7 @@ class Judged:
 
 
 def _answered(again: AnsweredAgain) -> str:
-    """Who answered again, and what was made of the prediction."""
+    """Who answered again, and how the prediction was used."""
     if again.tokens is not None:
         kept, dropped = again.tokens
         model = short_model(again.model)
@@ -252,17 +267,17 @@ def _answered(again: AnsweredAgain) -> str:
 
 @dataclass(frozen=True)
 class PageSource:
-    """A page that stood in the prompt, and whose program the answer's command runs."""
+    """A page in the prompt whose program the answer's command runs."""
 
     page: str
     platform: str
     by: Literal["tldr", "outrider"]
-    """Whose example it was. One of Outrider's does not stand on the page, which is about the same program."""
+    """Whose example it was. Outrider's own examples are not on the page, which is about the same program."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """The answer is over, complete or stopped, and it is stored."""
+    """The answer has ended, complete or stopped, and is stored."""
 
     stopped: bool
     reason: EndReason
@@ -271,33 +286,35 @@ class Done:
     """Per token: True if the target verified it."""
     stats: Stats
     cut: str = ""
-    """What ended the answer before the model did, in words; empty if it is whole, or was stopped."""
+    """What ended the answer before the model did, in words; empty if it is complete or was stopped."""
     cut_by: Cut | None = None
     """One word for `cut`; None if that is empty."""
     sources: tuple[PageSource, ...] = ()
-    """The pages that the answer came from, best first; empty also if the model is asked without pages."""
+    """The pages that the answer came from, best first; also empty if the model is asked without pages."""
     model: str = ""
     """Name of the model that answered; empty if only the drafter wrote."""
     drafted_by: str = ""
-    """Who wrote the tokens that nobody has checked, for people; empty: all are checked."""
+    """Who wrote the unchecked tokens, for people; empty if all are checked."""
+    stretches: tuple[Stretch, ...] = ()
+    """Who wrote which part, if a model on this device stood in for the server's; else empty."""
 
     @property
     def full(self) -> bool:
-        """The conversation is as long as can be read, so it cannot go on."""
+        """Whether the conversation has reached the readable length, so that it cannot continue."""
         return self.cut_by == "context"
 
 
 @dataclass(frozen=True)
 class Failed:
-    """No answer is possible; the text that had come is stored."""
+    """No answer is possible; the text received so far is stored."""
 
     message: str
     """What failed, and what the person can do."""
     code: FailureCode
     queued: bool = False
-    """The question, or the rest of its answer, waits in the queue until the server is back."""
+    """Whether the question, or the rest of its answer, waits in the queue until the server is back."""
     wants_token: bool = False
-    """The server wants a token, and none or a wrong one was sent."""
+    """Whether the server requires a token, and none or a wrong one was sent."""
 
 
 Event = (
@@ -309,6 +326,7 @@ Event = (
     | SystemUnread
     | Redrawn
     | ModeChanged
+    | Stretch
     | RoundEnded
     | Judged
     | Done
@@ -318,7 +336,7 @@ Event = (
 
 @dataclass
 class ReplyText:
-    """The text, mode and totals that the events of one answer add up to.
+    """The text, mode and totals that result from the events of one answer.
 
     >>> reply = ReplyText()
     >>> for event in (Drafted("ls -l", 3), Verified("ls ", 2, 2), Drafted(" *", 1)): reply.apply(event)
@@ -335,7 +353,7 @@ class ReplyText:
     stats: Stats = field(default_factory=Stats)
 
     def apply(self, event: Event) -> None:
-        """Take the next event."""
+        """Apply the next event."""
         if isinstance(event, Drafted):
             self.ghost += event.text
         elif isinstance(event, Verified):
@@ -347,3 +365,12 @@ class ReplyText:
             self.mode, self.why = event.mode, event.why
         elif isinstance(event, RoundEnded | Done):
             self.stats = event.stats
+
+
+def stretches_of(stats: Mapping[str, Any]) -> tuple[Stretch, ...]:
+    """Who wrote which part of a stored answer. What is no such list, as an import may have it, counts as none."""
+    try:
+        found = [Stretch(int(one["at"]), sanitise(str(one["writer"])), bool(one["here"])) for one in stats["stretches"]]
+    except (KeyError, TypeError, ValueError):
+        return ()
+    return tuple(sorted(found, key=lambda one: one.at))

@@ -1,7 +1,7 @@
-"""How the program ends: its exit codes, and one sentence for each error that it foresees.
+"""How the program ends: its exit codes, and one sentence for each expected error.
 
-Exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect, 130 interrupted.
-This module imports next to nothing, because `outrider --version` uses it too.
+Exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect, 130 interrupted. This module imports as
+little as possible, because `outrider --version` uses it too.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 GO_ON = 'press g on the answer in the chat, or run outrider ask -c "go on"'
-"""Advice: how to continue an answer that is not whole."""
+"""Advice on how to continue an incomplete answer."""
 ANEW = "start a new conversation"
 """Advice for a conversation that is too long to be continued."""
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of the system for an output file that takes no more."""
+"""System errors for an output that accepts no more data."""
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
@@ -46,7 +46,7 @@ def fail(sentence: str, code: int) -> NoReturn:
 
 
 def guarded(command: Callable[[], object]) -> None:
-    """Run a command. A foreseen error becomes one sentence and an exit code; any other is a bug and is raised."""
+    """Run a command. An expected error becomes one sentence and an exit code; any other is a bug and is raised."""
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # A terminal without UTF-8 shows question marks, not a traceback.
@@ -77,12 +77,12 @@ def guarded(command: Callable[[], object]) -> None:
 
 
 def _open_streams() -> None:
-    """Open the null device for each closed stream. Else the database would get its number, and the output."""
+    """Open the null device for each closed stream. Otherwise the database would get its descriptor, and the output."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # Takes the lowest free number, which is this one.
+            os.open(os.devnull, os.O_RDWR)  # Takes the lowest free descriptor, which is this one.
         if getattr(sys, name) is None:
             stream = open(number, mode, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
@@ -94,7 +94,7 @@ def _give_up_stdout() -> None:
 
 
 def code_of(error: Exception) -> int | None:
-    """The exit code of an error that a person can mend, and whose text says how; None for a bug."""
+    """The exit code of an error that a person can fix, and whose text says how, or None for a bug."""
     from app.archive.errors import ArchiveError
     from app.config import ConfigError
     from app.prompts import PromptsError

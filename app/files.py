@@ -1,4 +1,4 @@
-"""Files that only this person can read, and files that are replaced whole or not at all."""
+"""Files that only this account can read, and files that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if sys.platform != "win32":
     import fcntl
 
 TURN_SECONDS = 2.0
-"""Longest wait for another window. A change takes milliseconds, and a window that hangs must not stop all others."""
+"""Longest wait for another window. A change takes milliseconds, and a window that hangs must not block all others."""
 
 
 class NotText(ValueError):
-    """A file that is not text in UTF-8. The message goes on after the file's name, without a full stop."""
+    """A file that is not text in UTF-8. The message continues a sentence after the file's name, without a full stop."""
 
 
 def read_text(path: Path) -> str:
@@ -38,25 +38,25 @@ def text_of(data: bytes) -> str:
 
 
 def create_private(path: Path, *, exclusive: bool = False) -> None:
-    """Create an empty file with mode 0600, and its folder, where they are missing.
+    """Create an empty file with mode 0600, and its folder, if they are missing.
 
-    `exclusive`: raise `FileExistsError` where the file exists. Raises `OSError`.
+    `exclusive`: raise `FileExistsError` if the file exists. Raises `OSError`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else 0), 0o600))
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file by one with mode 0600, in one step; create its folder. A link stays a link. Raises `OSError`."""
-    path = path.resolve()  # People keep such files in a repository of their own, and link to them.
+    """Replace a file atomically by one with mode 0600; create its folder. A link stays a link. Raises `OSError`."""
+    path = path.resolve()  # People keep such files in a repository and link to them.
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, [text])
 
 
 def replace_file(path: Path, pieces: Iterable[str], *, errors: str = "strict", sync: bool = True) -> None:
-    """Replace a file by these pieces as UTF-8, in one step, with mode 0600. Line ends stay as they are.
+    """Replace a file atomically by these pieces as UTF-8, with mode 0600. Line ends are not translated.
 
-    `errors`: what happens to characters that UTF-8 has not, as in `open`. `sync`: wait until the bytes are on the disk.
+    `errors`: handling of characters that UTF-8 cannot encode, as in `open`. `sync`: wait until the bytes are on disk.
     Raises `OSError`, and whatever `pieces` raises; then the old file is still there.
     """
     # 40 letters are at most 160 of the 255 bytes of a name. The file is made with mode 0600.
@@ -76,9 +76,9 @@ def replace_file(path: Path, pieces: Iterable[str], *, errors: str = "strict", s
 
 @contextlib.contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Lock out other windows while this block reads, changes and writes a file. Raises `OSError`.
+    """Lock out other windows while the block reads, changes and writes a file. Raises `OSError`.
 
-    The folder is locked, because the file itself is replaced. Windows locks no folders: there, the last writer wins.
+    The folder is locked, because the file itself is replaced. Windows cannot lock folders: there, the last writer wins.
     """
     if sys.platform == "win32":
         yield
@@ -102,5 +102,5 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def is_private(path: Path) -> bool:
-    """Whether no other account can read a file. On Windows the answer is always True: its rights are not read."""
+    """Whether no other account can read a file. Always True on Windows, where permissions are not read."""
     return os.name != "posix" or not path.stat().st_mode & 0o077

@@ -1,11 +1,11 @@
 """Characters that hide or reorder text, and the places where a few of them belong to words and emoji.
 
-A terminal draws nothing for them, or draws the text around them in another order (CVE-2021-42574). So a person reads
-something else than a program gets. They are all default-ignorable characters of Unicode, direction marks, tags and
-interlinear annotations. Only these are kept:
+A terminal draws nothing for them, or draws the surrounding text in another order (CVE-2021-42574). So a person reads
+something other than what a program gets. They are all default-ignorable characters of Unicode, direction marks, tags
+and interlinear annotations. Only these are kept:
 
 - joiners (U+200C, U+200D) between two letters of a script that joins them, after a virama, and between emoji;
-- one variation selector after the character that it selects a form of, which is no letter of ASCII.
+- one variation selector after the character whose form it selects, unless that is an ASCII letter.
 """
 
 from __future__ import annotations

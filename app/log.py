@@ -1,6 +1,6 @@
-"""The log: what the program did, in one file that is rotated. It holds no secret and nothing of a conversation.
+"""The log: what the program did, in one rotated file. It contains no secrets and nothing of a conversation.
 
-The text of an exception may quote a conversation. So the log has only its class and its place, unless the setting
+The text of an exception may quote a conversation. So the log has only its class and its location, unless the setting
 `log` is `debug`.
 """
 
@@ -24,7 +24,7 @@ MOST_BYTES = 512 * 1024
 KEPT_FILES = 2
 """Number of older files kept with the current one: `outrider.log.1` and `.2`."""
 MOST_CHARACTERS = 500
-"""Longest message; the rest of a longer one is cut off."""
+"""Longest message; longer ones are cut off."""
 READ_BYTES = 1 << 20
 """Most bytes that are read at once: more than a log holds before it is rotated."""
 HIDDEN = "[hidden]"
@@ -36,7 +36,7 @@ log = logging.getLogger("outrider")
 
 
 class LogHandler(RotatingFileHandler):
-    """A file handler that never disturbs: where the log cannot be written, nothing fails and nothing is printed."""
+    """A file handler that never interferes: if the log cannot be written, nothing fails and nothing is printed."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         del record
@@ -47,9 +47,9 @@ class LogHandler(RotatingFileHandler):
 
 
 class LineFormatter(logging.Formatter):
-    """Writes one line for each record, then the places of its exception. Secrets become `[hidden]`.
+    """Writes one line for each record, then the traceback locations of its exception. Secrets become `[hidden]`.
 
-    `words`: also write what the exception says.
+    `words`: also write the exception's message.
     """
 
     def __init__(self, secrets: Iterable[str], *, words: bool) -> None:
@@ -74,7 +74,7 @@ class LineFormatter(logging.Formatter):
             lines.append(f"{type(error).__module__}.{type(error).__qualname__}{words}")
             for frame in traceback.extract_tb(error.__traceback__):
                 lines.append(f"  {frame.filename}:{frame.lineno} {frame.name}")
-            hidden = error.__suppress_context__  # As in a traceback: what another library said may quote a secret.
+            hidden = error.__suppress_context__  # As in a traceback: another library's message may quote a secret.
             error = error.__cause__ or (None if hidden else error.__context__)  # type: ignore[assignment]
         return "".join(f"\n    {line}" for line in lines)
 
@@ -137,12 +137,12 @@ class LogFile:
         self._rest = b""
 
     def last(self, lines: int) -> list[str]:
-        """The last lines; empty where there is no log. Raises `OSError`."""
+        """The last lines; empty if there is no log. Raises `OSError`."""
         new = self.new()
         return new[-lines:] if lines else []
 
     def new(self) -> list[str]:
-        """Whole lines that were added since the last call; the first call reads from the beginning.
+        """Complete lines added since the last call; the first call reads from the beginning.
 
         A missing file has no lines. Raises `OSError` for a file that cannot be read.
         """

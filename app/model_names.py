@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 PATH = re.compile(r"(?:/|~[/\\]|\.\.?[/\\]|[A-Za-z]:[/\\]|\\\\).|.*\.gguf$", re.DOTALL | re.IGNORECASE)
-"""Matches a name that is a place on the server's disk. "owner/model" is none."""
+"""Matches a name that is a path on the server's disk, unlike "owner/model"."""
 
 
 def short_model(name: str) -> str:
-    """A model's name for the screen: of a path on the server's disk ("/srv/models/qwen.gguf") the last part alone.
+    """A model's name for the screen: only the last part of a path on the server's disk ("/srv/models/qwen.gguf").
 
     Some servers (llama.cpp, `transformers serve`) name a model after its file.
     """

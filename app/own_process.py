@@ -1,4 +1,4 @@
-"""Starts another process of this program: the server on this device, or what learns in the background."""
+"""Starts another process of this program: the server on this device, or learning in the background."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ PACKAGES = Path(__file__).resolve().parents[1]
 
 
 def own_command(*arguments: str, module: str = "app.cli") -> list[str]:
-    """`outrider`, or another module of it, with these arguments, run by the Python that runs now."""
-    # -P: imports come from this package's place, never from the current folder.
+    """The command line for `outrider`, or another of its modules, with these arguments, run by the current Python."""
+    # -P: import from this package's location, never from the current folder.
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def own_environment() -> dict[str, str]:
-    """The environment of this process, in which Python finds this package too."""
+    """The environment of this process, extended so that Python finds this package."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.getenv("PYTHONPATH")]))}

@@ -1,7 +1,7 @@
 """Prompt files: JSON lines that `ask --prompts` and the benchmarks read.
 
 A line holds `prompt`, or `turns` (a list, one conversation), or is a tldr page, whose examples become one question
-each. Other keys are ignored, except `id`, which comes back with the answer.
+each. Other keys are ignored, except `id`, which is returned with the answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PromptEntry:
 def read_prompts(path: Path) -> list[PromptEntry]:
     """Read all conversations of a prompt file. Raises `PromptsError`."""
     try:
-        lines = read_text(path).split("\n")  # A JSON string may hold the other marks that end a line.
+        lines = read_text(path).split("\n")  # A JSON string may contain other line separators.
     except OSError as error:
         raise PromptsError(f"{path} cannot be read: {error.strerror}.") from None
     except NotText as error:

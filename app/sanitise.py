@@ -1,8 +1,8 @@
 """Makes text from a model safe to print: an answer must never control the terminal.
 
-A model repeats whatever it was shown, and a terminal obeys escape sequences. They can write the clipboard (OSC 52),
-change the window's title, move the cursor over the prompt, or make the terminal type. So every whole sequence of
-ECMA-48 is removed, in its 7-bit and its 8-bit form. Characters that hide or reorder text are removed too
+A model repeats whatever it was shown, and a terminal obeys escape sequences. These can write to the clipboard (OSC 52),
+change the window's title, move the cursor over the prompt, or make the terminal type. So every complete ECMA-48
+sequence is removed, in 7-bit and 8-bit form. Characters that hide or reorder text are removed too
 (`app/invisible_text.py`). Newline and tab stay.
 
 `Sanitiser.feed` takes a stream: the clean text of a prefix is a prefix of the clean text, wherever the chunks are cut.
@@ -42,7 +42,7 @@ class _State(Enum):
 
 
 class Sanitiser:
-    """Removes everything but plain text from a stream of chunks, and keeps its state between them."""
+    """Removes everything except plain text from a stream of chunks, and keeps its state between them."""
 
     def __init__(self) -> None:
         self._state = _State.TEXT
@@ -75,7 +75,7 @@ class Sanitiser:
         return "".join(clean)
 
     def _kept(self, char: str) -> str:
-        """An invisible character where it has a meaning, else an empty string."""
+        """An invisible character if it has a meaning here, or else an empty string."""
         if char in JOINERS:
             if not joins_alone(self._last):
                 self._joiner = self._joiner or char
@@ -86,7 +86,7 @@ class Sanitiser:
         return char
 
     def _takes(self, char: str) -> bool:
-        """Take one character of a sequence; False where it ends the sequence without belonging to it."""
+        """Take one character of a sequence. Returns False if it ends the sequence without belonging to it."""
         match self._state:
             case _State.TEXT:
                 self._introduce(char)

@@ -1,6 +1,6 @@
-"""The console script: short ways to the version, to the chat and to an answer, and the command line for the rest.
+"""The console script: shortcuts to the version, the chat and an answer, and the full command line for the rest.
 
-The command line takes 0.3 s to import and to build, with typer. The short ways have no options to read.
+The command line takes 0.3 s to import and build, with typer. The shortcuts have no options to parse.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
     else:
         from app.exits import guarded
 
-        guarded(_command_line)  # The import is guarded too: an interrupt may come at any time.
+        guarded(_command_line)  # The import is guarded too, because an interrupt may come at any time.
 
 
 def _prepare() -> None:
@@ -50,7 +50,7 @@ def _only_words(arguments: list[str]) -> bool:
 
 
 def _asked_by_a_shell() -> bool:
-    """Whether a shell runs this to learn what can be typed next."""
+    """Whether a shell runs this for completion."""
     from app.cli.settings import COMPLETION
 
     return COMPLETION in os.environ

@@ -1,6 +1,6 @@
 """The library of system prompts: one text file each, `prompts/NAME.md` next to the settings, for any editor.
 
-A conversation keeps the text of its system prompt, so a change of a file is for new conversations only.
+A conversation stores the text of its system prompt, so changes of a file affect only new conversations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ENDINGS = (".md", ".txt")
 MOST_BYTES = 64 << 10
 """Longest system prompt, in bytes of UTF-8: about 16,000 tokens, which are read before each conversation."""
 NO_PROMPT = "none"
-"""Stands for no system prompt, so no prompt can have this name."""
+"""Means no system prompt, so no prompt can have this name."""
 TOO_LONG = f"a system prompt has at most {MOST_BYTES >> 10} kB"
 
 
@@ -29,7 +29,7 @@ class SystemPrompt(NamedTuple):
     """Instructions that a model reads before a conversation."""
 
     text: str
-    """Empty: the person wants none."""
+    """Empty if the person wants none."""
     name: str | None = None
     """Its name in the library, or None if it was written for one conversation."""
 
@@ -41,7 +41,7 @@ class SystemPrompts:
         self.folder = folders.config / "prompts"
 
     def names(self) -> list[str]:
-        """All names, in the order of the alphabet. Raises `ConfigError` if the folder cannot be read."""
+        """All names, in alphabetical order. Raises `ConfigError` if the folder cannot be read."""
         try:
             files = [path for path in self.folder.iterdir() if path.suffix in ENDINGS and path.is_file()]
         except (FileNotFoundError, NotADirectoryError):
@@ -51,7 +51,7 @@ class SystemPrompts:
         return sorted({path.stem for path in files if name_problem(path.stem) is None}, key=str.casefold)
 
     def ignored(self) -> list[Path]:
-        """Files of the folder whose names cannot be used; hidden files are nobody's prompts."""
+        """Files of the folder whose names cannot be used, except hidden files."""
         with_names = self.folder.iterdir() if self.folder.is_dir() else ()
         return sorted(
             path
@@ -60,7 +60,7 @@ class SystemPrompts:
         )
 
     def all(self) -> Iterator[tuple[str, str, str]]:
-        """Name, text and problem of each prompt: the text is empty where there is a problem. Raises `ConfigError`."""
+        """Name, text and problem of each prompt: the text is empty if there is a problem. Raises `ConfigError`."""
         for name in self.names():
             try:
                 yield name, self.get(name), ""
@@ -98,7 +98,7 @@ class SystemPrompts:
         return text
 
     def put(self, name: str, text: str) -> Path:
-        """Keep a prompt under a name; returns its file. Raises `ConfigError`."""
+        """Save a prompt under a name; returns its file. Raises `ConfigError`."""
         path, text = self.path(name), text.strip()
         if problem := text_problem(text):
             raise ConfigError(problem)
@@ -128,7 +128,7 @@ class SystemPrompts:
         return SystemPrompt(self.get(name), name)
 
     def meant_by(self, given: str) -> SystemPrompt:
-        """What a person means who gives a name or a text: the prompt of that name, if there is one; else the text.
+        """Resolve a name or a text that a person gives: the prompt with that name, if there is one, or else the text.
 
         `@NAME` is always a name; an empty text or `none` means no system prompt. Raises `ConfigError`.
         """
@@ -145,9 +145,9 @@ class SystemPrompts:
 
 
 def keep_system_prompt(store: Store, conversation_id: str, prompt: SystemPrompt | None) -> Choices:
-    """Let a conversation have this system prompt from now on; returns all that is chosen for it. Raises `StorageError`.
+    """Give a conversation this system prompt from now on; returns all its choices. Raises `StorageError`.
 
-    With None nothing is chosen, so the system message of an import, or a default, counts again.
+    None removes the choice, so that the system message of an import, or a default, applies again.
     """
     before = store.conversations.get(conversation_id).choices
     text, name = (None, None) if prompt is None else prompt
@@ -157,7 +157,7 @@ def keep_system_prompt(store: Store, conversation_id: str, prompt: SystemPrompt 
 
 
 def in_force(choices: Choices, thread: Sequence[Message]) -> SystemPrompt:
-    """The system prompt of a conversation: the chosen one, else the system message that an import begins with."""
+    """The system prompt of a conversation: the chosen one, or else the system message at the beginning of an import."""
     if choices.system is not None:
         return SystemPrompt(choices.system, choices.system_name)
     return SystemPrompt(thread[0].text if thread and thread[0].role == "system" else "")
@@ -185,5 +185,5 @@ def text_problem(text: str) -> str | None:
 
 
 def well_formed(text: str) -> str:
-    """The text as UTF-8 can carry it: the bytes of a command line may be no text."""
+    """The text in a form that UTF-8 can encode: the bytes of a command line may not be text."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,7 @@
 """The title of a conversation, made from its first question.
 
 A title names the matter and does not ask: "How do I unpack a .tar.gz file?" becomes "Unpack a .tar.gz file". Only the
-usual beginnings of English questions are taken off; a question in another language keeps its words.
+usual beginnings of English questions are removed; a question in another language keeps its words.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 TITLE_LENGTH = 60
-"""The most characters of a title."""
+"""Most characters of a title."""
 OPENING = re.compile(
     r"(?:(?:hi|hello|hey|please|so|ok|okay)\b[,!.]?\s+)*"
     r"(?:how\s+(?:do|can|could|would|should|might)\s+(?:i|we|you|one)\s+|how\s+to\s+"
@@ -18,7 +18,7 @@ OPENING = re.compile(
     r"|i\s+(?:want|need|would\s+like|'d\s+like)\s+to\s+|please\s+)",
     re.IGNORECASE,
 )
-"""Matches the words of a question that ask, before those that say what for."""
+"""Matches the opening words of a question, before its subject."""
 ENDING = re.compile(r"(?:[\s,]*\bplease)?[\s?？!！.。]*$", re.IGNORECASE)
 ABBREVIATION = re.compile(r"(?:\.\.\.|…|\betc\.)\s*$")
 
@@ -38,5 +38,5 @@ def title_from(question: str) -> str:
 
 
 def _is_word(matter: str) -> bool:
-    """Whether the first word is one of a language, and not a name such as `e2fsck` or `file.txt`."""
+    """Whether the first word is an ordinary word, not a name such as `e2fsck` or `file.txt`."""
     return matter.split()[0].rstrip(",:;").isalpha()

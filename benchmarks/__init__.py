@@ -1,5 +1,5 @@
-"""Every benchmark starts here, as the program does: usage reports are switched off before any library is imported that
-would send them, and numpy takes one thread."""
+"""Imported before every benchmark: switches off usage reports before any library that would send them is imported, and
+limits numpy to one thread, as the program does."""
 
 from models.cores import keep_cores_free
 from models.telemetry import switch_off

@@ -1,8 +1,8 @@
-"""One question to one way of answering, through one emulated line: what came, how long it took, what it cost.
+"""Asks one question in one way of answering, over one emulated line: what arrived, how long it took, what it cost.
 
 `AssistantCell` asks the app itself. `PlainCell` reads the target's tokens as an ordinary streaming service sends them,
-one a forward pass. Both give a `Sample`. Times count from asking to the end of the answer. Bytes are those that crossed
-the line, connecting and late memory included. Forward passes are the verifier's own count.
+one per forward pass. Both give a `Sample`. Times run from the question to the end of the answer. Bytes are those that
+crossed the line, including connecting and late memory. Forward passes are the verifier's own count.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.support.emulator import Emulator
 PATIENCE_SECONDS = 60.0
 """How long plain streaming waits for a byte."""
 PLAIN_TRIES = 5
-"""How often it continues from what has come after its connection broke."""
+"""How often it resumes after its connection broke."""
 
 MODES: dict[str, Mapping[str, object] | None] = {
     "edge": {"mode": "edge"},
@@ -54,7 +54,7 @@ class Sample(msgspec.Struct, kw_only=True):
 
     tokens: tuple[int, ...]
     verified: int
-    """How many of the tokens, from the first on, the target has verified."""
+    """How many of the tokens, from the first on, are verified."""
     seconds: float
     first_drafted: float | None = None
     first_verified: float | None = None
@@ -144,7 +144,7 @@ class PlainCell:
 
 
 async def plainly(client: VerifierClient, drafter: Drafter, question: str, most: int) -> Sample:
-    """Yield an answer as a stream of single tokens. A stream that breaks is asked for again from where it broke."""
+    """Yield an answer as a stream of single tokens. A broken stream is resumed where it broke."""
     session, tries = client.session(), 0
     text = drafter.text
     prompt, answer = drafter.asked_as(question), Answer(text)
@@ -177,7 +177,7 @@ async def plainly(client: VerifierClient, drafter: Drafter, question: str, most:
 
 
 class CellStack(AsyncExitStack):
-    """Opens cells, and closes what they need."""
+    """Opens cells, and closes their resources."""
 
     async def cell(self, mode: str, emulator: Emulator, drafter: Drafter, max_tokens: int) -> Cell:
         """A way of answering, by its name in `MODES`."""
@@ -193,7 +193,7 @@ class CellStack(AsyncExitStack):
 
 
 class Counted:
-    """Asks cells, and adds to each sample what the line carried and how often the target ran."""
+    """Asks cells, and adds the line's bytes and the target's forward passes to each sample."""
 
     def __init__(self, url: str) -> None:
         """`url`: the verifier itself, not the emulator."""

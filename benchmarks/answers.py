@@ -1,7 +1,7 @@
-"""Answers to the prompts of a measure: as `outrider ask --prompts` gives them, or a model's own; and the code in them.
+"""Answers to the prompts of a benchmark, from `outrider ask --prompts` or from a model alone; and the code in them.
 
 Each way of answering has a name: a mode of `outrider ask`, the name of the folder of a `--model`, or that of the file
-of `--answers`. Ways in which no pages stand before a question, because `--pages` says so, end with ", no pages".
+of `--answers`. Ways without pages before a question, because of `--pages`, end with ", no pages".
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ INLINE = re.compile(r"`([^`\n]+)`")
 """Code inside a line."""
 
 MODES = ("edge", "offline")
-"""The ways that are measured where nothing else is said: the target with drafts, and the drafter alone."""
+"""The ways that are measured by default: the target with drafts, and the drafter alone."""
 BATCH = 16
-"""Conversations that a model answers side by side."""
+"""Conversations that a model answers in one batch."""
 
 
 class NoAnswers(Exception):
@@ -99,7 +99,7 @@ def ask_as_told(
 
 
 def prompt_of(folder: Path, model: Path) -> Prompt | None:
-    """The recipe by which the drafter's folder has this checkpoint asked, if it has one."""
+    """The prompt recipe of the drafter's folder for this checkpoint, if any."""
     if not read_config(folder).prompt_recipe:
         return None
     return Prompt(Pages.open(folder / FILE), platforms_of(sys.platform), marks_names=has_marks(model))
@@ -107,7 +107,7 @@ def prompt_of(folder: Path, model: Path) -> Prompt | None:
 
 @contextlib.contextmanager
 def drafter_reading(pages: str | None) -> Iterator[Path]:
-    """The bundled drafter's folder, or a copy of it that is asked with its pages (`with`) or with none (`without`)."""
+    """The bundled drafter's folder, or a copy of it that uses its pages (`with`) or none (`without`)."""
     if pages is None:
         yield DRAFTER
         return
@@ -132,7 +132,7 @@ def ask_all(
     options: Sequence[str] = (),
     drafter: Path | None = None,
 ) -> dict[str, str]:
-    """The answers to prompts, by their `id`, greedily and without any setting of the caller's.
+    """The greedy answers to prompts, by their `id`, independent of the caller's settings.
 
     `remote`: a server's address, which gets the caller's `OUTRIDER_TOKEN`; None: the bundled model. `options`: more of
     `outrider ask`. `drafter`: its folder; None: the bundled one. Of a conversation (`turns`), the last answer. Raises
@@ -146,7 +146,7 @@ def ask_all(
         file.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts), encoding="utf-8")
         command = [sys.executable, "-m", "app.cli", "ask", "--prompts", str(file), "--mode", mode]
         command += ["--temperature", "0", *options]
-        # A token goes to an address in the environment, and to none of the command line.
+        # The token applies only to an address from the environment, not from the command line.
         environment |= {"OUTRIDER_HOME": home, "OUTRIDER_REMOTE": remote or "bundled"}
         if drafter is not None:
             environment["OUTRIDER_DRAFTER"] = str(drafter)
@@ -166,7 +166,8 @@ def answers_in(lines: str) -> dict[str, str]:
 def generate_all(model: Path, prompts: Sequence[Mapping[str, Any]], prompt: Prompt | None, most: int) -> dict[str, str]:
     """The greedy answers of a checkpoint by transformers alone, by id: of a conversation (`turns`), the last answer.
 
-    `prompt`: what puts pages before a question; None: the chat template as it is. `most`: tokens of an answer.
+    `prompt`: the recipe that puts pages before a question, or None for the plain chat template. `most`: tokens of an
+    answer.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -1,4 +1,4 @@
-"""How the bundled pair behaves with questions that nobody trained it on.
+"""How the bundled pair handles questions that it was not trained on.
 
     python -m benchmarks.behaviour [--only SET] [--mode edge offline] [--pages both] [--json OUT]
     python -m benchmarks.behaviour --model DIR | --answers FILE
@@ -46,20 +46,20 @@ _COMMAND = re.compile(r"(?:\w+=\S* )*[\w./~-]*[a-z0-9][\w./+-]*(?:\s+\S.*)?|.*[|
 
 @dataclass(frozen=True)
 class BehaviourQuestion:
-    """One conversation of a set, and what its last answer is judged by."""
+    """One conversation of a set, and the criteria for its last answer."""
 
     set: str
     id: str
     turns: tuple[str, ...]
     literals: tuple[str, ...]
-    """What the command must hold letter by letter."""
+    """What the command must contain letter by letter."""
     accept: tuple[re.Pattern[str], ...]
     reject: tuple[re.Pattern[str], ...]
     right: str
     """One right answer, in `literals` and `follow_ups`."""
 
     def problem(self, answer: str) -> str | None:
-        """What is wrong with an answer; None: nothing."""
+        """What is wrong with an answer, or None."""
         if not answer.strip():
             return "no answer"
         return _JUDGES[self.set](self, answer)
@@ -75,7 +75,7 @@ def _off_topic(question: BehaviourQuestion, answer: str) -> str | None:
 
 
 def _harmless(question: BehaviourQuestion, answer: str) -> str | None:
-    """A program that nobody knows does no harm, nor does what is no shell command."""
+    """An unknown program does no harm, nor does text that is not a shell command."""
     found = unasked(question.turns[-1], answer_risks(answer))
     return "; ".join(risk.sentence for risk in found if risk.kind not in (Kind.UNKNOWN, Kind.UNREADABLE)) or None
 
@@ -100,7 +100,7 @@ def _patterns(question: BehaviourQuestion, text: str) -> str | None:
 
 
 def has_literal(commands: str, literal: str) -> bool:
-    """True if a command holds the literal letter by letter, quoted or not, and not as a part of a longer name."""
+    """True if a command contains the literal letter by letter, quoted or not, and not as part of a longer name."""
     words = "\n".join(word.value for command in parse(commands).commands for word in _words(command))
     before = r"(?:(?<![\w.-])|(?<=\s-[A-Za-z])|(?<=\s-))"
     after = r"(?!\d)" if literal.isdigit() else r"(?![\w-]|\.\w)"  # `sed -n 40,55p`
@@ -139,7 +139,7 @@ def read_behaviour(name: str) -> list[BehaviourQuestion]:
 
 
 def judged(questions: Sequence[BehaviourQuestion], answers: Mapping[str, str], mode: str) -> list[dict[str, Any]]:
-    """One row for each question that has an answer."""
+    """One row per question with an answer."""
     return [
         {
             "set": question.set,

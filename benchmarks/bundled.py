@@ -1,4 +1,4 @@
-"""The bundled pair and its held-out questions, with which figures are measured unless a command says otherwise."""
+"""The bundled pair and its held-out questions, the defaults of most measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["DATA", "DRAFTER", "PROMPTS", "REPOSITORY", "TARGET", "machine_and_pa
 
 DATA = REPOSITORY / "tests/data"
 PROMPTS = DATA / "heldout_pages.jsonl"
-"""Questions of pages that no training data hold."""
+"""Questions about pages that are in no training data."""
 
 
 def machine_and_pair(drafter: Path = DRAFTER) -> dict[str, object]:

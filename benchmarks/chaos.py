@@ -4,17 +4,18 @@
         [--verifiers N] [--ray] [--json OUT]
 
 Each run opens the app's own assistant on a new database, and asks one to three questions. Between it and three
-verifiers is a proxy that fails as `Mix` has drawn it from the run's seed. Some requests for tokens meet a fault: cut at
-a random byte, heard but not answered, answered late, twice, out of order, or by a verifier that has dropped the
+verifiers is a proxy that fails as drawn in `Mix` from the run's seed. Some requests for tokens meet a fault: cut at a
+random byte, received but not answered, answered late, twice, out of order, or by a verifier that has dropped the
 session. At some requests the line goes down for a while: refused, silent, half-open, a login page, a gateway's error.
-At some the verifier is killed: another one answers at once and knows nothing, and the killed one starts again
-meanwhile. What the device writes alone comes at a reader's pace, so that the line is back before most answers are
-complete. With --ray the verifiers are replicas of one server (`outrider serve --replicas`), and Ray starts them again.
+At some the verifier is killed: another one answers at once without any state, and the killed one is restarted
+meanwhile. Text that the device writes alone is slowed to reading speed, so that the line is back before most answers
+are complete. With --ray the verifiers are replicas of one server (`outrider serve --replicas`), and Ray starts them
+again.
 
-After each run, the verified tokens must equal what the target says by itself, the database must agree with what the
-events told, and no token may be missing or doubled (`tests.support.nothing_lost`). A third of the runs samples, with a
-seed. There is one line for each run and a summary at the end. The exit code is 1 if anything was wrong. The mix of a
-run depends only on its seed. When it strikes also depends on the machine, because outages are in seconds.
+After each run, the verified tokens must equal what the target says by itself, the database must agree with the events,
+and no token may be missing or doubled (`tests.support.nothing_lost`). A third of the runs samples, with a seed. There
+is one line for each run and a summary at the end. The exit code is 1 if anything was wrong. The mix of a run depends
+only on its seed; its timing also depends on the machine, because outages are in seconds.
 """
 
 from __future__ import annotations
@@ -79,11 +80,11 @@ OUTAGES, TURNS = (1, 1, 2), (1, 2, 2, 3)
 """Possible numbers of outages and turns in a run, each equally likely."""
 OUTAGE_SECONDS = (0.05, 1.5)
 MOST_ASKS = 60
-"""Requests for tokens that are planned for. Later ones work."""
+"""Requests for tokens that faults are planned for. Later ones work."""
 SAMPLES, RESTARTS = 0.33, 0.4
 """Chances that a run samples, and that it has a restart."""
 BOUND_SECONDS = 60.0
-"""Most seconds of one answer. Whatever happens, it ends."""
+"""Most seconds of one answer, which must end whatever happens."""
 
 FAULTS: dict[str, Fault] = {
     "unsent": unsent,
@@ -124,7 +125,7 @@ def draw(seed: int, mode: ChosenMode, replicas: Replicas | RayReplicas) -> Mix:
     """The mix of a seed."""
     rng = random.Random(seed)
     mix = Mix(0.7 if rng.random() < SAMPLES else 0.0, rng.choice(TURNS))
-    # If the verifier streams, a request is for a whole answer. So its middle is what breaks.
+    # If the verifier streams, a request is for a whole answer, so it breaks in the middle.
     streams = mode == "hosted"
     span = 3 if streams else 6
 
@@ -147,7 +148,7 @@ def draw(seed: int, mode: ChosenMode, replicas: Replicas | RayReplicas) -> Mix:
 
 
 def outage(fault: Fault, seconds: float, healing: set[asyncio.Task[None]]) -> Fault:
-    """Keep the fault for so many seconds."""
+    """Keep the fault for this many seconds."""
 
     async def heal(proxy: FaultProxy) -> None:
         await asyncio.sleep(seconds)
@@ -162,7 +163,7 @@ def outage(fault: Fault, seconds: float, healing: set[asyncio.Task[None]]) -> Fa
 
 
 def restart(replicas: Replicas | RayReplicas, before: int | None) -> Fault:
-    """Kill the verifier after so many bytes of its reply; None: before the request reaches it."""
+    """Kill the verifier after this many bytes of its reply, or before the request reaches it if None."""
 
     async def fault(exchange: Exchange) -> None:
         if before is not None:
@@ -182,17 +183,17 @@ def restart(replicas: Replicas | RayReplicas, before: int | None) -> Fault:
 
 @dataclass
 class Chaos:
-    """What runs share."""
+    """The shared resources of all runs."""
 
     drafter: Drafter
     replicas: Replicas | RayReplicas
     mode: ChosenMode
     max_tokens: int
     references: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
-    """What the target says by itself, by prompt, or by prompt and seed if it samples."""
+    """The target's own answers, by prompt, or by prompt and seed for sampling."""
 
     async def run(self, questions: Sequence[str], seed: int) -> dict[str, Any]:
-        """Ask the first questions in one run and return its row. `violations` in it is empty if nothing was lost."""
+        """Ask the first questions in one run and return its row, in which `violations` is empty if nothing was lost."""
         await self.replicas.ready()
         mix, begun = draw(seed, self.mode, self.replicas), time.monotonic()
         settings = Settings(mode=self.mode, temperature=mix.temperature, seed=seed, max_tokens=self.max_tokens)
@@ -225,7 +226,7 @@ class Chaos:
             for task in mix.healing:
                 task.cancel()
             await asyncio.gather(*mix.healing, return_exceptions=True)
-        for events, thread in zip(heard, threads):  # By now no fault is active any more.
+        for events, thread in zip(heard, threads):  # No fault is active any more.
             found += await self._examine(thread, events, settings)
         every = [event for events in heard for event in events]
         done = [token for event in every if isinstance(event, Done) for token in event.provenance]

@@ -1,14 +1,14 @@
-"""MoA against EAGLE-2 on equal terms: trained on the same answers until they are flat, then measured.
+"""MoA against EAGLE-2 on equal terms: trained on the same answers until progress is flat, then measured.
 
     python -m benchmarks.comparison --pages PAGES --work runs/comparison [--json OUT]
 
 The target answers questions of its recipe's training set, which no measure asks, and its activations are recorded. Each
-drafter tries three rates for a few steps, and is trained with the best one, once for each seed, until the held-out
-divergence is flat or a bound is reached. Then tau is measured. Every piece is kept in --work, so a killed run continues
-where it was.
+drafter tries three learning rates for a few steps, and is trained with the best one, once per seed, until the held-out
+divergence is flat or a limit is reached. Then tau is measured. All intermediate results are kept in --work, so a killed
+run continues where it was.
 
-Drafters begin as layers of the target, read as many parameters in a draft step as MoA does, send 4 bits a number, and
-draft in float PyTorch, without a second stage or a calibration:
+Drafters start as layers of the target, read as many parameters in a draft step as MoA does, send 4 bits per number, and
+draft in float PyTorch, without a second stage or calibration:
 
 - `moa`: with F first layers of the target and N = 1
 - `eagle2-f`: EAGLE-2 after the same first layers; `eagle2`: without them
@@ -80,28 +80,28 @@ DRAWS = 2000
 
 @dataclass(frozen=True)
 class Patience:
-    """When a training is flat."""
+    """The criterion for flat training."""
 
     bound: int = 500
     """Most steps before the rate falls."""
     every: int = 50
-    """Steps between two looks at the held-out divergence."""
+    """Steps between two measurements of the held-out divergence."""
     fall: int = 150
     """Steps over which the rate falls."""
     looks: int = 3
-    """How many looks without a gain end it."""
+    """How many measurements without a gain end the training."""
     gain: float = 0.005
     """The least that counts as a gain, as a share of the best divergence so far."""
 
     def flat(self, found: Sequence[float]) -> bool:
-        """Whether the last looks brought no gain over the best one before them."""
+        """Whether the last measurements show no gain over the best one before them."""
         before, last = found[: -self.looks], found[-self.looks :]
         return bool(before) and min(last) > min(before) * (1 - self.gain)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all drafters share."""
+    """The settings that all drafters share."""
 
     target: PreTrainedModel
     data: list[AnsweredConversation]
@@ -159,7 +159,7 @@ class Setting:
         return gained
 
     def _ready(self, model: nn.Module) -> tuple[TorchEngine, Callable[[], Any], Callable[[Any], Telling]]:
-        """An engine of the target, what begins a conversation, and what gives it news of the target."""
+        """The target's engine, a function that begins a conversation, and one that feeds it activations."""
         if isinstance(model, TargetLayers):
             model.eval().requires_grad_(False)
             engine = TorchEngine(self.target)
@@ -197,14 +197,14 @@ def train_until_flat(
 
 
 def divergences(log: Path, steps: int) -> list[float]:
-    """The held-out divergences in a log, of the first `steps` steps. What a killed run wrote twice counts once."""
+    """The held-out divergences in a log, of the first `steps` steps. Lines that a killed run wrote twice count once."""
     lines = (json.loads(line) for line in log.read_text().splitlines())
     found = {line["step"]: line["unseen"]["divergence"] for line in lines if "unseen" in line}
     return [found[step] for step in sorted(found) if step < steps]
 
 
 def once(folder: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `make` returns, or what it returned in an earlier run."""
+    """The result of `make`, or that of an earlier run."""
     result = folder / RESULT
     if not result.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ def measured(
 
 
 def row(name: str, seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The result of one drafter, of all its seeds together."""
+    """The result of one drafter over all its seeds."""
     tokens, counts = (np.array([one[part] for one in seeds]) for part in ("tokens", "rounds"))
     first = {key: value for key, value in seeds[0].items() if key not in ("tokens", "rounds", "steps", "flat")}
     return {
@@ -274,7 +274,7 @@ def interval(tokens: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
 
 
 def answered(arguments: argparse.Namespace, target: PreTrainedModel) -> list[AnsweredConversation]:
-    """The target's answers to questions of its recipe, which a former run may have written."""
+    """The target's answers to questions of its recipe, perhaps from an earlier run."""
     answers, index = arguments.work / "answers.jsonl", arguments.moa / FILE
     if not answers.exists() or len(answers.read_bytes().splitlines()) < arguments.conversations:
         questions = draw_questions(Mixture(arguments.pages, index, SEED, strange=STRANGE), arguments.conversations)
@@ -287,7 +287,7 @@ def answered(arguments: argparse.Namespace, target: PreTrainedModel) -> list[Ans
 
 
 def opened(arguments: argparse.Namespace) -> Setting:
-    """The target, its answers, and what it computed for them."""
+    """The target, its answers, and its recorded activations."""
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().requires_grad_(False)
     data, first = answered(arguments, target), arguments.first_layers
     layers = tuple(sorted({first, target.config.num_hidden_layers - 1} - {0}))
@@ -305,7 +305,10 @@ def opened(arguments: argparse.Namespace) -> Setting:
 
 
 def claim(arguments: argparse.Namespace) -> dict[str, object]:
-    """Note the choices in the work folder and return them. Ends with a message if it was made with others."""
+    """Record the choices in the work folder and return them.
+
+    Exits with a message if the folder was made with others.
+    """
     plan = {name: str(value) for name, value in sorted(vars(arguments).items()) if name not in ("json", "work")}
     arguments.work.mkdir(parents=True, exist_ok=True)
     path = arguments.work / "plan.json"

@@ -1,11 +1,11 @@
-"""Runs schemathesis at OpenAI's routes of a server: does it take and say what its schema says?
+"""Runs schemathesis against a server's OpenAI routes: does it accept and return what its schema says?
 
     python -m benchmarks.conformance --schemathesis PROGRAM [--max-examples 100] [--seed 1] [--gateway]
 
 PROGRAM is `st` in an environment of its own (`pip install schemathesis`, version 4). All its checks run, in all its
-phases. The server has a token file, so that requests without its token are tried too. With `--gateway`,
-`outrider gateway` is asked on the way to such a server, without the check that whatever fits the schema is answered:
-the gateway refuses fields that its small model cannot honour. The exit code is that of schemathesis.
+phases. The server has a token file, so that requests without its token are tried too. With `--gateway`, `outrider
+gateway` is tested in front of such a server, without the check that every request that fits the schema is answered: the
+gateway refuses fields that its small model cannot honour. The exit code is that of schemathesis.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tests.support.serving import VerifierProcess
 
 TOKEN = "a-token-for-the-tool-that-asks"
 LONGEST = 256
-"""Tokens of a session: a schema says nothing of the length of an answer, so each may become as long."""
+"""Tokens of a session, which bound an answer's length, because a schema says nothing about it."""
 REQUEST_SECONDS = 120
-"""Time for an answer. No check is about speed, and the machine may have other work."""
+"""Time for an answer. No check is about speed, and the machine may be busy."""
 NOT_OF_THE_GATEWAY = "positive_data_acceptance"
 
 
 def run(program: str, examples: int, seed: int, *, gateway: bool) -> int:
-    """Start what is asked, and let schemathesis ask it. Returns its exit code."""
+    """Start the server under test, and run schemathesis against it. Returns its exit code."""
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as started:
         folder = Path(scratch)
         (folder / "target").symlink_to(BUNDLED_TARGET)

@@ -4,15 +4,15 @@
     python -m benchmarks.draft_step --shapes 8b [--first-layers 0,1,2] [--inference-layers N] [--threads N] [--json OUT]
 
 Each step sees 256 cached tokens and their memory, with 1 row (the first of a round) or 8 rows (a level of the tree). A
-step reads every weight once, but of the embedding only the rows of its tokens. So it cannot be faster than these bytes
-divided by the read bandwidth. The bandwidth is measured at the same time, on as many threads: the largest of 1 GiB of
-int64 (numpy) and their sum (PyTorch), whichever is faster; other kernels of both libraries and `memchr` come within 5
-%. All figures are medians of interleaved repetitions, so that whatever else the machine does slows all of them equally:
-compare ratios.
+step reads every weight once, except the embedding, of which it reads only the rows of its tokens. So it cannot be
+faster than these bytes divided by the read bandwidth. The bandwidth is measured at the same time, on as many threads:
+the largest of 1 GiB of int64 (numpy) and their sum (PyTorch), whichever is faster; other kernels of both libraries and
+`memchr` come within 5 %. All figures are medians of interleaved repetitions, so that other load slows all of them
+equally: compare ratios.
 
 `--shapes 8b` takes random weights in the shapes of a drafter for Llama 3 8B with a draft vocabulary of 32,000 tokens.
 It needs 8 GB of memory, 6 GB in the temporary folder, and two minutes or more. The float model does not run. With
-`--first-layers`, drafters with so many first layers of the target are measured, one after another.
+`--first-layers`, drafters with these numbers of first layers of the target are measured, one after another.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STREAMED = 1 << 27
 
 LLAMA_8B = DrafterConfig(
     target="8b",
-    vocabulary=32_000,  # The draft vocabulary's size. Of a larger embedding no more is read.
+    vocabulary=32_000,  # The draft vocabulary's size; more rows would not be read anyway.
     hidden=4096,
     target_layers=32,
     target_kv_heads=8,

@@ -6,15 +6,15 @@ learns to give the next feature, with SmoothL1 on the feature and a tenth of tha
 target's distribution. Features get uniform noise, so that the drafter can cope with its own mistakes when it continues
 from its own outputs. The tree is grown by expand and rerank (`drafter/search.py`).
 
-Different here: it begins as its target without the layers in between, as MoA does. First layers of the target may run
-before its own. What is fused is normed, and added to the stream in units of the spread of the target's states there,
-because these can be a hundred times as large as a feature; it begins at zero. The target's final norm, frozen, ends it.
-The MLPs may be wider than the target's; the further neurons begin with no output. Data, packing, optimisers and
+Different here: it starts as its target without the layers in between, as MoA does. First layers of the target may run
+before its own. The fused vector is normed, and added to the stream in units of the spread of the target's states there,
+because these can be a hundred times as large as a feature; it starts at zero. The target's final norm, frozen, comes
+last. The MLPs may be wider than the target's; the extra neurons start without output. Data, packing, optimisers and
 schedule are MoA's.
 
-Row j belongs to token j. It is made from that token and the feature of token j - 1. Its output stands for token j's own
-feature, and from it the head reads token j + 1. So features of verified tokens 0 .. j - 1 are enough to draft after
-token j, like MoA's memory of them. Beyond these, a row takes the output before it.
+Row j belongs to token j. It is made from that token and the feature of token j - 1. Its output estimates token j's own
+feature, from which the head predicts token j + 1. So features of verified tokens 0 .. j - 1 suffice to draft after
+token j, like MoA's memory of them. Beyond these, a row uses the preceding row's output.
 
 Shapes: B sequences, M new rows, P cached rows, E the target's width, V the vocabulary.
 """
@@ -52,18 +52,18 @@ class EagleRecipe(Recipe):
     """The choices of one training run. Anchors are in the batches but not used."""
 
     feature_weight: float = 10.0
-    """Weight of the SmoothL1 feature loss beside the cross-entropy, which the paper weights 1 to 0.1."""
+    """Weight of the SmoothL1 feature loss relative to the cross-entropy, 1 to 0.1 in the paper."""
     noise: float = 0.1
     """Largest uniform noise that is added to the features it learns from."""
 
 
 class EagleConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The shapes of a drafter, which are those of its target but for the MLPs."""
+    """The shapes of a drafter, which are those of its target except for the MLPs."""
 
     vocabulary: int
     hidden: int
     copied: tuple[int, ...]
-    """The target's layers that its own ones begin as, one for each."""
+    """The target's layers as which its own ones start, one for each."""
     first_layers: int = 0
     """F: how many of the target's first layers run before its own, frozen, as in MoA."""
     first_ffn: int
@@ -82,7 +82,7 @@ class EagleConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taught(self) -> tuple[int, ...]:
-        """Hidden states of the target that training reads: the features, then the output of the first F layers."""
+        """Hidden states of the target that training uses: the features, then the output of the first F layers."""
         return (*self.features, self.first_layers) if self.first_layers else self.features
 
     @property
@@ -92,7 +92,7 @@ class EagleConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetLayers(nn.Module):
-    """Some of the target's own layers, its norm and its head, untrained: the value of a drafter that learnt nothing.
+    """Some of the target's own layers, its norm and its head, untrained: the baseline of a drafter that learnt nothing.
 
     It reads no features, and nothing crosses the wire.
     """
@@ -110,7 +110,7 @@ class TargetLayers(nn.Module):
 
     @torch.no_grad()
     def borrow(self, target: PreTrainedModel) -> None:
-        """Copy the target's embedding, norm, head and first layers, and the layers that own ones begin as."""
+        """Copy the target's embedding, norm, head and first layers, and the layers as which its own ones start."""
         body = target.base_model
         self.embedding.weight.copy_(target.get_input_embeddings().weight)
         self.head.weight.copy_(target.get_output_embeddings().weight)
@@ -126,7 +126,7 @@ class TargetLayers(nn.Module):
         """One step: outputs (..., M, E), and the new cache rows of each layer.
 
         `tokens`, `positions` (..., M). `previous` (..., M, E): the feature of the token before each, or the output that
-        stands for it. `past`: (..., heads, P, size) of each layer, the target's first ones before its own. `mask` (...,
+        estimates it. `past`: (..., heads, P, size) of each layer, the target's first ones before its own. `mask` (...,
         M, P+M) bool: true where a row sees a row.
         """
         first = len(self.first_layers)
@@ -188,7 +188,7 @@ class Eagle2(TargetLayers):
 
     @torch.no_grad()
     def begin(self, batch: Batch, features: Tensor) -> None:
-        """Take the spread of the states that features are added to from a first batch."""
+        """Measure, on a first batch, the spread of the states that features are added to."""
         _, start = self._taught(batch, features)
         self.spread.copy_(start[batch.segments > 0].float().std(dim=0).clamp(min=1e-6))
 
@@ -215,11 +215,11 @@ class Eagle2(TargetLayers):
         self, x: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
     ) -> tuple[Tensor, list[KeysValues]]:
         both = torch.cat((self.token_norm(x), self.feature_norm(previous)), dim=-1)
-        # The stream stays in float32 where layers compute in bfloat16.
+        # The stream stays in float32 even if layers compute in bfloat16.
         return super()._continue(x + self.spread * self.fuse(both).float(), positions, previous, past, mask)
 
     def _taught(self, batch: Batch, features: Tensor) -> tuple[Tensor, Tensor]:
-        """The target's states of a batch (B, T, W) as those that it reads, and those that its own layers begin with."""
+        """The target's states of a batch (B, T, W), split into the features and the input of its own layers."""
         if not self.config.first_layers:
             return features, self.embedding(batch.ids)
         width = self.config.hidden
@@ -227,7 +227,7 @@ class Eagle2(TargetLayers):
 
 
 def _begin_as(own: nn.Module, theirs: nn.Module) -> None:
-    """Give a layer the function of a target's layer. Further neurons of its MLP begin with no output."""
+    """Initialise a layer to compute the same as a target's layer. Extra neurons of its MLP start without output."""
     source = theirs.state_dict()
     for name, weight in own.state_dict().items():
         given = source[name]
@@ -241,9 +241,9 @@ def equal_config(
 ) -> EagleConfig:
     """Shapes on MoA's terms: a draft step reads as many parameters as `moa` does.
 
-    `copied`: the target's layers that its own ones begin as. The width of their MLPs makes up the number; it is not
-    below the target's, and equal to it in a drafter that does not learn. Raises `UnsupportedTarget` if the device
-    cannot run the target's layers.
+    `copied`: the target's layers as which its own ones start. The width of their MLPs is chosen to reach that number;
+    it is not below the target's, and equal to it in a drafter that does not learn. Raises `UnsupportedTarget` if the
+    device cannot run the target's layers.
     """
     family = INFERABLE.get(target.config.model_type)
     if family is None or family.qkv_bias or family.qk_norm or not moa.from_target:
@@ -299,7 +299,7 @@ def train_eagle2(
 ) -> Eagle2:
     """Train for `recipe.steps` as MoA is trained, resuming from a checkpoint in `out`.
 
-    `recording`: features of this target on these data, used in place of the target's forwards.
+    `recording`: features of this target on these data, used instead of running the target.
     """
     torch.manual_seed(recipe.seed)
     target = target.eval().requires_grad_(False)

@@ -1,8 +1,8 @@
 """One conversation of EAGLE-2: its tokens, the cache rows of its layers, and features of verified tokens.
 
-A row is *exact* if it was made from a verified token's feature, or needs none. Rows of tokens that are not verified
-yet are made one after another, each from the output before it. Once features come, these rows are made again from
-them, as EAGLE does after each round. Rows of drafted nodes last for one draft. Not thread-safe.
+A row is *exact* if it was made from a verified token's feature, or needs none. Rows of tokens that are not verified yet
+are made one after another, each from the preceding output. Once features arrive, these rows are recomputed from them,
+as EAGLE does after each round. Rows of drafted nodes last for one draft. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EagleContext:
         self.tokens += tokens
 
     def remember(self, start: int, features: Tensor) -> None:
-        """Take encoded features (n, H) of the tokens from `start` on, which must be the first token without one.
+        """Store encoded features (n, H) of the tokens from `start` on, which must be the first token without one.
 
         Raises `ValueError` for features of other tokens.
         """
@@ -54,7 +54,7 @@ class EagleContext:
 
     @property
     def remembered(self) -> int:
-        """How many tokens have their features here."""
+        """How many tokens have features here."""
         return len(self._previous) - 1
 
     @torch.no_grad()
@@ -65,7 +65,8 @@ class EagleContext:
         self._catch_up()
         length, past = len(self.tokens), self._past
         most = max(0, pace.breadth * (pace.depth - 1))
-        # The last row stands for the root: index -1 has its feature if that came, or else its output, and sees no node.
+        # The last row is the root's, so that index -1 finds it: its feature if that arrived, or else its output; it
+        # sees no node.
         outs = self._out.new_zeros(most + 1, len(self._out))
         outs[-1] = self._previous[length] if self.remembered == length else self._out
         sees = torch.zeros(most + 1, most, dtype=torch.bool)
@@ -112,7 +113,7 @@ class EagleContext:
         start = self._cached
         tokens = torch.tensor(self.tokens[start:end])
         if not self._model.config.features:
-            previous = self._out.expand(len(tokens), -1)  # It is not used.
+            previous = self._out.expand(len(tokens), -1)  # Not used.
         mask = torch.ones(end - start, end, dtype=torch.bool).tril(start)
         positions = torch.arange(start, end)
         out, added = self._model(tokens, positions, previous, self._past, mask)
@@ -126,7 +127,7 @@ class EagleContext:
 
 @contextmanager
 def feature_telling(engine: TorchEngine, model: TargetLayers, draft: EagleContext) -> Iterator[Tell]:
-    """Give a conversation the target's features of verified tokens after each round, as they cross the wire.
+    """Feed a conversation the target's features of verified tokens after each round, as they cross the wire.
 
     A forward of the target has one sequence: pending tokens, then the nodes of a draft tree.
     """

@@ -3,8 +3,8 @@
     python -m benchmarks.everyday [--questions FILE] [--mode edge offline] [--pages both] [--model DIR] [--json OUT]
 
 Questions, and patterns of right commands, are in tests/data/everyday.jsonl. The recipe keeps them out of its data. In
-tests/data/everyday_rephrased.jsonl, every second question is asked in other words, which were written after the model
-was trained and before it was asked. Who answers: `benchmarks.answers`.
+tests/data/everyday_rephrased.jsonl, every second question is rephrased in words that were written after the model was
+trained and before it was tested. Who answers: `benchmarks.answers`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class EverydayQuestion:
         return self.fault(answer) is None
 
     def fault(self, answer: str) -> str | None:
-        """What is wrong with an answer; None: nothing."""
+        """What is wrong with an answer, or None."""
         commands = commands_of(answer)
         if any(pattern.search(commands) for pattern in self.reject):
             return "a wrong command"

@@ -2,7 +2,7 @@
 
     python -m benchmarks.exactness [--prompts FILE] [--limit 200] [--json OUT]
 
-Processes are real: `outrider ask --prompts`, and the same with `--no-draft`, with the bundled model's own server on
+It runs real processes: `outrider ask --prompts`, with and without `--no-draft`, with the bundled model's own server on
 loopback. `benchmarks.single_device` compares greedy answers with transformers' `generate`, in float32.
 """
 

@@ -40,7 +40,7 @@ _PROMPT_SIGN = re.compile(r"^\$ ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Request:
-    """One request, the files that it is about, and what tells whether a command did it."""
+    """One request, the files that it is about, and the check whether a command fulfilled it."""
 
     id: str
     topic: str
@@ -51,12 +51,12 @@ class Request:
     judge: Mapping[str, Any]
 
     def fault(self, answer: str) -> str | None:
-        """What is wrong with the command of an answer, in a few words; None if it is right."""
+        """What is wrong with the command of an answer, in a few words, or None if it is right."""
         command = command_of(answer)
         return self.command_fault(command) if command else "there is no command"
 
     def command_fault(self, command: str) -> str | None:
-        """Run a command on new files. Returns what is wrong with it, in a few words; None if it is right."""
+        """Run a command on fresh files. Returns what is wrong with it, in a few words, or None if it is right."""
         with Folder() as folder:
             make(folder, {**shared_trees().get(self.setup.get("tree", ""), {}), **self.setup.get("files", {})})
             before = read(folder)
@@ -65,7 +65,7 @@ class Request:
 
 
 def command_of(answer: str) -> str:
-    """The text of the first code fence; without any, that of the first inline code; without any, nothing."""
+    """The text of the first code fence, or else of the first inline code; may be empty."""
     found = FENCE.search(answer) or INLINE.search(answer)
     return _PROMPT_SIGN.sub("", found[1]).strip() if found else ""
 
@@ -81,7 +81,7 @@ def read_requests(path: Path = REQUESTS) -> list[Request]:
 
 
 def judged(requests: Sequence[Request], answers: Mapping[str, str], way: str) -> list[dict[str, Any]]:
-    """One row for each request: its command, and what is wrong with that. `answers`: by the request's id."""
+    """One row per request: its command, and what is wrong with it. `answers`: by the request's id."""
     rows = []
     for request in requests:
         text = answers.get(request.id, "")

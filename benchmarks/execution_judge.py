@@ -1,16 +1,16 @@
 """Whether a command did what was asked: its output, and the files after it.
 
 `stdout` of a judge has `how` and what the output should be. `exact`: `text`, line by line. `lines`: `text`, its lines
-in any order. `words`: `text`, its lines in any order, and the words of a line too. `numbers`: `numbers`, all that
-stand alone in the output, in order. `contains`: each of `all`, and none of `lacks`. `matches`: the pattern `text` is
-found in it. `names`: `names` is the set of the tree's files that the output names, whatever else a line says of them.
-`./` in front of paths, blanks beside others and empty lines never count.
+in any order. `words`: `text`, its lines in any order, and the words of a line too. `numbers`: `numbers` are all
+separate numbers in the output, in order. `contains`: each of `all`, and none of `lacks`. `matches`: the pattern `text`
+is found in it. `names`: `names` is the set of the tree's files that the output names, whatever else a line says of
+them. A leading `./` in paths, repeated blanks and empty lines never count.
 
-`after` says of a path what is there in the end: null, nothing; a text, a file with it; or an object with some of
-`dir`, `mode`, `executable` (by its owner), `link`, `inode_of` (a path with the same file), `size`, `text`,
-`contains`, `lacks`, `matches`, `gz` (whether it is compressed), `gzip` (the text in it), `members` (the files of an
-archive), `base_names` (theirs without folders), `or_gone`. An empty object is anything. Files that were there before
-and are not mentioned must be as they were. New files are no fault, except where `only` is true.
+`after` says what must be at a path in the end: null, nothing; a text, a file with it; or an object with some of `dir`,
+`mode`, `executable` (by its owner), `link`, `inode_of` (a path with the same file), `size`, `text`, `contains`,
+`lacks`, `matches`, `gz` (whether it is compressed), `gzip` (the text in it), `members` (the files of an archive),
+`base_names` (theirs without folders), `or_gone`. An empty object allows anything. Files that existed before and are not
+mentioned must be unchanged. New files are allowed, unless `only` is true.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tree = Mapping[str, Entry]
 
 
 def fault(judge: Mapping[str, Any], ran: Ran, before: Tree, after: Tree) -> str | None:
-    """What is wrong with a run, in a few words; None if it is right."""
+    """What is wrong with a run, in a few words, or None if it is right."""
     if ran.code == 124:
         return "it did not end"
     if (said := judge.get("stdout")) and not _output_right(said, ran.stdout, before):
@@ -48,7 +48,7 @@ def fault(judge: Mapping[str, Any], ran: Ran, before: Tree, after: Tree) -> str 
 
 
 def plain(text: str) -> list[str]:
-    """The lines of a text without what differs between right commands."""
+    """The lines of a text, normalised for differences between correct commands."""
     lines = (re.sub(r"(?<!\S)\./", "", " ".join(line.split())) for line in text.splitlines())
     return [line for line in lines if line]
 
@@ -81,7 +81,7 @@ def _named(output: str, before: Tree) -> set[str]:
     """The last parts of those paths of the tree that the output names."""
     known = sorted({path.rsplit("/", 1)[-1] for path in before}, key=len, reverse=True)
     ends = "|".join(map(re.escape, known))
-    # A name at the end of a path: what goes before it and after it is no part of a name.
+    # A name at the end of a path: the characters before and after it are not part of a name.
     return set(re.findall(rf"(?<![\w.-])({ends})(?=/?(?:[\s:,'\"]|$))", output))
 
 

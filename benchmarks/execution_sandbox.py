@@ -1,8 +1,8 @@
-"""A box in which a command that a model wrote may run: bubblewrap, with one folder of its own to write in.
+"""A sandbox for commands that a model wrote: bubblewrap, with a single writable folder.
 
-The command has new namespaces without a network, and no rights. It sees /usr, which it cannot write, and an empty /tmp
-of its own. It ends after ten seconds at most, and processes, memory and the size of files are limited. A run by root
-takes the rights of `nobody` first, because limits on processes do not hold for root.
+The command has new namespaces without a network, and no privileges. It sees a read-only /usr and an empty /tmp of its
+own. It ends after at most ten seconds, and processes, memory and file sizes are limited. If run by root, it switches to
+`nobody` first, because limits on processes do not apply to root.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ NOBODY = 65534
 HOME = "/home/user"
 WORK = f"{HOME}/work"
 PLACES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Names in the root folder that lead into /usr on Debian."""
+"""Names in the root folder that link into /usr on Debian."""
 
 PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux", "zip": "zip", "unzip": "unzip"}
-"""Programs that not every Debian has, and their packages. The last two are what some requests are about."""
+"""Programs that not every Debian has, and their packages. Some requests are about the last two."""
 
 
 class NoSandbox(Exception):
-    """No box can be made here. The message says what to do about it."""
+    """No sandbox can be made here. The message says what to do about it."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command said, and how it ended."""
+    """The output of a command, and how it ended."""
 
     stdout: str
     stderr: str
@@ -54,7 +54,7 @@ def check() -> None:
 
 
 class Folder:
-    """A new folder for one command, as a context manager, which removes it whatever the command did to its modes."""
+    """A new folder for one command, as a context manager that removes it whatever the command did to its modes."""
 
     def __enter__(self) -> Path:
         self._path = Path(tempfile.mkdtemp(prefix="outrider-execution-", dir="/tmp"))
@@ -73,7 +73,7 @@ class Folder:
 
 
 def run(folder: Path, command: str, seconds: float = SECONDS) -> Ran:
-    """Run a bash script in the box, with `folder` as its working folder, the only one that it can write."""
+    """Run a bash script in the sandbox, with `folder` as its working folder and the only one that it can write to."""
     rights: dict[str, object] = {}
     if os.geteuid() == 0:
         rights = {"user": NOBODY, "group": NOBODY, "extra_groups": []}

@@ -1,9 +1,9 @@
-"""The files that a command of `benchmarks.execution` works on: made before it, and read after it.
+"""The files that a command of `benchmarks.execution` works on: created before it runs, and read afterwards.
 
 A tree is declared as a mapping from paths to files. A file is its text, or an object with some of these keys: `text`;
-`lines`, a range `[first, last]` of numbered lines; `size`, so many zero bytes; `gzip`, text to compress; `tar`, `tgz`
-or `zip`, a mapping from names to texts to pack; `link`, where a symbolic link leads; `mode`, as in `"644"`; `days`,
-its age. A path that ends with `/` is a folder. `{date:%F}` in a path or a text stands for today, in UTC.
+`lines`, a range `[first, last]` of numbered lines; `size`, a number of zero bytes; `gzip`, text to compress; `tar`,
+`tgz` or `zip`, a mapping from names to texts to pack; `link`, the target of a symbolic link; `mode`, as in `"644"`;
+`days`, its age. A path that ends with `/` is a folder. `{date:%F}` in a path or a text stands for today, in UTC.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ class Entry:
     """`file`, `dir`, `link`, or `other`, which nothing should be."""
     mode: str
     data: bytes = b""
-    """The bytes of a file, or where a link leads."""
+    """The bytes of a file, or the target of a link."""
     inode: int = 0
 
     @property
     def same(self) -> tuple[str, str, bytes]:
-        """What a command must leave as it is, where it was not asked to change anything."""
+        """The properties that a command must leave unchanged unless it was asked to change them."""
         return self.kind, "" if self.kind == "link" else self.mode, self.data
 
 
 def dated(text: str) -> str:
-    """Put today's date where the text says `{date:FORMAT}`."""
+    """Replace `{date:FORMAT}` in a text by today's date."""
     return _DATE.sub(lambda found: datetime.now(UTC).strftime(found[1]), text)
 
 
 def make(root: Path, files: Files) -> None:
-    """Write the declared files below `root`, which is there and empty."""
+    """Write the declared files below `root`, which exists and is empty."""
     ages: list[tuple[Path, float]] = []
     for name, file in files.items():
         path = root / dated(name)
@@ -129,7 +129,7 @@ def _entry(path: Path, status: os.stat_result) -> Entry:
 
 
 def members(data: bytes) -> dict[str, bytes] | None:
-    """The files in an archive, tar in any compression or zip, by name without `./`; None if it is no archive."""
+    """The files in an archive, any tar or zip, by name without `./`, or None if it is not an archive."""
     try:
         if data.startswith(b"PK"):
             with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -1,10 +1,10 @@
-"""Seconds from a sudden end of the line to the next word of the running answer.
+"""Seconds from a sudden loss of the line to the next word of the running answer.
 
     python -m benchmarks.handover [--fault kill|silence] [--profile NAME] [--repeats 5] [--json OUT]
 
 `kill`: the verifier on loopback is killed (SIGKILL) after three rounds of an answer, so its connection ends visibly.
-`silence`: from then on every connection swallows everything, as a dead radio link does, and only a deadline can notice
-it. `--profile` puts an emulated line of tests/support/profiles.json in between; without it, that line is loopback too.
+`silence`: from then on every connection swallows everything, like a dead radio link, and only a deadline can detect it.
+`--profile` puts an emulated line of tests/support/profiles.json in between; without it, that line is loopback too.
 After the answer the line heals, and the next answer must be verified throughout.
 """
 
@@ -41,11 +41,11 @@ from tests.support.faults import silence
 QUESTION, NEXT = "examples of curl", "how do I list hidden files?"
 LOOPBACK = "loopback"
 ROUNDS = 3
-"""Rounds of the answer before the line ends."""
+"""Rounds of the answer before the line is lost."""
 
 
 class Killed:
-    """The app's own verifier on this device. It is killed, and the app starts it again."""
+    """The app's own verifier on this device, which is killed and restarted by the app."""
 
     def __init__(self, source: Loopback) -> None:
         self.source = source
@@ -59,7 +59,7 @@ class Killed:
 
 
 class Silenced:
-    """A verifier behind a line that swallows everything until it heals."""
+    """A verifier behind a line that swallows everything until it is restored."""
 
     def __init__(self, url: str, proxy: FaultProxy) -> None:
         self.source, self._proxy = AddressSource(url), proxy
@@ -74,7 +74,7 @@ class Silenced:
 
 @asynccontextmanager
 async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIterator[Killed | Silenced]:
-    """The verifier, with the way in which its line ends."""
+    """The verifier, with the way in which its line is lost."""
     if fault == "kill":
         yield Killed(Loopback(settings.target, settings.drafter))
         return
@@ -91,7 +91,7 @@ async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIt
 
 
 async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, profile: str | None) -> dict[str, Any]:
-    """Measure one end of the line and one return."""
+    """Measure one loss of the line and one return."""
     row: dict[str, Any] = {"fault": fault, "line": profile or LOOPBACK}
     async with (
         opened(settings, fault, profile) as line,

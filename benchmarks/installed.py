@@ -3,12 +3,12 @@
     python -m benchmarks.installed [--repeats 3] [--json OUT]
 
 Each way gets a virtual environment of its own, into which pip installs this checkout, and an empty home. There the
-bundled model answers: `outrider ask` for the first time and again, then the chat on a pseudo-terminal, with its own
-server behind it. When the answer stands there, memory is read, and nobody types for half a minute.
+bundled model answers: `outrider ask` for the first time and again, then the chat on a pseudo-terminal with its own
+server. Once the answer is complete, memory is measured, followed by half a minute without input.
 
 `base` is what `make chat` installs. `server` has PyTorch and all that other models need; the bundled one does not, and
-runs as before. So the server is also started alone with each engine. What pip has to download comes on top of its
-seconds where it installs from files of this machine.
+runs as before. So the server is also started alone with each engine. If pip installs from local files, the time to
+download them would come on top.
 """
 
 from __future__ import annotations
@@ -37,15 +37,18 @@ TORCH = f"torch=={version('torch')}"
 QUESTION = "How do I list the files in a folder, the newest first?"
 IDLE_SECONDS = 30.0
 SETTLING_SECONDS = 5.0
-"""What an answer leaves to do is done by then."""
+"""By then, work left over from an answer is done."""
 START_SECONDS = 120.0
 CHECKED = re.compile(r"\d (?:tokens )?checked")
-"""What the chat says below a checked answer, or in its status bar."""
+"""The chat's text below a checked answer, or in its status bar."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """What is installed. `extra`: of the package. `engines`: those that a server can then run the bundled model on."""
+    """What is installed.
+
+    `extra`: of the package. `engines`: those with which a server can then run the bundled model.
+    """
 
     name: str
     extra: str
@@ -61,7 +64,7 @@ class Installed:
 
     folder: Path
     seconds: float
-    """What pip took."""
+    """Seconds that pip took."""
 
     @property
     def outrider(self) -> str:
@@ -69,7 +72,7 @@ class Installed:
 
     @property
     def disk_mb(self) -> float:
-        """Megabytes of all that is installed."""
+        """Megabytes of everything installed."""
         return sum(one.lstat().st_size for one in (self.folder / "lib").rglob("*") if not one.is_dir()) / 1e6
 
 
@@ -86,7 +89,7 @@ def install(way: Way, folder: Path) -> Installed:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """That of a person who has just installed Outrider."""
+    """The environment of a person who has just installed Outrider."""
     return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(home), "OUTRIDER_HOME": str(home / "own")}
 
 
@@ -102,7 +105,7 @@ def asked(installed: Installed, home: Path) -> float:
 
 
 def chatted(installed: Installed, home: Path) -> dict[str, float]:
-    """The chat: `answer_seconds` until its first answer is checked, then memory and time of the processor at rest."""
+    """The chat: `answer_seconds` until its first answer is checked, then memory and CPU time at rest."""
     with Terminal([installed.outrider], environment=environment(home), folder=home, size=(36, 120)) as terminal:
         terminal.wait_for("online", START_SECONDS)
         ready = time.perf_counter() - terminal.begun
@@ -122,7 +125,7 @@ def chatted(installed: Installed, home: Path) -> dict[str, float]:
 
 
 def _read_for(terminal: Terminal, seconds: float) -> None:
-    """Take what is drawn, so that the program never waits for its terminal."""
+    """Read the output, so that the program never waits for its terminal."""
     deadline = time.perf_counter() + seconds
     while (left := deadline - time.perf_counter()) > 0:
         terminal.read(left)

@@ -1,7 +1,7 @@
-"""What a long benchmark has measured so far, on disk: each sample as soon as it is there, each row once it is whole.
+"""Saves what a long benchmark has measured: each sample as soon as it is available, each row once it is complete.
 
-Samples are lines of a file beside the results, so a killed run continues with the next one. The results are written
-anew with each row, whole or not at all.
+Samples are lines of a file next to the results, so a killed run continues with the next one. The results are rewritten
+atomically with each row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Line(msgspec.Struct):
 
 
 class Journal:
-    """The files of one run. `plan`: everything that two runs must share to be comparable.
+    """The files of one run. `plan`: everything that must be equal for two runs to be comparable.
 
     Raises `OtherPlan` if the files at `out` have another plan.
     """
@@ -61,7 +61,7 @@ class Journal:
         return self._samples.get(key, {})
 
     def add(self, key: Key, samples: Mapping[int, Sample]) -> None:
-        """Keep these samples, all of them or none."""
+        """Save these samples, all or none."""
         lines = [msgspec.json.encode(_Line(key, prompt, sample)) + b"\n" for prompt, sample in samples.items()]
         with self._samples_file.open("ab") as file:
             file.write(b"".join(lines))
@@ -80,7 +80,7 @@ class Journal:
             return
         content = self._samples_file.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):  # The run was killed while it wrote.
+        if len(whole) < len(content):  # The run was killed while writing.
             self._samples_file.write_bytes(whole)
         plan, *lines = whole.splitlines() or [b"null"]
         self._check(msgspec.json.decode(plan), self._samples_file)

@@ -1,19 +1,19 @@
-"""What a drafter gains by learning from its user, on requests that it has never met.
+"""What a drafter gains by learning from its user, on requests that it has never seen.
 
     python -m benchmarks.learning [--target M] [--budget SIZE] [--platform NAME] [--requests N] [--seeds N] [--json OUT]
 
 The drafter is *born*: made of the target's own layers, without training (`outrider drafter make`). The smaller the
-budget, the less it knows. The requests are tasks of one platform of the pages, in a random order. The app asks them,
-one after another, of a real verifier over loopback, at temperature 0, and keeps what `outrider learn` needs. Then the
-same answers are drafted again, with the memory that had arrived, for each seed in another order:
+budget, the less it knows. The requests are tasks of one platform of the pages, in a random order. The app sends them,
+one after another, to a real verifier over loopback, at temperature 0, and keeps what `outrider learn` needs. Then the
+same answers are drafted again with the memory that had arrived, in a different order for each seed:
 
 - `as it came`: the drafter as it was made
 - `correction`: with a correction of the logits, learnt from the requests before a block, and judged on that block
 - `layers`: its attention layers trained on the same requests, as `outrider learn --deep` does
 - `oracle`: its attention layers trained on all requests, also on those of the block
 
-Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone.
-A version goes live only where it is surely better (`app/drafting/learning.py`); here each one is shown.
+Tau is that of chains of 8 guesses. `first` is the share of first guesses that are right. `CPU` is the learning alone. A
+version goes live only if it is certainly better (`app/drafting/learning.py`); here each one is shown.
 
 Then, with what the first seed has learnt before its last block: other traffic (tasks of `--other` pages), and guesses
 without any memory, as when the line is down.
@@ -63,12 +63,12 @@ BUDGET = 6_000_000
 OTHERS = 100
 """Requests of the other traffic."""
 STOPPING = 5
-"""One answer in so many says when to stop."""
+"""One answer in this many says when to stop."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Answers to learn from, and what is learnt of them. `work`: where trained graphs are kept."""
+    """Answers to learn from, and what is learnt from them. `work`: folder of trained graphs."""
 
     learner: Learner
     work: Path
@@ -85,7 +85,7 @@ class Stream:
     ) -> tuple[Path, float]:
         """The graph that these answers train, and the CPU seconds of it. An earlier run may have trained it.
 
-        `judged`: what says when to stop, in place of a part of the answers.
+        `judged`: answers that say when to stop, instead of a part of these.
         """
         graph = self.work / f"{way}-{seed}-{len(lessons)}.onnx"
         told = graph.with_suffix(".json")
@@ -127,7 +127,7 @@ class Stream:
     def besides(
         self, ways: Mapping[str, Path | None], new: Sequence[Lesson], other: Sequence[Lesson]
     ) -> dict[str, Any]:
-        """For each graph: guesses of other traffic, and guesses of new requests without any memory."""
+        """For each graph: guesses on other traffic, and guesses on new requests without any memory."""
         rows = {}
         for name, graph in ways.items():
             replayer = self.learner.replayer(graph).corrected(None)
@@ -171,7 +171,7 @@ async def answer_all(target: str, drafter: Path, database: Path, questions: Sequ
 
 
 def _parts(lessons: Sequence[Lesson]) -> tuple[list[Lesson], list[Lesson]]:
-    """Those that are learnt from, and those that say when to stop."""
+    """Split answers into those to learn from and those that say when to stop."""
     return [one for at, one in enumerate(lessons) if at % STOPPING], list(lessons[::STOPPING])
 
 

@@ -7,25 +7,25 @@ For every line of `--profiles`, which `tests/support/emulator.py` emulates, and 
 target's forward passes per 100 tokens, tau (verified tokens a round, the prompt's own round included), bytes up and
 down per token, and seconds from the question to the first drafted and the first verified word (medians).
 
-`dimmed` is about text that was shown before the target had checked it: its characters, those that a verdict confirmed,
-those that were withdrawn, and the share of withdrawn ones in all that was decided, with an interval over prompts. What
-nobody checked, as in an outage that lasts, is in neither.
+`dimmed` counts text that was shown before the target had checked it: its characters, those that a verdict confirmed,
+those that were withdrawn, and the share of withdrawn ones among all decided, with an interval over prompts. Text that
+was never checked, as in a long outage, is in neither.
 
 `edge`, `hosted` and `auto` are the app's own modes, asked through the app with a fresh database. `plain` is token
-streaming as an ordinary service does it: one token a forward pass, without the app.
+streaming as in an ordinary service: one token per forward pass, without the app.
 
 Answers are greedy, with at most `--max-tokens` tokens, and each question is a conversation of its own. The seconds of
-an answer run from asking to its end. Tokens per second are all tokens over all seconds, with a bootstrap interval over
-prompts. Each mode of a line first answers one question more, which does not count. The verifier is a process of its
-own. `--forward 25` makes each of its forward passes last at least 25 ms (rows then say `paced_ms`), as an 8B target's
-might, and 60 as a 70B one's. The drafter stays as it is. 0 is the bundled target as fast as it runs. Modes take turns,
-prompt by prompt, so that a slow phase of the machine hits all of them. Outages come at fixed times. So on a line with
-outages, each mode has a line that begins with it, and is asked one question of the file after the other until the last
-outage is over.
+an answer run from the question to its end. Tokens per second are all tokens over all seconds, with a bootstrap interval
+over prompts. Each mode of a line first answers one additional question, which does not count. The verifier is a process
+of its own. `--forward 25` makes each of its forward passes last at least 25 ms (rows then say `paced_ms`), as an 8B
+target's might, and 60 as a 70B one's. The drafter stays as it is. 0 is the bundled target as fast as it runs. Modes
+take turns, prompt by prompt, so that a slow phase of the machine affects all of them. Outages happen at fixed times, so
+on a line with outages each mode gets its own line from the start, and is asked one question of the file after the other
+until the last outage is over.
 
-Every answer is checked against the target's own, and a different one ends the run. On lines that lose nothing, it has
-to be verified to its end. On the others, the app may have to continue alone or give up; such tokens and answers are
-counted in the row.
+Every answer is checked against the target's own, and a difference ends the run. On lines without losses, it has to be
+verified to its end. On the others, the app may have to continue alone or give up; such tokens and answers are counted
+in the row.
 
 A run that was killed continues where it was: samples are kept in OUT.samples until the rows in OUT are whole.
 """
@@ -64,7 +64,7 @@ SEED = 0
 
 
 class WrongAnswer(Exception):
-    """An answer differs from the target's own, or is not whole on a line that loses nothing."""
+    """An answer differs from the target's own, or is incomplete on a line without losses."""
 
 
 def check(profile: LinkProfile, mode: str, sample: Sample, wanted: Sequence[int]) -> None:
@@ -133,7 +133,7 @@ def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _dimmed(samples: Sequence[Sample], picks: np.ndarray) -> dict[str, Any]:
-    """What became of the text that was shown dimmed. `picks`: numbers of samples, one row for each bootstrap draw."""
+    """The fate of text that was shown dimmed. `picks`: indices of samples, one row for each bootstrap draw."""
     confirmed, withdrawn = (np.array([getattr(each, name) for each in samples]) for name in ("confirmed", "withdrawn"))
     found = {"shown": sum(each.dimmed for each in samples)}
     found |= {"confirmed": int(confirmed.sum()), "withdrawn": int(withdrawn.sum())}
@@ -149,7 +149,7 @@ def _dimmed(samples: Sequence[Sample], picks: np.ndarray) -> dict[str, Any]:
 
 
 class NetworkRun:
-    """Asks the plan's questions of modes on lines. The first question warms up; all others are for rides."""
+    """Asks the plan's questions in all modes on all lines. The first question is a warm-up; rides use all others."""
 
     def __init__(
         self,

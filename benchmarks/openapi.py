@@ -1,8 +1,8 @@
-"""The schema of OpenAI's routes as `outrider serve` answers them, for tools such as schemathesis.
+"""The schema of the OpenAI routes of `outrider serve`, for tools such as schemathesis.
 
-It begins with the structs that the server reads and writes, which say what each field may be. What the server asks of
-several fields together, or of the model's own numbers, is added by hand. Where JSON Schema has no words for a rule, it
-allows less than the server takes: an answer that is continued comes after exactly one question.
+It is based on the structs that the server reads and writes, which say what each field may be. Rules about several
+fields together, or about the model's own limits, are added by hand. If JSON Schema cannot express a rule, the schema
+allows less than the server does: an answer to be continued comes after exactly one question.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ REFUSALS = {
 
 
 def document(vocabulary: int, *, gateway: bool = False) -> Schema:
-    """The routes as an OpenAPI document, for a model of so many tokens.
+    """The routes as an OpenAPI document, for a model with this many tokens.
 
-    `gateway`: those of `outrider gateway`. It refuses fields that the server takes, which is not told here.
+    `gateway`: the routes of `outrider gateway`, which refuses some fields that the server takes; the schema does not
+    show this.
     """
     kinds = [ChatRequest, TextRequest, Completion, TextCompletion, Models, Model]
     (chat, text, completion, plain, models, model), parts = msgspec.json.schema_components(
@@ -70,7 +71,7 @@ def document(vocabulary: int, *, gateway: bool = False) -> Schema:
 
 
 def _narrow_fields(parts: dict[str, Schema], vocabulary: int) -> None:
-    """Say of single fields what the structs leave open."""
+    """Add constraints on single fields that the structs leave open."""
     parts["ChatMessage"]["properties"]["role"]["enum"] = list(ROLES)
     parts["ContentPart"]["properties"]["type"] = {"const": "text"}
     kinds: Schema = {"anyOf": [{"enum": JSON_TYPES}, {"type": "array", "items": {"enum": JSON_TYPES}, "minItems": 1}]}
@@ -139,7 +140,7 @@ def _echo_alone() -> Schema:
 
 
 def _choices_in_all() -> Schema:
-    """Prompts times answers are at most so many."""
+    """At most this many prompts times answers."""
     few = {"properties": {"prompt": {"anyOf": [{"type": "string"}, _ids(), {"maxItems": MOST_CHOICES // 16}]}}}
     return {"anyOf": [_off("n", also=(1,)), few]}
 

@@ -1,4 +1,4 @@
-"""What a process and those that it started take: memory and time of the processor, from Linux's /proc."""
+"""The memory and CPU time of a process and its descendants, from Linux's /proc."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def family(process: int) -> Iterator[int]:
-    """The ids of a process and of all that descend from it."""
+    """The ids of a process and of all its descendants."""
     waiting = [process]
     while waiting:
         one = waiting.pop()
@@ -20,7 +20,7 @@ def family(process: int) -> Iterator[int]:
 
 
 def cpu_seconds(process: int) -> float:
-    """Seconds of the processor that they have used so far."""
+    """CPU seconds that they have used so far."""
     ticks = 0
     for one in family(process):
         with contextlib.suppress(OSError):
@@ -42,7 +42,7 @@ def held_mb(process: int) -> float:
 
 
 def proportional_mb(process: int) -> float | None:
-    """Megabytes of one, of shared pages its share (PSS); None: this system does not say."""
+    """Megabytes of one, with its share of shared pages (PSS), or None if the system does not say."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("Pss:")), None)

@@ -29,7 +29,7 @@ from storage import Store
 from tests.support.emulator import Emulator, read_profiles
 
 CUT = "\ufffd"
-"""What stands for a character of which a part is missing."""
+"""The replacement for an incomplete character."""
 WAYS: Mapping[str, Mapping[str, object]] = {
     "plain": {"mode": "hosted"},
     **{mode: {"mode": mode} for mode in ("hosted", "edge", "auto")},
@@ -49,11 +49,11 @@ class Answer(NamedTuple):
     began: str
     """Its first piece of text."""
     first: float
-    """When that came."""
+    """When that arrived."""
     seconds: float
 
     def rate(self, text: ChatText) -> float | None:
-        """Tokens per second after the first piece; None: nothing came after it."""
+        """Tokens per second after the first piece, or None if nothing came after it."""
         rest = len(text.encode(self.text)) - len(text.encode(self.began))
         return rest / (self.seconds - self.first) if rest > 0 else None
 
@@ -85,7 +85,7 @@ async def _answer(assistant: Assistant, store: Store, question: str) -> Answer:
 
 
 def drafting(run: Run) -> tuple[tuple[str, str] | tuple[str], Drafter, bool]:
-    """The options of a server, what drafts on the device, and whether it is this model's."""
+    """The options of a server, the drafter on the device, and whether it is this model's."""
     if (folder := usable(run)) is None:
         return ("--no-drafter",), Drafter.load(BUNDLED_DRAFTER), False
     return ("--drafter", str(folder)), Drafter.load(folder), True
@@ -97,8 +97,8 @@ def drafting(run: Run) -> tuple[tuple[str, str] | tuple[str], Drafter, bool]:
 def answers(run: Run) -> Figures:
     """How many greedy answers are equal, without drafts to those of the reference, and with them to those without.
 
-    Each way has a server of its own, because what a server holds of other conversations may change how it rounds. What
-    that does to the text is a figure too: the same questions once more.
+    Each way has its own server, because other conversations on a server may change how it rounds. The effect on the
+    text is a figure too: the same questions are asked once more.
     """
     options, drafts, own = drafting(run)
     said = {}
@@ -123,7 +123,7 @@ async def _texts(url: str, drafts: Drafter, way: str, run: Run) -> list[str]:
 
 
 def _same(some: Sequence[str], others: Sequence[str]) -> Count:
-    """How many are equal. A character that the last token cut does not count: half of it may be shown, or nothing."""
+    """How many are equal. A character that the last token cut off is ignored: half of it may be shown, or nothing."""
     return Count(
         sum(one.rstrip(CUT) == other.rstrip(CUT) for one, other in zip(some, others, strict=True)), len(others)
     )

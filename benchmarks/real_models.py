@@ -1,14 +1,14 @@
-"""Pretrained models as people have them, through all of Outrider: starts, tokens, equal text, speed, memory, a kill.
+"""Pretrained models as published, through all of Outrider: starts, tokens, equal text, speed, memory, a kill.
 
     python -m benchmarks.real_models --models DIR [--only NAME] [--parts start,tokens,...] [--quick] [--json OUT]
                                      [--make] [--drafters DIR] [--llama-server COMMAND]
 
 DIR holds GGUF files, and folders with a `config.json`; the variable OUTRIDER_REAL_MODELS may name it too. Nothing is
-fetched. What fails of a model is a row that says so, and the rest goes on. Parts:
+fetched. If a part of a model fails, its row says so, and the rest continues. Parts:
 
 - `start`: medians from launching `outrider serve --no-drafter` to its line "ready", and to the first word of an answer,
   with an empty home and with one in which the server ran before; then its memory after ten answers
-- `tokens`: the prompts of 20 conversations in the server's tokens, beside those of transformers and of llama.cpp
+- `tokens`: the prompts of 20 conversations in the server's tokens, compared with those of transformers and of llama.cpp
 - `drafter`: what a server measures of the drafter that it makes. `--make` makes one where none is kept in `--drafters`;
   else the one counts that `outrider serve` has made on this device
 - `answers`: greedy answers that equal, letter by letter, those of llama.cpp (a folder: of transformers); those of a
@@ -93,7 +93,7 @@ def start(run: Run) -> Figures:
 
 
 async def _asked(url: str, questions: Sequence[str]) -> list[float]:
-    """Ask through OpenAI's API. When the first text of each answer came."""
+    """Ask through OpenAI's API. Returns when the first text of each answer arrived."""
     came = []
     async with httpx.AsyncClient(base_url=url, timeout=START_SECONDS, trust_env=False) as client:
         model = (await client.get("/v1/models")).json()["data"][0]["id"]
@@ -121,7 +121,7 @@ def tokens(run: Run) -> Figures:
             try:
                 rendered = text.render_after(None, conversation)
             except TemplateFailed:
-                continue  # A template may take no system message.
+                continue  # A template may not accept a system message.
             spoken = [{"role": role, "content": content} for role, content in conversation]
             written = theirs.apply_chat_template(spoken, tokenize=False, add_generation_prompt=True)
             same["text as transformers renders it"].append(written == rendered.text)

@@ -1,4 +1,4 @@
-"""One pretrained model for `benchmarks.real_models`: how it is served, which text side it has, and which drafter."""
+"""One pretrained model for `benchmarks.real_models`: its server, its text side and its drafter."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Run:
         return Serving(command, home or self.home)
 
     def text(self) -> ChatText:
-        """The tokenizer and the template that a server with this home gives to devices; one has run there."""
+        """The tokenizer and the template that a server with this home gives to devices, once one has run there."""
         with text_source(str(self.model), folders(self.home).texts) as folder:
             text = read_text_side(Path(folder)).text
         if text is None:
@@ -165,7 +165,7 @@ def kept(run: Run) -> Path | None:
 
 
 def usable(run: Run) -> Path | None:
-    """A drafter's folder whose figures allow it to draft: a copy where its own do not. None: there is no graph."""
+    """A drafter's folder whose figures allow it to draft, a copy if its own do not; None if there is no graph."""
     folder = kept(run)
     if folder is None or not (folder / GRAPH).is_file():
         return None

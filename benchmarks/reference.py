@@ -1,4 +1,4 @@
-"""What answers are compared with: llama.cpp through its own API for a GGUF file, transformers for a folder.
+"""The reference for answers: llama.cpp through its own API for a GGUF file, transformers for a folder.
 
     python -m benchmarks.reference MODEL [--threads N]
 
@@ -94,7 +94,7 @@ class LlamaReference:
 
 def by_transformers(folder: str) -> Callable[[list[int], int], Reply]:
     """`generate`, greedy, with the weights as the server loads them."""
-    from benchmarks import single_device  # PyTorch takes seconds, and a GGUF file needs none.
+    from benchmarks import single_device  # PyTorch takes seconds to import, and a GGUF file does not need it.
     from models.engines.target import load_target
 
     model = load_target(folder).model
@@ -119,10 +119,10 @@ class Reference:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._process.communicate()  # It ends with its stdin.
+        self._process.communicate()  # The process ends with its stdin.
 
     def ask(self, **request: object) -> Reply:
-        """Send a request, and wait for what comes of it."""
+        """Send a request, and wait for its result."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         stdin.write(json.dumps(request) + "\n")

@@ -27,7 +27,7 @@ class Replica:
         self.port = 0
 
     async def start(self) -> None:
-        """Start it and return when it answers. Raises `RuntimeError` if it does not."""
+        """Start it, and return once it answers. Raises `RuntimeError` if it does not."""
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command, stdin=pipe, stdout=pipe, stderr=nothing, cwd=REPOSITORY
@@ -40,7 +40,7 @@ class Replica:
         self.port = int(found[1])
 
     def kill(self) -> None:
-        """Kill it with SIGKILL, without a goodbye."""
+        """Kill it with SIGKILL."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
@@ -51,7 +51,7 @@ class Replica:
         return self._process.pid
 
     async def stop(self) -> None:
-        """End its stdin, and wait until it has ended what it has started."""
+        """Close its stdin, and wait until it has ended its own child processes."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             await self._process.wait()
@@ -73,7 +73,7 @@ class Replicas:
 
     async def __aenter__(self) -> Replicas:
         try:
-            for replica in list(self._starting):  # One after another, because together they would take just as long.
+            for replica in list(self._starting):  # One after another; in parallel they would take just as long.
                 await self._start(replica)
         except BaseException:
             await self.__aexit__()
@@ -102,7 +102,7 @@ class Replicas:
                     task.result()
 
     def restart(self) -> None:
-        """Kill the one that answers. The next one takes its place, and it starts again in the background."""
+        """Kill the one that answers. The next one takes its place, and the killed one restarts in the background."""
         dead = self._running.pop(0)
         dead.kill()
         self._starting[dead] = None
@@ -116,7 +116,7 @@ class Replicas:
 
 
 class RayReplicas:
-    """Several verifiers behind Ray's proxy, on one port. Ray starts another one for one that is killed."""
+    """Several verifiers behind Ray's proxy, on one port. Ray replaces one that is killed."""
 
     def __init__(self, target: str, drafter: str, count: int = 2) -> None:
         self._server, self._count = Replica(target, drafter, "--replicas", str(count)), count
@@ -134,7 +134,7 @@ class RayReplicas:
         return [self._server.port]
 
     async def ready(self) -> None:
-        """Return when all of them run."""
+        """Return once all of them run."""
         while len(replicas_of(self._server.id)) < self._count:
             await asyncio.sleep(0.1)
 

@@ -1,17 +1,16 @@
-"""How often the pages that Shell Guide reads have the program that a question is about: the search alone, no model.
+"""How often the pages that Shell Guide finds contain the program that a question is about: the search alone, no model.
 
     python -m benchmarks.retrieval [--pages FILE] [--platform linux] [--json OUT] [--misses SET]
 
 A hit is right if its command runs a right program. In tests/data/literals.jsonl, literals_fresh.jsonl and
-execution.jsonl that is the program of the one right command that stands there; in tests/data/everyday.jsonl and
+execution.jsonl that is the program of the one right command given there; in tests/data/everyday.jsonl and
 tests/data/everyday_rephrased.jsonl, any program of which the pages have an accepted command; in
-tests/data/retrieval.jsonl, those that are named. That last file has questions that were written for this measure, and
-literals_fresh.jsonl has such by somebody who had seen nothing of this project. One half of each is open: the search was
-tuned on these and on everyday.jsonl. Of the other halves and files nobody looked at a single failure, except of
-literals.jsonl, whose failures were read once when examples were first filled. `command`:
-an accepted command with all names that must stand in it is one of the filled examples that the target reads; `first`:
-it is the first of them. So `first` is what a person would get who copies the first line and asks no model. Milliseconds
-are CPU time of one search.
+tests/data/retrieval.jsonl, those that are named. That last file has questions written for this benchmark, and
+literals_fresh.jsonl has questions by somebody who had seen nothing of this project. One half of each is open: the
+search was tuned on these and on everyday.jsonl. No failures of the other halves and files were ever examined, except
+those of literals.jsonl, which were read once when examples were first filled. `command`: an accepted command with all
+required names is one of the filled examples that the target reads; `first`: it is the first of them. So `first` is what
+a person would get by copying the first line without a model. Milliseconds are CPU time of one search.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from models.guide.prompt import find
 from models.guide.search import Hit, platforms_of, search
 
 OPEN = ("everyday", "retrieval-open", "literals_fresh-open")
-"""Sets whose failures may be looked at."""
+"""Sets whose failures may be examined."""
 SETS = (*OPEN, "retrieval-sealed", "literals_fresh-sealed", "everyday_rephrased", "literals", "execution")
 PLACES = (1, 3, 5)
 _BEFORE = ("sudo", "cd", "echo", "printf", "cat", "[", "test", "true", "for", "while", "do", "if", "then")
-"""Words that say nothing about which program a command is about, if another one follows."""
+"""Programs that are not what a command is about if another one follows."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Question:
     accept: tuple[re.Pattern[str], ...] = ()
     reject: tuple[re.Pattern[str], ...] = ()
     literals: tuple[str, ...] = ()
-    """What must stand in the command, letter by letter."""
+    """What the command must contain, letter by letter."""
 
     def accepts(self, command: str) -> bool:
         """Whether a command is a right answer, as it is."""
@@ -61,7 +60,7 @@ class Question:
 
 
 def programs(command: str) -> list[str]:
-    """The programs that a command line runs, in their order, without `sudo` and what they run themselves."""
+    """The programs that a command line runs, in order, without `sudo` and the programs that these run."""
     return [
         one.words[0].value
         for one in parse(command).commands
@@ -70,7 +69,7 @@ def programs(command: str) -> list[str]:
 
 
 def main_program(command: str) -> str:
-    """The program that a command line is about: the first that does more than go somewhere or say something."""
+    """The program that a command line is about: the first that does more than change the folder or print something."""
     found = programs(command)
     return next((one for one in found if one not in _BEFORE), found[0] if found else "")
 
@@ -120,13 +119,16 @@ def _accepted(pages: Pages, accept: tuple[re.Pattern[str], ...], reject: tuple[r
 
 
 def _spelt(patterns: Sequence[re.Pattern[str]], pages: Pages) -> list[str]:
-    """Programs that patterns of right commands name. Commands of the pages lack the names that these patterns want."""
+    """Programs named in patterns of right commands.
+
+    Commands of the pages lack the names that these patterns require.
+    """
     words = {word for pattern in patterns for word in re.findall(r"(?<![\\\w-])[a-z][a-z0-9]+", pattern.pattern)}
     return [word for word in words if pages.knows(word)]
 
 
 def place(question: Question, hits: Sequence[Hit]) -> int | None:
-    """The place of the first right hit, from 1; None: none is right."""
+    """The rank of the first right hit, from 1, or None if none is right."""
     for at, hit in enumerate(hits, 1):
         if question.programs & {*programs(hit.example.command)}:
             return at

@@ -4,8 +4,7 @@
 
 The real application runs over a real store. Its one conversation has N messages of Markdown with code. The core streams
 an answer with a code fence of `--lines` lines, in rounds like those of a line of 60 ms. Each frame is drawn and turned
-into the bytes for a terminal, but there is no terminal to write them to. A task that wants to run every 2 ms notes how
-much later it ran.
+into the bytes for a terminal, but not written to one. A task that is due every 2 ms records how late it ran.
 
 - `open`: from opening the conversation until its last answer is drawn at the end of the view
 - `up`: ten pages up, one key each, and ten down again
@@ -82,7 +81,7 @@ def long_answer(lines: int) -> str:
 
 
 def write_conversation(store: Store, messages: int) -> str:
-    """Its id. Every eighth answer was drafted offline."""
+    """Returns its id. Every eighth answer was drafted offline."""
     conversation = store.conversations.create("A long one").id
     parent: str | None = None
     for number in range(messages // 2):
@@ -103,7 +102,7 @@ class EmptyOutbox:
 
 
 class StreamingCore:
-    """Answers every question with the same text, a round of drafted and verified tokens at a time."""
+    """Answers every question with the same text, in rounds of drafted and verified tokens."""
 
     offer = None
     """Nobody offers a small model."""
@@ -166,7 +165,7 @@ class StreamingCore:
 
 
 class Nowhere(HeadlessDriver):
-    """Takes what a terminal would get. A driver that says it is headless would get no bytes of frames."""
+    """Receives what a terminal would. A driver that reports itself headless would get no frames."""
 
     @property
     def is_headless(self) -> bool:
@@ -186,16 +185,16 @@ class Part:
     seconds: float = 0.0
     cpu_per_second: float = 0.0
     stall_ms: float = 0.0
-    """The longest time that the loop was away beyond its own period."""
+    """The longest delay of the loop beyond its own period."""
     stall_cpu_ms: float = 0.0
-    """The most work of the loop's thread between two turns of the watcher."""
+    """The most CPU time of the loop's thread between two runs of the watcher."""
     stalls_over_50_ms: int = 0
     stalls: list[float] = field(default_factory=list, repr=False)
     """All stalls above 10 ms, in milliseconds, in order."""
 
 
 class Watcher:
-    """A task that wants to run every `PERIOD_SECONDS`, and notes how late it was."""
+    """A task that is due every `PERIOD_SECONDS`, and records how late it ran."""
 
     def __init__(self) -> None:
         self._part = Part()
@@ -215,7 +214,7 @@ class Watcher:
 
     @contextmanager
     def part(self) -> Iterator[Part]:
-        """Count what happens inside as this part's."""
+        """Attribute what happens inside the block to this part."""
         part = self._part = Part()
         began, worked = time.perf_counter(), time.process_time()
         yield part
@@ -233,19 +232,19 @@ async def until(condition: Any, seconds: float = 120.0) -> None:
 
 
 async def turn_pages(pilot: Pilot[None], transcript: Transcript, key: str, pages: int) -> list[float]:
-    """Milliseconds from each key to its first frame. Each key comes when the one before has come to rest."""
+    """Milliseconds from each key to its first frame. Each key is sent once the previous one has settled."""
     took = []
     for _ in range(pages):
         before, began = transcript.scroll_y, time.perf_counter()
         pilot.app.simulate_key(key)
         await until(lambda: transcript.scroll_y != before or time.perf_counter() - began > 0.5)  # noqa: B023
         took.append(1000 * (time.perf_counter() - began))
-        await asyncio.sleep(0.4)  # The scroll is animated, and turns are mounted behind it.
+        await asyncio.sleep(0.4)  # The scroll is animated, and turns are mounted after it.
     return took
 
 
 async def measure(messages: int, text: str, speed: float, size: tuple[int, int]) -> dict[str, Any]:
-    """Measure one row: a conversation with so many messages."""
+    """Measure one row: a conversation with this many messages."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder) / "outrider.db")
         conversation = write_conversation(store, messages)

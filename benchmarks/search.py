@@ -3,11 +3,11 @@
     python -m benchmarks.search [--messages 100000] [--repeats 20] [--json OUT]
 
 A database in a temporary folder is filled with conversations of twenty messages: questions of the recipe, and answers
-of four to twenty-four sentences from its held-out pages. Both contain names, each the rarer the more of them there are,
-as in any large text. Then each of `QUERIES` is searched as the list of conversations does (`Store.find`, fifty
+of four to twenty-four sentences from its held-out pages. Both contain names whose frequencies follow those of any large
+text: most of them are rare. Then each of `QUERIES` is searched as the list of conversations does (`Store.find`, fifty
 conversations) and as `outrider history search` does (`Store.search`, fifty messages), and one sentence is typed letter
-by letter. `found` is the number of messages that match. The very first search reads the index from the disk, so it has
-a row of its own.
+by letter. `found` is the number of messages that match. The very first search reads the index from disk, so it has its
+own row.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m benchmarks.served [--target M] [--drafter DIR] [--forward MS] [--watch-stdin]
 
-There is one model, and below two paths the real service. `OWN` has the drafter's memory, and its own drafts in
-streams, as `outrider serve` has. `REFERENCE` is for the target's own answers. With `--forward`, each forward of the
-first takes at least so many milliseconds, as if the target were larger: the engine's thread sleeps for the rest. One
+There is one model, with the real service below two paths. `OWN` has the drafter's memory, and its own drafts in
+streams, like `outrider serve`. `REFERENCE` is for the target's own answers. With `--forward`, each forward of the first
+takes at least this many milliseconds, as if the target were larger: the engine's thread sleeps for the rest. Only one
 client at a time is expected. Stdout carries one line, the address.
 """
 
@@ -45,7 +45,7 @@ class NotServed(Exception):
 
 
 class Served:
-    """Such a process, as an asynchronous context manager. Raises `NotServed`."""
+    """The server's process, as an asynchronous context manager. Raises `NotServed`."""
 
     def __init__(self, target: str, drafter: Path, forward_ms: float) -> None:
         command = [sys.executable, "-m", "benchmarks.served", f"--target={target}", f"--drafter={drafter}"]
@@ -100,7 +100,7 @@ def app(target: str, drafter: Path, forward_seconds: float) -> Starlette:
 
 
 def serve(service: Starlette) -> None:
-    """Serve on a free port of loopback, until the process is told to end."""
+    """Serve on a free loopback port until a signal to stop."""
     # asyncio sets TCP_NODELAY only on sockets that say they are TCP.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))

@@ -1,12 +1,12 @@
-"""Real model servers, and what a person meets with each: found, added, picked, answered, stopped, killed and so on.
+"""Real model servers, and a person's experience with each: found, added, picked, answered, stopped, killed and so on.
 
     python -m benchmarks.servers [--llama-server PROGRAM --gguf FILE --endless-gguf FILE] [--transformers PYTHON]
                                  [--llama-cpp-python PYTHON] [--ollama PROGRAM] [--json OUT]
     python -m benchmarks.servers --write-endless DIR
 
 Outrider's own server is always tried; the others are programs that you have installed. Each runs at its usual port on
-loopback, so nothing else may listen there. `endless` is the bundled model without the token that ends an answer: only
-an answer that goes on can be stopped. It is written by `--write-endless`; convert it and the bundled model with
+loopback, so nothing else may listen there. `endless` is the bundled model without the token that ends an answer, so
+that there is time to stop an answer. It is written by `--write-endless`; convert it and the bundled model with
 llama.cpp's `convert_hf_to_gguf.py`.
 
 Every check is a command of Outrider in a home of its own. A row has the exit code and what was said.
@@ -48,8 +48,8 @@ class NotStarted(Exception):
 class Server:
     """A program that serves a model.
 
-    `command`: with `{model}` and `{port}`; `key`: the options that give it a key, empty if it knows none. `models`: the
-    bundled model, and the endless one. `name`: as it lists the first; None: the first model that it lists.
+    `command`: with `{model}` and `{port}`; `key`: the options that set its key, empty if it supports none. `models`:
+    the bundled model, and the endless one. `name`: under which it lists the first, or None for the first one listed.
     """
 
     title: str
@@ -58,7 +58,7 @@ class Server:
     key: tuple[str, ...]
     models: tuple[str, str]
     asked: bool = False
-    """It is asked for its model by the model's path."""
+    """Whether its model is requested by path."""
 
 
 class Running:
@@ -99,7 +99,7 @@ class Running:
             with urllib.request.urlopen(f"{self.url}/v1/models", timeout=5):
                 return True
         except urllib.error.HTTPError as error:
-            return error.code in (401, 403, 404)  # It wants its key, or lists nothing. 503: it loads the model.
+            return error.code in (401, 403, 404)  # It requires its key, or lists nothing. 503: it is loading the model.
         except (OSError, TimeoutError):
             return False
 
@@ -148,17 +148,17 @@ class Person:
 
 
 def hear_interrupts() -> None:
-    """Undo what a shell does to a command in the background: it, and what it starts, never hear an interrupt."""
+    """Undo what a shell does to a background command, which makes it and its children ignore interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def row(server: Server, check: str, right: bool | None, said: str) -> dict[str, object]:
-    """`right` None: the server has nothing to check."""
+    """`right`: None if there is nothing to check on the server."""
     return {"server": server.title, "check": check, "right": right, "said": " ".join(said.split())[:300]}
 
 
 def told_last(text: str) -> str:
-    """The last line that was told."""
+    """The last line of the messages."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
@@ -206,7 +206,7 @@ def _answered(server: Server, person: Person) -> Iterator[dict[str, object]]:
 
 
 def _broken_off(server: Server, running: Running, person: Person) -> Iterator[dict[str, object]]:
-    """Stopped by Ctrl+C, and killed in the middle of an answer: what came of it is kept."""
+    """Stopped by Ctrl+C, and killed in the middle of an answer: the received part is kept."""
     model = ["--model", server.models[1]] if server.asked else []
     asked = ("ask", "--remote", "tried", *model, QUESTION)
     code, said, told = person.interrupted(*asked, then=lambda process: process.send_signal(signal.SIGINT))
@@ -219,7 +219,7 @@ def _broken_off(server: Server, running: Running, person: Person) -> Iterator[di
 
 
 def write_endless(folder: Path) -> None:
-    """Write the bundled model with an embedding of zeros for the token that ends an answer, so that none ends."""
+    """Write the bundled model with a zero embedding for the token that ends an answer, so that answers never end."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     model = AutoModelForCausalLM.from_pretrained(TARGET)

@@ -1,16 +1,16 @@
-"""Many clients at once, through OpenAI's API: Outrider's engines, with and without drafts, beside other servers.
+"""Many clients at once, through OpenAI's API: Outrider's engines, with and without drafts, compared with other servers.
 
     python -m benchmarks.service [--clients 1,2,4,8,16,32,64] [--answers 3] [--rounds 2] [--engines onnx,torch]
                                  [--ways openai,hosted,edge] [--gguf f32,q8_0] [--llama-server PROGRAM]
                                  [--transformers PYTHON] [--json OUT]
 
-All servers run the bundled target, each with the threads that it takes by itself (llama.cpp: one for each core), and
-are loaded at the same time. They are asked in turn, so that what else the machine does meets all of them. In a round,
-each client asks one everyday question after another, at temperature 0, and reads its answer to the end as it comes. In
-a round no question is asked twice. A request that is refused is tried again when the server says. `--gguf` writes GGUF
-files of these forms, for the engine `llama` and for llama.cpp's own server, the program of `--llama-server`.
-`--transformers` is a Python with transformers[serving], whose `transformers serve` batches continuously. `--ways`:
-Outrider's servers are also asked in its own protocol, for hosted answers and in rounds (benchmarks/service_ways.py).
+All servers run the bundled target, each with its default number of threads (llama.cpp: one for each core), and are
+loaded at the same time. They are asked in turn, so that other load on the machine affects all of them. In a round, each
+client asks one everyday question after another, at temperature 0, and streams its answer to the end. In a round no
+question is asked twice. A refused request is retried when the server says. `--gguf` writes GGUF files of these forms,
+for the engine `llama` and for llama.cpp's own server, the program of `--llama-server`. `--transformers` is a Python
+with transformers[serving], whose `transformers serve` batches continuously. `--ways`: Outrider's servers are also asked
+in its own protocol, for hosted answers and in rounds (benchmarks/service_ways.py).
 
 - `tokens_per_second`: of all clients together; tokens are counted by the target's tokenizer
 - `tokens_per_cpu_second`: CPU of the server's processes
@@ -59,13 +59,13 @@ from remote.openai.sse import EventReader
 MOST_TOKENS = 64
 START_SECONDS = 180.0
 LEAST = 24
-"""Answers of a round, at least."""
+"""Fewest answers of a round."""
 KNOWN = 60
-"""Questions whose answers to one client alone are known before the rounds."""
+"""Questions whose answers to a single client are recorded before the rounds."""
 COUNTS = [1, 2, 4, 8, 16, 32, 64]
 """How many clients ask at once."""
 TEXT_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
-"""What a device must know of a target beside its weights."""
+"""The files besides the weights that devices need."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Server:
     model: str = TARGET.name
     """Its name there."""
     ours: bool = False
-    """It speaks Outrider's own protocol too."""
+    """Whether it also speaks Outrider's own protocol."""
 
 
 class Running:
@@ -90,7 +90,7 @@ class Running:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.alone: dict[str, dict[str, str]] = {}
-        """The answers to one client alone, by the way of asking and the question."""
+        """The answers to a single client, by the way of asking and the question."""
 
     def __enter__(self) -> Running:
         command = [part.format(port=self.port) for part in self.server.command]
@@ -114,7 +114,7 @@ class Running:
         self._home.cleanup()
 
     def passes(self) -> int | None:
-        """Forward passes of the target so far, each for all sessions at once. None: another server does not say."""
+        """Forward passes of the target so far, each for all sessions at once, or None if not reported."""
         if not self.server.ours:
             return None
         page = httpx.get(f"{self.url}/metrics", timeout=PATIENCE, trust_env=False).text
@@ -178,7 +178,7 @@ async def _read(
 
 
 async def load(running: Running, clients: int, questions: Sequence[str]) -> tuple[Asked, float]:
-    """Let so many clients ask, each its share of the questions. Returns what they met, and the seconds in all."""
+    """Have this many clients ask, each its share of the questions. Returns their measurements and the total seconds."""
     asked, waiting = Asked(), list(reversed(questions))
     limits = httpx.Limits(max_connections=clients)
     async with httpx.AsyncClient(base_url=running.url, timeout=PATIENCE, limits=limits, trust_env=False) as client:
@@ -211,7 +211,7 @@ class Clients:
             self._drafts = drafts_of(engine, Drafter.load(DRAFTER), self._prompts, MOST_TOKENS)
 
     def ask(self, running: Running, way: str, clients: int, questions: Sequence[str]) -> tuple[Asked, float]:
-        """Let so many clients ask. Returns what they met, and the seconds in all."""
+        """Have this many clients ask. Returns their measurements and the total seconds."""
         if way == "openai":
             return asyncio.run(load(running, clients, questions))
         drafts = self._drafts if way == "edge" else None
@@ -240,7 +240,7 @@ class Clients:
 
 
 def servers(arguments: argparse.Namespace, folder: Path) -> Iterator[Server]:
-    """All servers. GGUF files are written into `folder`, with the bundled tokenizer beside them."""
+    """All servers. GGUF files are written into `folder`, next to the bundled tokenizer."""
     files = {form: folder / form / f"shell-guide-{form}.gguf" for form in arguments.gguf}
     for form, file in files.items():
         from tests.support.gguf_writer import write_gguf  # Needs the `gguf` package.
@@ -297,7 +297,7 @@ def main() -> None:
     asking = Clients(prompts, arguments.ways)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        listed = list(servers(arguments, folder))  # What is missing is told before any is started.
+        listed = list(servers(arguments, folder))  # Missing programs are reported before any server is started.
         all_running = [stack.enter_context(Running(server)) for server in listed]
         pairs = [(one, way) for one in all_running for way in arguments.ways if way == "openai" or one.server.ours]
         for running, way in pairs:
@@ -305,7 +305,7 @@ def main() -> None:
         for turn in range(arguments.rounds):
             for clients in arguments.clients:
                 count = max(LEAST, arguments.answers * clients)
-                # Other questions for each number of clients: nobody is to profit from what was asked before.
+                # Different questions for each number of clients, so that none profits from earlier ones.
                 questions = random.Random(f"{turn} {clients}").sample(prompts, min(count, len(prompts)))
                 for running, way in pairs:
                     row = asking.measured(running, way, clients, questions)

@@ -1,8 +1,8 @@
 """Ways in which the clients of `benchmarks.service` ask: OpenAI's API, hosted answers, and rounds of devices.
 
-A device's drafts would take the processor that the server needs. So a draft after each token of each answer is made
-before, by the bundled drafter with the bundled target's memory, and those that follow a round are sent as a device
-would send them: trees of 60 nodes. The memory is asked for and read, as a device does.
+Drafting would compete with the server for the processor. So a draft after each token of each answer is made beforehand,
+by the bundled drafter with the bundled target's memory, and the one that follows a round is sent as a device would send
+it: trees of 60 nodes. The memory is requested and read, as on a device.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ WAYS = ("openai", "hosted", "edge")
 PATIENCE = 300.0
 TRIES = 20
 PAUSE = 1.0
-"""Seconds before a request that was refused is tried again."""
+"""Seconds before a refused request is retried."""
 
 
 @dataclass
 class Asked:
-    """What the clients met in one round."""
+    """The clients' measurements in one round."""
 
     first: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
@@ -40,13 +40,13 @@ class Asked:
     failed: int = 0
 
     def took(self, seconds: float, first: bool) -> None:
-        """Take the seconds to a piece of text."""
+        """Record the seconds to a piece of text."""
         (self.first if first else self.gaps).append(seconds)
         self.pieces += 1
 
 
 Drafts = Mapping[str, Sequence[DraftTree]]
-"""The drafts of a device for each question: one for each token of the answer that may be the next."""
+"""The drafts of a device for each question: one for each token of the answer."""
 
 
 def drafts_of(engine: Engine, drafter: Drafter, prompts: Mapping[str, list[int]], most: int) -> Drafts:
@@ -76,9 +76,9 @@ async def by_tokens(
     most: int,
     drafts: Drafts | None,
 ) -> tuple[Asked, float]:
-    """Let so many clients ask in Outrider's own protocol: in rounds with these drafts, or hosted (None).
+    """Have this many clients ask in Outrider's own protocol: in rounds with these drafts, or hosted (None).
 
-    Returns what they met, and the seconds in all.
+    Returns their measurements and the total seconds.
     """
     asked, waiting = Asked(), list(reversed(questions))
 
@@ -134,7 +134,7 @@ async def in_rounds(
 ) -> AsyncGenerator[list[int], None]:
     """The tokens that each round of a device brings, up to `most` of them.
 
-    `drafts`: its draft after so many tokens of the answer. The memory is read, as a device does.
+    `drafts`: its draft after each number of tokens of the answer. The memory is read, as on a device.
     """
     tokens, known = list(prompt), 0
     while (said := len(tokens) - len(prompt)) < most:
@@ -155,6 +155,6 @@ async def in_rounds(
 
 
 async def alone(url: str, work: Callable[[VerifierClient], Awaitable[None]]) -> None:
-    """Work with a client of one's own, as each device is one."""
+    """Run with a separate client, as each device is one."""
     async with VerifierClient(url) as client:
         await work(client)

@@ -1,11 +1,11 @@
-"""Keys in the shell: seconds until a command stands in the line, of ghost text for each key, and the helper's memory.
+"""Keys in the shell: seconds until the command is in the line, until ghost text for each key, and the helper's memory.
 
     python -m benchmarks.shell [--repeats 3] [--mode offline auto] [--shells bash zsh fish] [--json OUT]
 
 Each mode begins without a helper, in a home of its own, with the bundled pair.
 
 - `cold`: the first request, which starts the helper and loads the models
-- `client`: what a key runs, from the start of its process to its end, with a helper that is loaded
+- `client`: the process that a key runs, from start to end, with a loaded helper
 - `bash`, `zsh`, `fish`: a real shell in a pseudo-terminal, from the key to the command on the screen
 - `ghost`: from the request that zsh sends for a key to the reply, for each letter of each question from its third word
   on. Nothing is drawn
@@ -77,7 +77,7 @@ def in_shell(
 
 
 def ghost(path: str, question: str) -> Iterator[float]:
-    """Seconds of the reply to each letter of a question, as if it were typed as fast as that."""
+    """Seconds until the reply to each letter of a question, typed as fast as replies arrive."""
     for end in range(len(question) + 1):
         if len(question[:end].split()) < FEWEST_WORDS:
             continue

@@ -7,15 +7,15 @@
 file (`python -m tests.support.gguf_writer`). With PyTorch, transformers' own loops are measured as well.
 
 Decoding is greedy, and every way must give the same tokens, or the run ends with an error. On llama.cpp, whose products
-depend on how many rows there are, answers that differ are counted. In one run, prompt by prompt:
+depend on the number of rows, differing answers are counted. In one run, prompt by prompt:
 
 - `plain`: our engine, one token a forward
-- `outrider`: the MoA drafter and the engine, memory included; each tree is as large as pays by what rounds have cost,
-  and there is none where plain rounds have been faster
+- `outrider`: the MoA drafter and the engine, memory included; trees are sized by the cost of earlier rounds, and there
+is none if plain rounds have been faster
 - `outrider, second stage`: the same with guesses from the conversation and the drafter's datastore
 - `outrider, as the app drafts`: the same within the app's own bounds, which are wider
 - `outrider, as the server drafts`: the rounds of hosted mode, without HTTP. A draft is the drafter's, or what followed
-  in the text before, or there is none, whichever has gained most a second
+earlier in the text, or there is none, whichever has gained most per second
 - `outrider, fixed pace`: like `outrider`, but with the shape of tree that was fastest on the first prompts
 - `generate`: transformers' own loop
 - `generate, prompt lookup`: transformers' own, 7 tokens a draft
@@ -69,7 +69,7 @@ TREES = ((4, 2, 8), (6, 3, 16), (8, 2, 16), (10, 3, 24), (8, 8, 60))
 """(depth, breadth, nodes)"""
 PACES = (*(Pace(depth, 1, nodes) for depth, nodes in CHAINS), *(Pace(*shape) for shape in TREES))
 BOUNDS = Pace(depth=24, breadth=2, nodes=32)
-"""The bounds within which a tree is as large as pays."""
+"""The bounds of trees whose size is chosen by cost."""
 APP = Pace(Settings().depth, Settings().breadth, Settings().nodes)
 """The app's bounds: its default settings."""
 GUESSED = 16
@@ -104,7 +104,7 @@ class Timed:
 
 @dataclass
 class Drafting:
-    """What the drafts of one way took."""
+    """The cost of the drafts of one way."""
 
     rounds: int = 0
     calls: int = 0
@@ -127,10 +127,10 @@ def with_drafts(
     measuring: bool = False,
     drafting: Drafting | None = None,
 ) -> Decode:
-    """Our loop. `stored` None: without a second stage. `drafting` is told what the drafts took.
+    """Our loop. `stored` None: without a second stage. `drafting` records the cost of the drafts.
 
-    With `measuring`, the tree follows from what rounds have cost so far, within the bounds of `pace`. Without it, the
-    tree has the shape of `pace`.
+    With `measuring`, the tree is sized by the cost of earlier rounds, within the bounds of `pace`; without it, the tree
+    has the shape of `pace`.
     """
     experience, calibration, meter, payoff = Experience(), Calibration(), CostMeter(), Payoff()
 
@@ -176,12 +176,12 @@ def with_drafts(
 
 
 def as_served(engine: Engine, drafter: Drafter) -> Decode:
-    """The rounds of hosted mode, by the server's own drafter. What rounds take is remembered from prompt to prompt."""
+    """The rounds of hosted mode, by the server's own drafter. The costs of rounds are remembered across prompts."""
     own, stops = OwnDrafter(drafter, engine), drafter.text.stop_tokens
     limits = Limits(max_nodes=SERVED.nodes, max_depth=SERVED.depth, max_tokens=LONGEST, max_body_bytes=1 << 20)
 
     def decode(prompt: list[int]) -> list[int]:
-        # New for each prompt: a session would take what it has in common with the one before.
+        # New for each prompt, because a session would reuse the beginning that it shares with the previous one.
         sessions = Sessions(engine, limits, stops, max_sessions=1, max_bytes=1 << 30, own=own)
         asked = Stream(session="s", round=1, base=0, digest=digest_of([]), append=pack_tokens(prompt), most=MOST_TOKENS)
         frames = [frame for frame in alone(engine, sessions.stream(asked)) if isinstance(frame, Progress)]
@@ -249,7 +249,7 @@ def row(name: str, timed: Timed, plain: Timed, drafting: Drafting | None = None)
 
 
 def opened(arguments: argparse.Namespace) -> tuple[Engine, PreTrainedModel | None]:
-    """The engine that was asked for, and the model of transformers if PyTorch runs it."""
+    """The requested engine, and the model of transformers if PyTorch runs it."""
     if arguments.engine == "torch":
         model = load_target(arguments.target).model
         return TorchEngine(model, MemoryEncoder.load(arguments.drafter)), model

@@ -4,9 +4,9 @@
 
 Two other chat screens, and two commands that only print a version, run in turns with ours, on the same machine in the
 same minutes, each with a home of its own. The first round only warms up the caches. `--install` puts the others into
-virtual environments below a folder that can be thrown away. A frame is painted when the first visible word arrives on
-the alternate screen. From then on, a key is typed every 20 ms until the screen shows it: a letter in the prompt, or in
-oterm, which has no prompt before a chat is made, the key that opens its palette.
+virtual environments below a disposable folder. A frame is painted when the first visible word arrives on the alternate
+screen. From then on, a key is typed every 20 ms until the screen shows it: a letter in the prompt, or in oterm, which
+has no prompt before a chat is made, the key that opens its palette.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from benchmarks.bundled import REPOSITORY, write
 from tests.support.terminal import Terminal, visible
 
 LETTERS = "жзийлпфцчшщыэюя"
-"""No program's own screen holds one of these letters."""
+"""No program's own screen contains one of these letters."""
 ALTERNATE = b"\x1b[?1049h"
 EVERY_SECONDS = 0.02
 MOST_KEYS = 1000
-"""Keys that are typed before a screen is given up: 20 s."""
+"""Keys to type before giving up on a screen: 20 s."""
 PACKAGES = {"oterm": "oterm", "elia": "elia-chat", "llm": "llm"}
 QUIT = "\x11"
 
@@ -54,7 +54,7 @@ class Program:
 
 
 def programs(others: Mapping[str, Path], outrider: Sequence[str]) -> Iterator[Program]:
-    """The programs under test: ours, and those of the others that are there."""
+    """The programs under test: ours, and those of the others that are available."""
     ours = tuple(outrider)
     own = (("PYTHONPATH", str(REPOSITORY)),)
     yield Program("outrider", ours, quit=QUIT, environment=own)
@@ -112,7 +112,7 @@ def _seconds_until(terminal: Terminal, seen: Callable[[], bool]) -> float:
 
 
 def _read_for(terminal: Terminal, seconds: float) -> None:
-    """Read for some time. Returns early with the first output, because it may be what is waited for."""
+    """Read for some time. Returns early with the first output, which may be the awaited one."""
     deadline = time.perf_counter() + seconds
     while (left := deadline - time.perf_counter()) > 0:
         if terminal.read(left):

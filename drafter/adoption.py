@@ -1,8 +1,8 @@
 """Decides when to draft ahead, and when to use such a draft. It learns from rounds, so that neither costs time.
 
-A prepared draft saves the time between a verdict and the next round, when memory arrives and the next draft is made. It
-was made without that memory, so it may gain fewer tokens. Both ways are compared by tokens gained per second. The
-caller measures all seconds. No clock, no trees, no network.
+A prepared draft saves the time between a verdict and the next round, in which memory arrives and the next draft is
+made. As it was made without that memory, it may gain fewer tokens. Both ways are compared by tokens gained per second.
+The caller measures all seconds. No clock, no trees, no network.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from drafter.pacer import Pacer, Recent, Trial
 
 KEPT = 0.997
-"""Share of its weight that an observation keeps at the next round. About 300 rounds count, and a way that did not pay
-is tried again after as many."""
+"""Share of its weight that an observation keeps at the next round. About 300 rounds count, so a way that did not pay
+off is tried again after about as many."""
 FIRST_SHARE = 0.85
 """First guess at the share of a prepared draft's expected tokens that a round gains, with that draft or with a fresh
 one. With the bundled pair the two differ by less than 3 %."""
@@ -20,7 +20,7 @@ PRIOR = 200.0
 FIRST_HITS, TRIES = 0.3, 5.0
 """First guess at the share of verdicts that a prepared draft fits, and its weight in verdicts."""
 SMOOTHING = 0.1
-"""Weight of the newest draft in the number of tokens that one usually expects."""
+"""Weight of the newest draft in the mean number of tokens that a prepared draft expects."""
 TRIAL = 16
 """One in this many decisions is reversed, to learn from the other way."""
 CALLS = 4
@@ -39,7 +39,7 @@ class FadingShare:
         self._whole += whole
 
     def fade(self) -> None:
-        """Let older observations count less: a round has passed."""
+        """Reduce the weight of older observations; call it once a round."""
         self._part *= KEPT
         self._whole *= KEPT
 
@@ -67,15 +67,14 @@ class Adoption:
     # ---- what rounds show --------------------------------------------------------------------------------------------
 
     def sent(self, seconds: float, *, adopted: bool) -> None:
-        """Take the seconds from a verdict to the round that followed it.
+        """Record the seconds from a verdict to the next round.
 
         `adopted`: it was sent with a prepared draft.
         """
         self._gaps[adopted].add(seconds)
 
     def returned(self, seconds: float, server: float, *, ahead: bool) -> None:
-        """Take the seconds from a round to its verdict, and the `server` seconds that the verifier says it took of
-        them.
+        """Record the seconds from a round to its verdict, of which the verifier reports `server` seconds as its own.
 
         `ahead`: the device drafted ahead meanwhile.
         """
@@ -83,11 +82,11 @@ class Adoption:
         self._server[ahead].add(server)
 
     def tried(self, hit: bool) -> None:
-        """Take whether the committed tokens were among those that a draft was prepared for."""
+        """Record whether the committed tokens were among those that a draft was prepared for."""
         self._hits.add(hit, 1.0)
 
     def gained(self, expected: float, tokens: int, *, adopted: bool) -> None:
-        """Take the tokens that a round gained, where the prepared draft had `expected` so many.
+        """Record the tokens that a round gained if the prepared draft `expected` this many.
 
         `adopted`: the round was sent with that draft, not with a fresh one.
         """
@@ -97,11 +96,11 @@ class Adoption:
     # ---- what follows from it ----------------------------------------------------------------------------------------
 
     def pays(self, expected: float) -> bool:
-        """True if it is better to use a prepared draft that expects this many tokens than to wait and draft afresh."""
+        """True if using a prepared draft that expects this many tokens beats waiting and drafting afresh."""
         return self._using.decide(self._saved(expected - 1.0) > 0.0)
 
     def worth(self, level: float, *, shared: bool) -> bool:
-        """True if the device should draft ahead in the round that is sent now.
+        """True if the device should draft ahead during the round that is being sent.
 
         `level`: seconds of a drafter call. `shared`: the verifier may run on this machine and compete for its cores.
         """
@@ -116,7 +115,7 @@ class Adoption:
         return self._ahead.decide(self._saved(self._typical) * self._hits() > lost)
 
     def _saved(self, expected: float) -> float:
-        """Seconds that using such a draft saves, minus the time of the tokens that it loses."""
+        """Seconds that using such a draft saves, minus the time value of the tokens that it loses."""
         flight, fresh, adopted = self._flight, self._gaps[False], self._gaps[True]
         if not flight.count or not fresh.count:
             return 0.0

@@ -20,13 +20,13 @@ from drafter.step import Rows
 from models.tree import ROOT, DraftTree
 
 MOST_OUTCOMES = 16
-"""Most outcomes that are looked at in one round."""
+"""Most outcomes that are considered in one round."""
 LEAST_CHANCE = 0.01
 """Outcomes below this chance are ignored: a hit would be rarer than a hundred drafts are cheap."""
 MOST_LEAVES = 8
 """Most leaves that run in one call, to learn what follows them."""
 UNRUN = -2
-"""A mark in place of a rank: the drafter has not run this node."""
+"""Stands for a place: the drafter has not run this node."""
 
 
 class Halted(Exception):
@@ -128,7 +128,7 @@ def outcomes(
     final: Collection[int] = (),
     most: int = MOST_OUTCOMES,
 ) -> list[Outcome]:
-    """What the verdict on a draft in flight may bring, the likeliest first. Nothing follows a `final` token.
+    """The possible outcomes of the verdict on a draft in flight, the likeliest first. Nothing follows a `final` token.
 
     Only draft nodes that ran have known continuations.
     """

@@ -36,23 +36,23 @@ class DraftCache:
         self.calls = 0
         """Drafter calls so far."""
         self.halted: Callable[[], bool] | None = None
-        """Asked before each drafter call. Where it holds, the call raises `Halted` instead."""
+        """Checked before each drafter call; if it holds, the call raises `Halted` instead."""
         self._step = step
         self._slabs = [step.slab(*shape) for shape in step.cache_shapes]
         self._inferred = self._slabs[len(self._slabs) - len(memory_layers) + 1 :]
         """The slabs of the target's last layers. Memory replaces their rows."""
         self._cached = 0
-        """The first so many tokens have their rows in the slabs."""
+        """How many tokens, from the first one on, have rows in the slabs."""
         self._early: int | None = None
         """Position of the first token that was read ahead of its memory, or None."""
         self._early_memory = 0
-        """What `_memory_changes` was when that token was read."""
+        """The value of `_memory_changes` when that token was read."""
         self._memory_changes = 0
         """How often the known memory has changed."""
         self._memory_layers = list(memory_layers)
         self._memory = step.slab(*memory_layers[0])
         self._known = np.zeros(0, bool)
-        """For each token: its memory is here."""
+        """For each token, whether its memory is here."""
         self._visible: Rows | None = None
         """All known memory, contiguous. None after a change."""
 
@@ -63,16 +63,19 @@ class DraftCache:
 
     @property
     def memory_length(self) -> int:
-        """How many tokens, from the first one on without a gap, have their memory here."""
+        """How many tokens, from the first one on without a gap, have memory here."""
         return int(np.argmin(np.append(self._known, False)))
 
     @property
     def ends_with_target_rows(self) -> bool:
-        """The target's own rows of the last token are known. They replace the guess only after the token has run."""
+        """Whether the target's own rows of the last token are known.
+
+        They replace the guess only after the token has run.
+        """
         return bool(self._known[-1:].any() and self._inferred)
 
     def nbytes(self, rows: int = 0) -> int:
-        """Bytes that are allocated, or that would be with this many tokens and drafted nodes."""
+        """Bytes that are allocated, or would be with this many tokens and drafted nodes."""
         # While drafts are made, all known memory is held a second time, contiguous.
         return sum(slab.nbytes(rows) for slab in self._slabs) + 2 * self._memory.nbytes(rows)
 
@@ -102,7 +105,7 @@ class DraftCache:
     def remember(
         self, start: int, rows: Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
     ) -> None:
-        """Take memory of the tokens from `start` on. Pieces may come in any order, and twice.
+        """Store memory of the tokens from `start` on. Pieces may arrive in any order, and twice.
 
         Raises `MalformedMemory` for rows of another format, and for tokens that are not committed here.
         """
@@ -126,7 +129,7 @@ class DraftCache:
     def read_chunk(self) -> bool:
         """Run one chunk of the tokens without rows and return True, if there is more than one chunk to run.
 
-        A long prompt can be read piece by piece in this way, before the draft that would read all of it at once.
+        This lets a long prompt be read piece by piece before the draft that would read all of it at once.
         """
         start = self._cached
         end = self._chunk_end(start)
@@ -139,9 +142,9 @@ class DraftCache:
     def read_ahead(self, most: int, *, known: bool) -> bool:
         """Run at most `most` of the tokens without rows, but not the last one; return True if it ran any.
 
-        `known`: only tokens whose memory is here. What is drafted later is the same as if nothing had been read ahead:
-        only the rows of the last layers depend on memory. Memory replaces them, and a row that was guessed before other
-        memory came is made again when the next draft begins.
+        `known`: only tokens whose memory is here. Later drafts are the same as without reading ahead: only the rows of
+        the last layers depend on memory. Memory replaces them, and a row that was guessed before other memory arrived
+        is recomputed when the next draft begins.
         """
         start = self._cached
         end = min(self._chunk_end(start), start + most, len(self.tokens) - 1)
@@ -159,7 +162,7 @@ class DraftCache:
         """Run every token without rows, always the last one, and `guess`, which may follow it.
 
         Returns what may follow the last token and each token of the guess, (1 + G, K) each. The rows of the guess are
-        kept like those of a draft. Raises `ValueError` where no token is committed.
+        kept like those of a draft. Raises `ValueError` if no token is committed.
         """
         if not self.tokens:
             raise ValueError("nothing to continue: no token is committed")
@@ -196,7 +199,7 @@ class DraftCache:
 
     @contextmanager
     def supposing(self, tokens: Sequence[int]) -> Iterator[int]:
-        """Act in the block as if `tokens` were committed; yields the number of tokens without them.
+        """Act inside the block as if `tokens` were committed; yields the number of tokens without them.
 
         Afterwards everything is as it was before.
         """
@@ -219,7 +222,7 @@ class DraftCache:
         return [slab.rows(slots) for slab in self._slabs]
 
     def put_rows(self, start: int, rows: Sequence[Rows], drafted: DraftedNodes) -> None:
-        """Put back what `rows_from` copied: all tokens have their rows now, and `drafted` lie after them."""
+        """Restore what `rows_from` copied: all tokens now have their rows, followed by those of `drafted`."""
         for slab, pair in zip(self._slabs, rows):
             slab.write(start, pair)
         self._cached, self.drafted = len(self.tokens), drafted
@@ -250,7 +253,7 @@ class DraftCache:
         return self._step(tokens, positions, mask, past, self._memory_rows())
 
     def _forget_early_guesses(self) -> None:
-        """Forget rows that were guessed when less memory was here than now, and that memory has not replaced."""
+        """Forget rows that were guessed with less memory than there is now and that memory has not replaced."""
         early, self._early = self._early, None
         if early is not None and self._early_memory != self._memory_changes:
             unknown = np.flatnonzero(~self._known[early : self._cached])

@@ -49,7 +49,7 @@ class Calibration:
     def __call__(
         self, log_probs: NDArray[np.floating], depth: int | NDArray[np.int64], attempt: int | NDArray[np.int64] = 1
     ) -> Floats:
-        """The log of the chance that such nodes are accepted, given their parents are; see `drafter.search.Acceptance`.
+        """The log of the chance that such nodes are accepted if their parents are; see `drafter.search.Acceptance`.
 
         At most 0. Never falls where `log_probs` rises.
         """
@@ -70,7 +70,7 @@ class Calibration:
         for _ in range(STEPS):
             gradient = features.T @ (outcomes - _sigmoid(features @ weights)) - precision @ (weights - before)
             weights = weights + scale @ gradient
-            # This is the best choice within the bound. Raising the slope of the unbounded best would not be.
+            # This is the optimum within the bound. Raising the slope of the unbounded optimum would not be.
             weights = weights + scale[1] / scale[1, 1] * max(0.0, LEAST_SLOPE - weights[1])
         spread = _sigmoid(features @ weights)
         self._learnt = weights, precision + features.T @ (features * (spread * (1 - spread))[:, None])
@@ -100,7 +100,7 @@ class Calibration:
 
 
 def judged(tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> tuple[Floats, Floats]:
-    """What a verdict says about the nodes of a tree: features (n, 4), and (n,) 1 for accepted, 0 for refused.
+    """The lessons of a verdict: the features of the judged nodes (n, 4), and (n,) 1 for accepted, 0 for refused.
 
     Only children of accepted nodes are judged, and in a sampled tree only those that were tried. Nothing is judged
     after a stop token. A tree without log-probabilities teaches nothing.

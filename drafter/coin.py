@@ -1,15 +1,15 @@
-"""The coins of sampled decoding: numbers that seem random, and that a seed and an absolute position fix.
+"""The coins of sampled decoding: pseudo-random numbers that a seed and an absolute position determine.
 
-Drafting, verifying and plain decoding all read the same coins at the same position. So a seed fixes the text, with or
-without speculation, for any tree and after any number of retries.
+Drafting, verifying and plain decoding all read the same coins at the same position. So a seed determines the text, with
+or without speculation, for any tree and after any number of retries.
 
 A token is drawn by a race: each token arrives after an exponential time, divided by its probability, and the first one
-is taken. So each is taken with its probability (the Gumbel-max trick, in other words). A token's time depends on seed,
-position and token alone. So whoever races with nearly the same probabilities finds the same token, mostly: that is how
-a drafter guesses what a target will *draw*. What the target draws never depends on the guess.
+is taken. So each token is taken with its probability (this is the Gumbel-max trick). A token's time depends only on
+seed, position and token. So a race with nearly the same probabilities mostly gives the same token: that is how a
+drafter guesses what a target will *draw*. What the target draws never depends on the guess.
 
-Recursive rejection tries several tokens at one position; each attempt has a coin of its own, which a retried round
-finds again.
+Recursive rejection tries several tokens at one position; each attempt has its own coin, which a retried round
+reproduces.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from drafter.search import Proposals
 
 LEAST_TEMPERATURE = 1e-300
-"""Smaller temperatures above 0 count as this: a log-probability divided by it is still finite."""
+"""Smaller temperatures above 0 are raised to this: a log-probability divided by it is still finite."""
 _MASK = (1 << 64) - 1
 
 
@@ -65,7 +65,7 @@ def race(tokens: NDArray[np.integer], weights: NDArray[np.float64], seed: int, p
 
 @dataclass(frozen=True)
 class Coins:
-    """The coins by which a target will draw, to guess its choice. The temperature is above 0."""
+    """The coins with which a target will draw, to guess its choice. The temperature is above 0."""
 
     seed: int
     temperature: float
@@ -76,10 +76,10 @@ class Coins:
         return cls(seed, temperature) if temperature else None
 
     def ranked(self, proposals: Proposals, positions: NDArray[np.integer]) -> Proposals:
-        """Proposals for the tokens at `positions` (M,), those first that arrive first by the drafter's probabilities.
+        """Proposals for the tokens at `positions` (M,), ordered by their arrival under the drafter's probabilities.
 
-        Their log-probabilities become those of being drawn, as far as the drafter can tell: its probabilities are not
-        the target's, and a token that leads in its race may come second in the target's.
+        Their log-probabilities become the drafter's estimates of being drawn: its probabilities are not the target's,
+        and a token that wins its race may come second in the target's.
         """
         log_probs, tokens = proposals
         times = np.stack([arrivals(self.seed, int(at), row) for at, row in zip(positions, tokens)])
@@ -88,5 +88,5 @@ class Coins:
         order = np.argsort(-leads, axis=1, kind="stable")
         leads = np.take_along_axis(leads, order, axis=1)
         chances = leads - np.logaddexp.reduce(leads, axis=1, keepdims=True)
-        least = np.finfo(np.float32).min  # An infinite one would be no candidate.
+        least = np.finfo(np.float32).min  # An infinite value would not be a candidate.
         return np.maximum(chances, least).astype(np.float32), np.take_along_axis(tokens, order, axis=1)

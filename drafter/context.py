@@ -46,7 +46,7 @@ class DraftContext:
         self.read = 0
         """Tokens of a prompt that the last draft read first, or 0 if it continued from the round before."""
         self._coins: Coins | None = None
-        """What the target draws by, as far as the last draft knows."""
+        """The target's coins, as known to the last draft."""
         self._step = step
         self._cache = DraftCache(step, memory_layers)
         self._vocabulary = vocabulary
@@ -65,7 +65,7 @@ class DraftContext:
         return self._cache.tokens
 
     def commit(self, tokens: Sequence[int]) -> None:
-        """Append tokens, and keep the rows of the drafted nodes that they follow.
+        """Append tokens, and keep the rows of drafted nodes along them.
 
         Raises `ValueError` for an id outside the vocabulary.
         """
@@ -112,11 +112,11 @@ class DraftContext:
 
     @property
     def memory_length(self) -> int:
-        """How many tokens, from the first one on without a gap, have their memory here."""
+        """How many tokens, from the first one on without a gap, have memory here."""
         return self._cache.memory_length
 
     def nbytes(self, rows: int = 0) -> int:
-        """Bytes that are allocated, or that would be with this many tokens and drafted nodes."""
+        """Bytes that are allocated, or would be with this many tokens and drafted nodes."""
         return self._cache.nbytes(rows)
 
     def read_chunk(self) -> bool:
@@ -144,10 +144,10 @@ class DraftContext:
     ) -> DraftTree:
         """A tree of continuations of the last token. Commits nothing.
 
-        Without `sampling` the tree holds the likeliest continuations, with it drawn ones. `acceptance` turns the
-        drafter's log-probabilities into the chances by which nodes are chosen. `coins`: the target draws by them; None:
-        it takes its best token. A drawn tree may not know them. `halted` is asked before each drafter call; once it
-        holds, `Halted` is raised.
+        Without `sampling` the tree holds the likeliest continuations; with it, sampled ones. `acceptance` turns the
+        drafter's log-probabilities into the chances by which nodes are chosen. `coins`: those with which the target
+        draws, or None if it takes its best token. A sampled tree must not use them. `halted` is checked before each
+        drafter call; once it holds, `Halted` is raised.
         """
         if halted is None:
             return self._draft(pace, sampling, acceptance, coins)
@@ -169,7 +169,7 @@ class DraftContext:
         first = self._run_tokens()
         if waiting > ROUND:
             begun, before = time.perf_counter(), self._cache.calls
-        # A guess would be in a sampled tree because of its value, which exactness forbids.
+        # A guess would be in a sampled tree because of its value, which would break exactness.
         guess = [] if self.second_stage is None or sampling is not None else self.second_stage.guess(pace.deepest)
         self._coins = coins if sampling is None else None
         length, depths = len(self.tokens), np.zeros(1, np.int64)  # The last entry stands for the root.
@@ -196,7 +196,7 @@ class DraftContext:
         return tree
 
     def run_again(self, tokens: Sequence[int]) -> None:
-        """Run the tokens without rows, and `tokens`, as if these had been drafted. Commits nothing."""
+        """Run the tokens without rows, then `tokens` as if these had been drafted. Commits nothing."""
         self._forget_ahead()
         self._cache.run_tokens(tokens)
 
@@ -208,7 +208,7 @@ class DraftContext:
     # ---- drafting ahead ----------------------------------------------------------------------------------------------
 
     def outcomes(self, acceptance: Acceptance | None = None, final: Collection[int] = ()) -> list[Outcome]:
-        """What a verdict on the last draft may add to the tokens, the likeliest first. Empty after a sampled draft.
+        """The possible outcomes of a verdict on the last draft, the likeliest first. Empty after a sampled draft.
 
         Leaves of the draft that the drafter has not run are run here, in one call. Nothing follows a `final` token.
         """
@@ -230,10 +230,10 @@ class DraftContext:
         acceptance: Acceptance | None = None,
         halted: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Draft as if `outcome` were committed, so that this draft is ready if it will be; return True if it was done.
+        """Draft as if `outcome` were committed, so that this draft is ready if it is; return True if it was prepared.
 
-        Nothing else changes. An outcome of another draft than the last one is ignored. `halted` is asked before each
-        drafter call; once it holds, nothing is prepared.
+        Nothing else changes. An outcome of any draft but the last is ignored. `halted` is checked before each drafter
+        call; once it holds, nothing is prepared.
         """
         if outcome.flight is not self._flight:
             return False
@@ -250,14 +250,14 @@ class DraftContext:
 
     @property
     def ready(self) -> DraftTree | None:
-        """The draft of what follows the last token, if it was prepared before that token was known.
+        """The draft prepared for what follows the last token, before that token was known, or None.
 
-        A call of `draft` discards it.
+        Calling `draft` discards it.
         """
         return None if self._ready is None else self._ready.flight.tree
 
     def adopt(self) -> DraftTree:
-        """Use the draft that is ready in place of a new one. Raises `ValueError` if none is ready."""
+        """Use the prepared draft instead of a new one. Raises `ValueError` if none is ready."""
         ready, self._ready = self._ready, None
         if ready is None:
             raise ValueError("no draft was prepared for what was committed")
@@ -279,7 +279,7 @@ class DraftContext:
 
     @contextmanager
     def _supposing(self, tokens: Sequence[int]) -> Iterator[int]:
-        """Act in the block as if `tokens` were committed; yields the number of tokens without them."""
+        """Act inside the block as if `tokens` were committed; yields the number of tokens without them."""
         before = self._flight, self._prepared, self.taken
         try:
             with (
@@ -291,7 +291,7 @@ class DraftContext:
             self._flight, self._prepared, self.taken = before
 
     def _ranked(self, proposals: Proposals, positions: NDArray[np.integer]) -> Proposals:
-        """Proposals for the tokens at `positions` (M,), as likely as the target will choose them."""
+        """Proposals for the tokens at `positions` (M,), ranked by how likely the target is to choose them."""
         return proposals if self._coins is None else self._coins.ranked(proposals, positions)
 
     def _forget_ahead(self) -> None:
@@ -300,12 +300,12 @@ class DraftContext:
     # ---- the drafter alone -------------------------------------------------------------------------------------------
 
     def generate(self, temperature: float, seed: int) -> Iterator[list[int]]:
-        """Text by the drafter alone, without end: the tokens of each step, which are committed as they are yielded.
+        """Generate text by the drafter alone, endlessly: yield the tokens of each step, which are committed as well.
 
         Temperature 0 takes the likeliest token. Otherwise the token at a position is drawn from the step's top K with
         the coin of (`seed`, position), which is the verifier's coin there too. Without a second stage each step gives
-        one token. With it, a step also runs a guess, and gives the guessed tokens that are drawn and one more. The
-        text is the same, because the coin is the same and rows that run together do not touch one another.
+        one token. With it, a step also runs a guess, and gives the guessed tokens that are drawn and one more. The text
+        is the same, because the coin is the same and rows that run together do not affect one another.
         """
         while True:
             guess = self._guess_tokens()
@@ -325,7 +325,7 @@ class DraftContext:
         return self.second_stage.guess()
 
     def _run_tokens(self, guess: Sequence[int] = ()) -> Proposals:
-        """Run the tokens without rows and a guess; the second stage learns how long a step with the guess takes."""
+        """Run the tokens without rows and a guess; the second stage records how long a step with the guess takes."""
         alone, begun = self._cache.waiting <= 1, time.perf_counter()
         proposals = self._cache.run_tokens(guess)
         if alone and self.second_stage is not None:

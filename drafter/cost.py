@@ -1,8 +1,8 @@
-"""What a round takes, learnt from rounds, so that a draft tree is exactly as large as pays.
+"""Learns how long rounds take, so that draft trees get the size that pays off most.
 
-A round takes three times: its draft, with one drafter call a level; the verifier's own time, which grows with the nodes
-that were sent; and the rest, mostly the line, which does not. The caller measures all seconds. No clock, no trees, no
-network.
+The time of a round has three parts: its draft, with one drafter call per level; the verifier's own time, which grows
+with the nodes that were sent; and the rest, mostly the line, which does not. The caller measures all seconds. No clock,
+no trees, no network.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ WAITING = 0.25
 LONGEST_WAIT = 5.0
 """A wait counts as at most this many seconds."""
 FIRST_NODE = 0.05
-"""First guess at the time of a node, as a share of a level, while all rounds have had the same size."""
+"""First guess at the time of a node, as a share of a level's, used while all rounds have had the same size."""
 FIRST_WEIGHT = 64.0
-"""Weight of that guess: as much as one round whose size is 8 nodes away from the mean."""
+"""Weight of that guess: that of one round whose size is 8 nodes away from the mean."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a round takes, in seconds."""
+    """The time of a round, in seconds."""
 
     round: float
     """A round with no draft and only the root to verify: the line, the forward, the memory."""
@@ -38,7 +38,7 @@ class Cost:
     """What each node adds to the time of the verdict."""
 
     def rates(self, chances: NDArray[np.float64], levels: int) -> NDArray[np.float64]:
-        """Tokens a second with the first 0, 1, 2, ... of the nodes: (n + 1,).
+        """Tokens per second with the first 0, 1, 2, ... of the nodes: (n + 1,).
 
         `chances`: the probability that each node is accepted, (n,). `levels`: drafter calls that they took. The bonus
         token counts.
@@ -49,7 +49,7 @@ class Cost:
 
 
 class CostMeter:
-    """Learns what rounds take, from the rounds with one verifier over one line."""
+    """Learns how long rounds take with one verifier over one line."""
 
     def __init__(self, first: Cost | None = None) -> None:
         self.first = first
@@ -60,32 +60,35 @@ class CostMeter:
         self._sums = np.zeros(5)
 
     def drafted(self, levels: int, seconds: float) -> None:
-        """Take the number of calls and the seconds of a draft."""
+        """Record the number of calls and the seconds of a draft."""
         if levels >= 1:
             self._levels.add(seconds / levels)
 
     def judged(self, nodes: int, seconds: float) -> None:
-        """Take the verifier's seconds for a draft of this many nodes. Prompt tokens that ran with it count as nodes."""
+        """Record the verifier's seconds for a draft of this many nodes.
+
+        Prompt tokens that ran with it count as nodes.
+        """
         if self._sums[0] and self._levels.count:
             base, node = self._verifier()
             seconds = min(seconds, PAUSE * (base + nodes * node))
         self._sums = KEPT * self._sums + (1.0, nodes, nodes**2, seconds, nodes * seconds)
 
     def waited(self, seconds: float) -> None:
-        """Take the seconds from one draft to the next, without the verifier's own time."""
+        """Record the seconds from one draft to the next, without the verifier's own time."""
         seconds = min(seconds, LONGEST_WAIT)
         self._wait = seconds if self._wait is None else self._wait + WAITING * (seconds - self._wait)
 
     @property
     def cost(self) -> Cost | None:
-        """What a round takes at present, or None before anything is known."""
+        """The current cost of a round, or None before anything is known."""
         level = self._levels.seconds
         if not self._sums[0] or not level:
             return replace(self.first, level=level) if self.first is not None and level else self.first
         base, node = self._verifier()
         if self._wait is not None:
             base += self._wait
-        # The first guess covers the whole round. Too much is better than ignoring the line.
+        # The first guess covers the whole round. Overestimating is better than ignoring the line.
         elif self.first is not None:
             base += self.first.round
         return Cost(base, level, node)

@@ -1,6 +1,6 @@
-"""What of a drafter's folder a device gets: the files that it drafts with, and a config that lists them.
+"""The part of a drafter's folder that devices get: the files to draft with, and a config that lists them.
 
-The float weights and the memory encoder stay with the verifier. So does the datastore, which is text that people got as
+The float weights and the memory encoder stay with the verifier. So does the datastore, which consists of people's
 answers.
 """
 
@@ -26,7 +26,7 @@ from models.config import (
 NEEDED = (GRAPH, TOKENIZER, TEMPLATE)
 """Files without which a device cannot draft."""
 ALLOWED = (*NEEDED, GRAPH_WEIGHTS, SPECIAL_TOKENS)
-"""All files that a device takes: ONNX, JSON and the text of a template."""
+"""All files that a device accepts: ONNX, JSON and the text of a template."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def file_names(config: DrafterConfig) -> list[str]:
 
 
 def delivery(folder: Path) -> Delivery:
-    """What a device gets of the drafter in `folder`. Raises `DrafterMissing`, `DrafterCorrupt`."""
+    """The delivery of the drafter in `folder`. Raises `DrafterMissing`, `DrafterCorrupt`."""
     whole = read_config(folder)
     names = file_names(whole)
     for name in NEEDED:

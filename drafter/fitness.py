@@ -1,4 +1,4 @@
-"""How well a drafter guesses by itself, measured on answers of its target that are at hand: no target is needed."""
+"""Measures how well a drafter guesses by itself, on stored answers of its target, so that no target is needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from drafter.runtime import Drafter
 from models.config import WRITTEN, Measured
 
 LEAST_TOKENS = 48
-"""Tokens of answers that are enough to judge a drafter by."""
+"""Tokens of answers that suffice to judge a drafter."""
 MOST_TOKENS = 600
 """Tokens of answers that are read at most."""
 TEXTS = 4
@@ -21,10 +21,10 @@ def measure_alone(
     answers: Iterable[tuple[Sequence[int], Sequence[int]]],
     halted: Callable[[], bool] = lambda: False,
 ) -> Measured | None:
-    """Measure a drafter without memory of what it reads. Returns None for too few answers, or if it was halted.
+    """Measure a drafter without memory of what it reads. Returns None if there are too few answers or if it was halted.
 
     `answers`: the tokens before each greedy answer of its target, and those of the answer. `tau` is what a chain of
-    first choices would gain. There is no perplexity: nobody here knows what the target makes of the drafter's text.
+    first choices would gain. There is no perplexity, because the target is not at hand to judge the drafter's text.
     """
     tokens = hits = texts = 0
     shares: list[float] = []
@@ -48,7 +48,7 @@ def measure_alone(
 
 
 def repeated(text: Sequence[int]) -> list[float]:
-    """For each run of four tokens: 1 if the text had it before, else 0."""
+    """For each run of four tokens: 1 if it occurred earlier in the text, else 0."""
     grams = [tuple(text[at : at + GRAM]) for at in range(len(text) - GRAM + 1)]
     return [float(gram in grams[:at]) for at, gram in enumerate(grams)]
 

@@ -1,6 +1,6 @@
-"""How well a drafter must guess to be of use: to draft at all, and to write alone while no target answers.
+"""How well a drafter must guess to be useful: to draft at all, and to write alone while no target answers.
 
-Below the first floor, drafts cost more than they bring, whatever the line is like. Below the second, what a drafter
+Below the first floor, drafts cost more than they gain, whatever the line is like. Below the second, what a drafter
 writes alone is noise, and a question had better wait for the target.
 """
 
@@ -22,7 +22,7 @@ UNMEASURED = "it was never measured: outrider drafter eval --record does so"
 
 
 def why_no_drafts(config: DrafterConfig) -> str | None:
-    """Why this drafter is of no use to its target, as the end of a sentence, or None if it is of use."""
+    """Why this drafter is useless to its target, as the end of a sentence, or None if it is useful."""
     measured = config.measured
     if isinstance(measured, msgspec.UnsetType):
         return UNMEASURED

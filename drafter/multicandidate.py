@@ -4,7 +4,7 @@ The verifier's recursive rejection keeps the target's own distribution only if e
 distribution that is sent with it. Two rules follow.
 
 First, the drafter's top list is warped, cut and rounded to whole weights *before* anything is drawn. So the few pairs
-(id, weight) that are sent are the exact distribution, not an excerpt of it.
+(id, weight) that are sent are the whole distribution, not an excerpt.
 
 Second, the value of a child must not decide whether it gets into the tree. So a place in the tree is chosen before its
 token is known: the score of a node's i-th child depends on what is left of the distribution after i - 1 siblings, never
@@ -43,8 +43,10 @@ class DraftSampling:
     seed: int = 0
 
     def weights(self, log_probs: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Whole weights of top lists: (M, K) best first -> (M, K) from 0 to `MAX_WEIGHT`. A token of weight 0 is
-        left out. The best one never is."""
+        """Integer weights of top lists: (M, K) best first -> (M, K) from 0 to `MAX_WEIGHT`.
+
+        A token of weight 0 is left out; the best one never is.
+        """
         # Differences are taken first: the log-probabilities divided by a tiny temperature would be infinite.
         below = log_probs.astype(np.float64) - log_probs[:, :1]
         shares = np.exp(below / max(self.temperature, LEAST_TEMPERATURE))
@@ -78,9 +80,9 @@ def grow_sampled(
 ) -> DraftTree:
     """A sampled tree under a root whose proposals are `first`, each (1, K). `position` is that of the root's children.
 
-    Siblings are in the order of their drawing, in which the target tries them. `pace.cost` is ignored: with it, a
-    node could be left out because of what was drawn below it, so because of its own value, and the rule would not be
-    exact.
+    Siblings are in the order in which they were drawn, and in which the target tries them. `pace.cost` is ignored: with
+    it, a node could be left out because of what was drawn below it, hence because of its own value, which would break
+    exactness.
     """
     generator = sampling.generator(position)
     # Of the root, then of each node in the order of the runs.
@@ -119,9 +121,9 @@ def draw_order(weights: NDArray[np.int64], generator: np.random.Generator) -> ND
 def confidence(weights: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
     """The expected probability of each draw, before it is known: lists (M, K) and their drawn weights (M, B) -> (M, B).
 
-    It is the sum of squared probabilities in what the earlier draws have left, and 0 if nothing is left. Whole numbers
-    keep it exact. Suppose that the target is sure of one token, and that the drafter's probabilities say which one.
-    Then the target accepts a draw with exactly this probability; a target that is less sure accepts it more often.
+    It is the sum of squared probabilities of what the earlier draws have left, and 0 if nothing is left. Integers keep
+    it exact. Suppose that the target is sure of one token, and that the drafter's probabilities say which one. Then the
+    target accepts a draw with exactly this probability; a target that is less sure accepts it more often.
     """
     rest = weights.sum(axis=1, keepdims=True) - np.cumsum(drawn, axis=1) + drawn
     squares = (weights**2).sum(axis=1, keepdims=True) - np.cumsum(drawn**2, axis=1) + drawn**2

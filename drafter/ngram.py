@@ -1,6 +1,6 @@
-"""An index of n-grams over a token sequence that grows and shrinks: it finds where the last words stood before.
+"""An index of n-grams over a growing and shrinking token sequence: it finds earlier occurrences of its last words.
 
-What followed there is a guess at what follows now. This is the n-gram stage of staged speculative decoding (arXiv
+What followed them is a guess at what follows now. This is the n-gram stage of staged speculative decoding (arXiv
 2308.04623); prompt lookup, if the sequence is the conversation itself; retrieval (REST, arXiv 2311.08252), if it holds
 other texts. Occurrences of an n-gram are chained from the newest to the oldest, as in LZ77 compressors (RFC 1951,
 section 4), so a token is added or removed in constant time. Token ids only.
@@ -24,9 +24,9 @@ from models.config import DrafterCorrupt
 SHORTEST = 2
 """Tokens at the end of the text that an occurrence must share."""
 LONGEST = 16
-"""A longer match says nothing more than one of this many tokens."""
+"""A longer match is no more informative than one of this many tokens."""
 OCCURRENCES = 16
-"""Only this many of the newest occurrences are looked at, so a frequent n-gram does not cost more than a rare one."""
+"""Only this many of the newest occurrences are examined, so a frequent n-gram costs no more than a rare one."""
 BREAK = -1
 """Separates two texts in one index: no match and no continuation crosses it."""
 
@@ -41,9 +41,9 @@ class Match(NamedTuple):
     source: NGramIndex
 
     def following(self, at: int) -> int:
-        """The token `at` places later, or `BREAK` at the end of its text; what lies beyond belongs to another text.
+        """The token `at` places later, or `BREAK` at the end of its text; tokens beyond that belong to another text.
 
-        A text without an end is taken to repeat what followed, as often as needed.
+        Beyond the end of an unfinished text, the continuation is assumed to repeat as often as needed.
         """
         tokens = self.source.tokens
         if self.position + at < len(tokens):
@@ -64,7 +64,7 @@ class NGramIndex:
 
     @classmethod
     def of(cls, tokens: NDArray[np.int32]) -> NGramIndex:
-        """The index of many tokens (n,) at once: the same as `extend` makes, in a third of the time."""
+        """Build the index of many tokens (n,) at once: the same as with `extend`, in a third of the time."""
         index = cls()
         index.tokens = array("i", tokens.astype(np.int32).tobytes())
         if not len(tokens):
@@ -103,7 +103,7 @@ class NGramIndex:
             self.tokens.pop()
 
     def matches(self, text: Sequence[int]) -> list[Match]:
-        """The newest occurrences of the end of `text` that are followed by something, newest first.
+        """The occurrences of the end of `text` that are followed by something, newest first.
 
         `text` may be this index's own tokens: their end does not count, because nothing follows it.
         """

@@ -1,12 +1,12 @@
 """One rule for choosing the faster of two ways to work, for every such choice on the device and on the server.
 
-Whether drafts pay, which kind of draft, and on which side depends on machines, line and text. So it is measured:
+Whether drafts pay off, which kind does, and on which side depends on machines, line and text. So it is measured:
 
-- Use the way that has lately gained more tokens a second (`Recent`). One long pause of the machine decides nothing.
+- Use the way that has recently gained more tokens per second (`Recent`). One long pause of the machine decides nothing.
 - Try the other way now and then, for a few rounds in a row (`Pacer`). Its earlier measurements are dropped first,
   because they say little about the present.
-- Wait longer after each trial that has lost: twice as long, up to a limit.
-- Where a trial is expensive, save for it first (`Allowance`): trials cost at most a twentieth of the time.
+- Wait twice as long after each losing trial, up to a limit.
+- If a trial is expensive, save up for it first (`Allowance`): trials cost at most a twentieth of the time.
 
 The caller measures all times, in seconds. Nothing here reads a clock.
 """
@@ -22,7 +22,7 @@ something else."""
 SHARE = 0.05
 """Share of the time that trials may cost."""
 SAVED = 5.0
-"""Tokens that an allowance holds at most by default: that share of a short answer."""
+"""Most tokens that an allowance holds, by default: that share of a short answer."""
 
 Way = TypeVar("Way")
 
@@ -31,7 +31,10 @@ class Recent:
     """Means over recent work: seconds, and other amounts that are measured with them. Newer work weighs more."""
 
     def __init__(self, kept: float = 0.9) -> None:
-        """`kept`: factor on the weight of all earlier work with each addition. About `1 / (1 - kept)` pieces count."""
+        """`kept`: factor by which each addition reduces the weight of all earlier work.
+
+        About `1 / (1 - kept)` pieces count.
+        """
         self.kept = kept
         self.count = 0
         """Pieces of work so far."""
@@ -71,24 +74,27 @@ class Recent:
 
 
 class Trial(NamedTuple):
-    """How a way is tried."""
+    """How trials of a way are run."""
 
     rounds: int
-    """Length of a trial. A way with 0 is never tried, because its rate is known without."""
+    """Length of a trial, in rounds. A way with 0 is never tried, because its rate is known without trials."""
     rest: int
-    """Rounds between trials. Doubles with each further trial that is lost."""
+    """Rounds between trials. Doubles with each further losing trial."""
 
 
 class Pacer(Generic[Way]):
-    """Decides which of two ways the next round goes, and when to try the one that was slower.
+    """Decides which of two ways the next round uses, and when to try the slower one again.
 
-    A round that goes another way than `way`, because something else ruled it out, is no part of a trial. The caller
-    keeps the measurements, so it may compare the ways by any rule that fits (the present round trip, a model of costs).
+    A round that could not use `way`, because something else ruled it out, is not part of a trial. The caller keeps the
+    measurements, so it may compare the ways by any suitable rule (the current round trip, a model of costs).
     """
 
     def __init__(self, first: Way, trials: Mapping[Way, Trial], *, longest: int, guessed: bool = False) -> None:
-        """`first`: the way to begin with. `longest`: limit of the rest, in rounds. `guessed`: the caller has a first
-        guess at both ways. Otherwise each is tried once before they are compared."""
+        """`first`: the way to begin with.
+
+        `longest`: limit of the rest, in rounds. `guessed`: the caller has a first guess at both ways; otherwise each is
+        tried once before they are compared.
+        """
         self.way = first
         """The way of the next round."""
         self.trying = not guessed
@@ -100,9 +106,9 @@ class Pacer(Generic[Way]):
         self._untried = set() if guessed else set(trials) - {first}
 
     def went(self, way: Way, better: Way, *, worth: bool = True) -> bool:
-        """Count a round that went `way`, and decide about the next one.
+        """Count a round that used `way`, and decide about the next one.
 
-        `better`: the way that has gained more a second, as far as is known. `worth`: whether a trial is worthwhile at
+        `better`: the way that has gained more per second, as far as is known. `worth`: whether a trial is worthwhile at
         present, because the other way might win and the time can be afforded. If not, none begins, and one in progress
         ends.
 
@@ -124,8 +130,11 @@ class Pacer(Generic[Way]):
         return self.trying
 
     def decide(self, better: Way) -> Way:
-        """Count a round that went as decided, and return the way of the next. For choices that differ from round to
-        round, where a trial is a single round: mostly `better`, and the other way once in a while."""
+        """Count a round that followed the decision, and return the way of the next.
+
+        For choices that differ from round to round, with single-round trials: mostly `better`, and now and then the
+        other way.
+        """
         self.went(self.way, better)
         return self.way
 
@@ -135,15 +144,15 @@ class Pacer(Generic[Way]):
 
 
 class Allowance:
-    """What trials may still cost, in tokens that the same time would have given without them."""
+    """What trials may still cost, in tokens that the same time would have yielded without them."""
 
     def __init__(self, left: float = 0.0, most: float = SAVED) -> None:
         self.left, self.most = left, most
 
     def earned(self, tokens: float) -> None:
-        """Add the share of a round, given as the tokens that its time would have given without any trial."""
+        """Add the share of a round, given the tokens that its time would have yielded without any trial."""
         self.left = min(self.most, self.left + SHARE * tokens)
 
     def spent(self, tokens: float) -> None:
-        """Subtract the tokens that a trial has lost; a negative number if it has gained some."""
+        """Subtract the tokens that a trial has lost; negative if it gained some."""
         self.left = min(self.most, self.left - tokens)

@@ -1,6 +1,6 @@
-"""Progress of a long stage and the time that is left: a bar on a terminal, and a line now and then elsewhere.
+"""Progress of a long stage and the time left: a bar on a terminal, and a line now and then elsewhere.
 
-Both go to stderr. What an earlier run did counts as done, but not for the speed: the time left is computed from this
+Both go to stderr. Work of an earlier run counts as done, but not for the speed: the time left is computed from this
 run.
 """
 
@@ -24,7 +24,7 @@ EVERY = 30.0
 
 
 class StageProgress(Protocol):
-    """A stage that is running."""
+    """A running stage."""
 
     def advance(self, count: int = 1) -> None:
         """Count this many more steps as done."""
@@ -35,9 +35,9 @@ class StageProgress(Protocol):
 
 @contextmanager
 def stage(name: str, total: int, done: int = 0, *, shown: bool = True) -> Iterator[StageProgress]:
-    """Show a stage of `total` steps while the block runs. An earlier run did `done` of them.
+    """Show a stage of `total` steps while the block runs, of which an earlier run did `done`.
 
-    Only one of several processes should have it `shown`. A stage with nothing left to do shows nothing.
+    Only one of several processes should have it `shown`. A stage without remaining steps shows nothing.
     """
     console = Console(stderr=True)
     if not shown or done >= total:
@@ -82,7 +82,7 @@ class _Bar:
     def __init__(self, bars: Bars, name: str, total: int, done: int) -> None:
         self._bars = bars
         self._task = bars.add_task(name, total=total, completed=done, brief="")
-        bars.advance(self._task, 0)  # The time of the first step begins here.
+        bars.advance(self._task, 0)  # Timing of the first step begins here.
 
     def advance(self, count: int = 1) -> None:
         self._bars.advance(self._task, count)

@@ -1,4 +1,4 @@
-"""Questions of many kinds, for a model of which nobody knows what it will be asked: `questions.txt`, one a line."""
+"""Questions of many kinds, for a model whose use is unknown: `questions.txt`, one per line."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def usual_questions() -> list[str]:
-    """The questions, in their order: neighbours are of different kinds."""
+    """The questions, ordered so that neighbours are of different kinds."""
     return (Path(__file__).parent / "questions.txt").read_text(encoding="utf-8").splitlines()

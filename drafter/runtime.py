@@ -32,13 +32,13 @@ class Drafter:
         folder: Path | None = None,
         prompt: Prompt | None = None,
     ) -> None:
-        """`folder`: where its datastore lies, if it has one. `prompt`: the recipe by which its target is asked."""
+        """`folder`: of its datastore, if it has one. `prompt`: the recipe by which its target is asked."""
         self.config = config
         self.text = text
         self.prompt = prompt
         """The prompt recipe, or None if questions are asked as they are."""
         self.memory_digest = bytes.fromhex(config.memory)
-        """The drafter understands only memory of this digest."""
+        """The drafter only understands memory with this digest."""
         self.memory_layers = config.memory_layers
         """(heads, size) of each memory row."""
         self.version = 0
@@ -57,7 +57,7 @@ class Drafter:
         device: str | None = None,
         bits: Literal[8, 4] | None = 8,
     ) -> Drafter:
-        """Open a drafter's folder, checked against its checksums.
+        """Open a drafter's folder and verify its checksums.
 
         `runtime` onnx: the int8 graph, on the CPU. `runtime` torch: the float weights, on a `device` of PyTorch (None:
         a GPU if there is one), with linear layers quantised to `bits` (floats if None). Raises `DrafterMissing`,
@@ -82,7 +82,7 @@ class Drafter:
 
     @property
     def runtime(self) -> str:
-        """What runs it, for people: library, device, kind of numbers."""
+        """The runtime, for people: library, device, kind of numbers."""
         return self._step.runtime
 
     @property
@@ -96,9 +96,9 @@ class Drafter:
         return isinstance(self._step, StepGraph) and self.config.correctable
 
     def correct(self, correction: Correction | None, version: int, graph: Path | None = None) -> None:
-        """Draft with this correction from the next step on, which is that `version`, or with none.
+        """From the next step on, draft with this correction, which belongs to `version`, or with none.
 
-        `graph`: draft with this graph too, whose attention layers have learnt, or with the drafter's own. Raises
+        `graph`: also draft with this graph, which has trained attention layers, or else with the drafter's own. Raises
         `ValueError` if it takes no correction, `DrafterCorrupt` for a graph that cannot be loaded.
         """
         if not isinstance(self._step, StepGraph) or not self.config.correctable:
@@ -110,7 +110,7 @@ class Drafter:
         self.version = version
 
     def twin(self) -> Drafter:
-        """This drafter again, on the same graph until one of the two drafts with another (`correct`)."""
+        """A copy of this drafter, on the same graph until either is given another (`correct`)."""
         twin = copy.copy(self)
         if isinstance(self._step, StepGraph):
             twin._step = copy.copy(self._step)
@@ -139,7 +139,7 @@ class Drafter:
 
 def _torch_step(folder: Path, device: str | None, bits: Literal[8, 4] | None) -> DraftStep:
     try:
-        # Takes seconds and needs PyTorch, which the other runtime does not.
+        # This takes seconds and needs PyTorch; the other runtime does not.
         from drafter.model.torch_step import TorchStep
 
         return TorchStep.load(folder, device, bits)

@@ -2,8 +2,8 @@
 
 The search runs level by level, with one drafter call for a whole frontier. Each node of the frontier proposes children.
 All children become candidates, and the best of them become the next frontier. In the end, the candidates with the
-highest scores form the tree. It always holds its own ancestors, because a child's score is never above its parent's.
-Ties go to the earlier candidate, so the result is deterministic. No caches, no models.
+highest scores form the tree. The tree always contains the ancestors of its nodes, because a child's score is never
+above its parent's. Ties go to the earlier candidate, so the result is deterministic. No caches, no models.
 
 A score is the log of the chance that the target accepts a node. `grow` takes the drafter's cumulative log-probability
 for it, calibrated if there is experience. Other modules rank children in other ways.
@@ -34,10 +34,10 @@ Expand = Callable[[NDArray[np.int64], NDArray[np.int64]], Proposals]
 `ROOT`."""
 
 OFF = -2
-"""A mark in place of a position: this node is not on the guessed chain."""
+"""Stands for a position: this node is not on the guessed chain."""
 
 Acceptance = Callable[[NDArray[np.floating], int | NDArray[np.int64], int | NDArray[np.int64]], NDArray[np.float64]]
-"""(log-probabilities, depth, attempt) -> log of the chance that nodes are accepted, given their parents are.
+"""(log-probabilities, depth, attempt) -> log of the chance that nodes are accepted if their parents are.
 
 `depth` is 1 for children of the root. `attempt` counts the siblings that the target tries one after the other, if it
 does; otherwise it is 1. Both broadcast.
@@ -52,7 +52,7 @@ class Children(NamedTuple):
     tokens: NDArray[np.int64]
     """(M, B)"""
     log_probs: NDArray[np.float32] | None
-    """(M, B): the drafter's own, if they have a meaning here."""
+    """(M, B): the drafter's own log-probabilities, if they are meaningful here."""
 
 
 Rank = Callable[[Proposals, int], Children]
@@ -72,7 +72,7 @@ class Pace:
     deepest: int = 0
     """Longest chain that the second stage may guess; it may be longer than `depth`. With 0 there is no guess."""
     cost: Cost | None = None
-    """With a cost, depth and nodes are only bounds: the tree within them is the one with the most expected tokens a
+    """With a cost, depth and nodes are only bounds: the tree within them is the one with the most expected tokens per
     second."""
 
     @property
@@ -113,7 +113,7 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
 
     It stops early when no node of a level is among the best `pace.nodes` candidates so far: none of its descendants
     could be, so the tree does not change. With a cost, it also stops when one more level could not gain as many tokens
-    a second as the tree so far, and leaves out nodes that are not worth their verification.
+    per second as the tree so far, and leaves out nodes that are not worth verifying.
     """
     runner = _Runner(expand, np.array(guess, np.int64) if len(guess) and guess[0] in first[1] else _NO_TOKENS)
     pool = _Pool()
@@ -155,7 +155,7 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
 
 
 def _worth(chances: NDArray[np.float64], known: NDArray[np.bool_], rate: float, cost: Cost) -> NDArray[np.bool_]:
-    """Which nodes of a frontier to run, (M,). The `known` ones are free. `rate`: tokens a second without any of them.
+    """Which nodes of a frontier to run, (M,). The `known` ones are free. `rate`: tokens per second without any of them.
 
     A node that is not worth its own verification has no children that are. Of each other node, one child may be
     accepted.
@@ -194,7 +194,7 @@ class _Pool:
             self.log_probs = np.concatenate((self.log_probs, children.log_probs.ravel()))
 
     def best(self, count: int) -> NDArray[np.int64]:
-        """The real candidates with the highest scores, in falling order."""
+        """The candidates with the highest finite scores, in falling order."""
         best = np.argsort(-self.scores, kind="stable")[:count]
         return best[np.isfinite(self.scores[best])]
 
@@ -214,7 +214,7 @@ class _Runner:
         self._expand = expand
         self._ends = np.append(guess, -1)  # No token follows the last one of the chain.
         self._ranks = _NO_TOKENS
-        """For each node that was asked for: its place in the order in which `expand` ran."""
+        """For each requested node: its place in the order in which `expand` ran."""
         self._run = 0
         self._on = _NO_TOKENS
         """For each of them: its position in the chain, or `OFF`."""
@@ -223,7 +223,7 @@ class _Runner:
 
     @property
     def waiting(self) -> bool:
-        """True if there is a guess that has not run yet."""
+        """Whether there is a guess that has not run yet."""
         return bool(self.guess.size) and self.chain is None
 
     def known(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -271,7 +271,7 @@ class _Runner:
 def _graft(pool: _Pool, first: Proposals, guess: NDArray[np.int64], chain: Proposals, deepest: int, rank: Rank) -> None:
     """Add the nodes of a guessed chain, and their children, to the candidates that the search has found.
 
-    The drafter must have proposed each token of the chain, because the others have no known probability.
+    Only tokens that the drafter proposed are added, because the others have no known probability.
     """
     at, above = ROOT, first
     for depth, token in enumerate(guess.tolist(), 1):

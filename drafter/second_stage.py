@@ -1,9 +1,10 @@
 """The second stage: n-gram guesses that the drafter checks in one pass, as the target checks the drafter's.
 
 Source: staged speculative decoding (arXiv 2308.04623). A guess adds rows to a step that runs anyway, so it is made only
-as long as it pays. Two things are learnt for that: how often a match of each length has been right, and what one more
-row of a step costs. Guesses that are not worth their rows are still compared with what comes, so the second stage
-notices when they would be. One object for each conversation. No models, caches or trees. Not thread-safe.
+while it pays off. Two things are learnt for that: how often a match of each length has been right, and what one more
+row of a step costs. Guesses that are not worth their rows are still compared with the actual tokens, so the second
+stage notices when they become worthwhile. One object for each conversation. No models, caches or trees. Not
+thread-safe.
 """
 
 from __future__ import annotations
@@ -34,14 +35,17 @@ class Chain(NamedTuple):
     support: list[tuple[int, int, int]]
     """For each token: length of the match, votes for the token, and occurrences."""
     guessed: int
-    """How many of the tokens were given as a guess."""
+    """How many of the tokens were returned as a guess."""
 
 
 NO_CHAIN = Chain([], [], 0)
 
 
 class Experience:
-    """How often guesses hold, and what their rows cost. The conversations of one drafter share it, on one thread."""
+    """How often guesses come true, and what their rows cost.
+
+    The conversations of one drafter share it, on one thread.
+    """
 
     def __init__(self) -> None:
         self.row_cost = FIRST_ROW_COST
@@ -52,7 +56,7 @@ class Experience:
         self._promised = [0.0] * (LONGEST + 1)
 
     def chance(self, length: int, votes: int = 1, occurrences: int = 1) -> float:
-        """The chance that a match of `length` tokens continues as `votes` of its occurrences do.
+        """The chance that a match of `length` tokens continues like the occurrences that `votes` counts.
 
         It is the first estimate, times a factor learnt for this length.
         """
@@ -66,7 +70,7 @@ class Experience:
         self._promised[at] = KEPT * self._promised[at] + _promise(length, votes, occurrences)
 
     def timed(self, rows: int, seconds: float) -> None:
-        """Take the seconds of a step with this many rows."""
+        """Record the seconds of a step with this many rows."""
         if rows == 1:
             self._alone.add(seconds)
         elif self._alone.seconds:
@@ -75,11 +79,11 @@ class Experience:
 
 
 class SecondStage:
-    """Guesses how one conversation continues, from what was said in it and from `stored` texts."""
+    """Guesses how one conversation continues, from its own text and from `stored` texts."""
 
     def __init__(self, stored: Sequence[NGramIndex] = (), experience: Experience | None = None) -> None:
         self.stored = stored
-        """Other texts, which are only read. Several conversations may share them."""
+        """Other texts, read-only, which several conversations may share."""
         self.experience = experience or Experience()
         self.accepted = 0
         """Tokens that were guessed here and came true."""
@@ -91,11 +95,11 @@ class SecondStage:
 
     @property
     def length(self) -> int:
-        """Tokens that have been said."""
+        """Number of tokens so far."""
         return len(self._said.tokens)
 
     def commit(self, tokens: Sequence[int]) -> None:
-        """Append tokens, and learn from what was expected in their place."""
+        """Append tokens, and compare them with what was expected."""
         for at, (expected, token) in enumerate(zip(self.chain.tokens, tokens)):
             self.experience.learn(*self.chain.support[at], expected == token)
             if expected != token:
@@ -110,7 +114,7 @@ class SecondStage:
         self.chain = NO_CHAIN
 
     def follow(self, tokens: Sequence[int]) -> None:
-        """Take `tokens` as all that has been said. Those that were there already stay; the new ones are learnt from."""
+        """Replace the tokens by `tokens`. The common beginning stays; the rest is learnt from."""
         said, known = self._said.tokens, min(len(self._said.tokens), len(tokens))
         old, new = said[:known].tolist(), list(tokens[:known])
         if old != new:
@@ -122,7 +126,7 @@ class SecondStage:
 
     @contextmanager
     def supposing(self, tokens: Sequence[int]) -> Iterator[None]:
-        """Act in the block as if `tokens` came next. Nothing is learnt, and afterwards everything is as it was."""
+        """Act inside the block as if `tokens` came next. Nothing is learnt, and everything is restored afterwards."""
         length, chain = self.length, self.chain
         self._said.extend(tokens)
         try:
@@ -161,7 +165,7 @@ class SecondStage:
         return gained
 
     def keep(self, count: int) -> None:
-        """Only the first `count` tokens of the last guess are put to the test."""
+        """Keep only the first `count` tokens of the last guess for the comparison."""
         self.chain = self.chain._replace(guessed=min(self.chain.guessed, count))
 
     def _likeliest(self) -> Iterator[tuple[int, tuple[int, int, int]]]:
@@ -186,9 +190,9 @@ class SecondStage:
 
 
 def _promise(length: int, votes: int, occurrences: int) -> float:
-    """A first estimate of the chance. It fits what was seen when the bundled drafter wrote about 600 answers.
+    """A first estimate of the chance, fitted to about 600 answers that the bundled drafter wrote.
 
-    Matches that occurred often and always continued in the same way are nearly sure. A match that occurred once is
+    Matches that occurred often and always continued in the same way are nearly certain. A match that occurred once is
     worth more the longer it is. A split vote is worth at most its share.
     """
     return float((votes / occurrences) ** max(1.0, 4 / length) * (1 - 1.5 / (length * occurrences)))

@@ -1,8 +1,8 @@
-"""The drafters on this device: the one that the settings name, and those that were fetched from servers.
+"""The drafters on this device: the one named in the settings, and those fetched from servers or made here.
 
-Each fits one target. Those that were fetched lie on a *shelf*, each in a folder that is named by its digest
-(`drafter/delivery.py`); those that a verifier made on this device lie on another one. One that does not guess well
-enough (`drafter/floors.py`) stays on its shelf and is not used.
+Each fits one target. Fetched ones are kept on a *shelf*, each in a folder named after its digest
+(`drafter/delivery.py`); those that a verifier made on this device are on another shelf. A drafter that does not guess
+well enough (`drafter/floors.py`) stays on its shelf and is not used.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from drafter.runtime import Drafter
 from models.config import DrafterConfig, DrafterError, Measured, read_config
 
 UNDER_WAY = ".part"
-"""Ending of the folder of a drafter that is not complete."""
+"""Suffix of the folder of an incomplete drafter."""
 
 
 FIGURES = "measured.json"
-"""On a shelf: what was measured here of drafters that came without figures, by the names of their folders. Their own
-configs stay as they are, because these name them by digest."""
+"""File on a shelf with the figures measured here, by folder name, of drafters that came without any. Their own configs
+stay unchanged, because these determine their digests."""
 
 
 def kept(shelf: Path) -> Iterator[tuple[Path, DrafterConfig]]:
-    """The folders of the complete drafters on a shelf, with their configs. Those that cannot be read are left out.
+    """The folders of the complete drafters on a shelf, with their configs, except those that cannot be read.
 
     A config without figures gets those that were measured here.
     """
@@ -50,7 +50,7 @@ def kept(shelf: Path) -> Iterator[tuple[Path, DrafterConfig]]:
 
 
 def keep_figures(folder: Path, measured: Measured) -> None:
-    """Keep what was measured here of the drafter in a folder of a shelf. Raises `OSError`."""
+    """Store the figures that were measured here of the drafter in a folder of a shelf. Raises `OSError`."""
     path = folder.parent / FIGURES
     written = path.with_suffix(f".{os.getpid()}")
     written.write_bytes(msgspec.json.encode({**_figures(folder.parent), folder.name: measured}))
@@ -58,7 +58,7 @@ def keep_figures(folder: Path, measured: Measured) -> None:
 
 
 def _figures(shelf: Path) -> dict[str, Measured]:
-    """What was measured here; nothing where the file cannot be read, so that it is measured again."""
+    """The figures measured here; none if the file cannot be read, so that they are measured again."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode((shelf / FIGURES).read_bytes(), type=dict[str, Measured])
     return {}
@@ -77,10 +77,10 @@ def remove(shelf: Path, name: str) -> bool:
 
 
 class Drafters:
-    """Finds the drafter for a target, and opens it when it is wanted for the first time.
+    """Finds the drafter for a target, and opens it at its first use.
 
-    `first`: the drafter of the settings. `shelf`: folder of the fetched ones, if any. `made`: where
-    those lie that were made here. Threads may share it.
+    `first`: the drafter of the settings. `shelf`: folder of the fetched ones, if any. `made`: folder of those made
+    here. Thread-safe.
     """
 
     def __init__(self, first: Drafter, shelf: Path | None = None, made: Path | None = None) -> None:
@@ -91,14 +91,14 @@ class Drafters:
         self._lock = threading.Lock()
 
     def has(self, memory: bytes | None) -> bool:
-        """Whether a drafter that reads memory of this digest may draft. Reads configs at most."""
+        """Whether there is a drafter for memory with this digest that may draft. Reads only configs."""
         config = self.config(memory)
         return config is not None and (memory == self.first.memory_digest or why_no_drafts(config) is None)
 
     def config(self, memory: bytes | None) -> DrafterConfig | None:
-        """The config of the drafter that reads memory of this digest, with its figures, or None.
+        """The config of the drafter for memory with this digest, with its figures, or None.
 
-        Of several, it is the one that `of_memory` opens.
+        If there are several, it is the one that `of_memory` opens.
         """
         if memory is None or memory == self.first.memory_digest:
             return None if memory is None else self.first.config
@@ -106,9 +106,10 @@ class Drafters:
         return next((config for config in same if why_no_drafts(config) is None), same[0] if same else None)
 
     def of_memory(self, memory: bytes | None) -> Drafter | None:
-        """The drafter that reads memory of this digest, or None if there is none that may draft. May read files.
+        """The drafter for memory with this digest, or None if there is none that may draft. May read files.
 
-        The first one may always draft: a person chose it. One that is damaged counts as none: it is fetched again.
+        The first one may always draft, because a person chose it. A damaged one counts as missing, so it is fetched
+        again.
         """
         if memory is None:
             return None
@@ -123,13 +124,13 @@ class Drafters:
             return self._opened.get(memory)
 
     def unmeasured(self) -> list[tuple[Path, DrafterConfig]]:
-        """The drafters on the shelves of which no figures are known, with their folders."""
+        """The drafters on the shelves without known figures, with their folders."""
         return [one for one in self._kept() if isinstance(one[1].measured, msgspec.UnsetType)]
 
     def fitting(self, tokenizer: bytes, vocabulary: int, memory: bytes | None) -> Drafter | None:
-        """The drafter that was made for a target; else the first one, if it speaks the target's tokens; else None.
+        """The drafter that was made for a target, or else the first one if it has the target's tokenizer, or None.
 
-        `tokenizer`: digest of the target's tokenizer. `memory`: that of its memory. May read files.
+        `tokenizer`, `memory`: the digests of the target's tokenizer and of its memory. May read files.
         """
         for drafter in (self.of_memory(memory), self.first):
             if drafter is not None and (drafter.text.digest, drafter.config.vocabulary) == (tokenizer, vocabulary):

@@ -1,6 +1,6 @@
 """One step of the drafter: the quantised graph on ONNX Runtime's CPU kernels, and the slabs that hold its cache rows.
 
-A step takes M tokens and the rows that they may see. It gives the likeliest next tokens of each, and their own new
+A step takes M tokens and the rows that they may see. It returns the likeliest next tokens of each, and the tokens' new
 cache rows; old rows are never copied out. `DraftStep` is what every runtime offers. The other runtime is
 `drafter/model/torch_step.py`. No trees, no conversations, no text.
 """
@@ -39,7 +39,7 @@ class Step(NamedTuple):
     rows: list[Rows]
     """The M new rows of each layer, in the shapes of `cache_shapes`."""
     states: Floats | None = None
-    """(M, E), before the head. None unless they were asked for."""
+    """(M, E), before the head; None unless requested."""
 
 
 class Correction(NamedTuple):
@@ -52,7 +52,7 @@ class Correction(NamedTuple):
 
     @classmethod
     def none(cls, config: DrafterConfig) -> Correction:
-        """One that changes nothing."""
+        """A correction that changes nothing."""
         kept = len(config.draft_vocabulary) or config.vocabulary
         return cls(np.zeros((config.hidden, 1), np.float32), np.zeros((1, kept), np.float32))
 
@@ -64,7 +64,7 @@ class RowStore(Protocol):
         """Put `rows` at the slots from `at` on, or at the slots listed in it."""
 
     def rows(self, slots: int | NDArray[np.int64]) -> Rows:
-        """The first `slots` rows, valid until the next write, or a copy of the listed ones."""
+        """The first `slots` rows, valid until the next write, or a copy of the listed rows."""
         ...
 
     def nbytes(self, rows: int = 0) -> int:
@@ -73,7 +73,7 @@ class RowStore(Protocol):
 
 
 class DraftStep(Protocol):
-    """What drafting needs of a runtime. Threads may share it."""
+    """The interface that drafting needs from a runtime. Thread-safe."""
 
     @property
     def runtime(self) -> str:
@@ -91,7 +91,7 @@ class DraftStep(Protocol):
         ...
 
     def slab(self, heads: int, size: int) -> RowStore:
-        """An empty store of rows, in the form that the runtime reads best."""
+        """An empty store of rows, in the runtime's preferred form."""
         ...
 
     def __call__(
@@ -116,10 +116,10 @@ class StepGraph:
     runtime = "ONNX Runtime on cpu"
 
     def __init__(self, path: Path, config: DrafterConfig, *, states: bool = False) -> None:
-        """`states`: give the hidden states too.
+        """`states`: return the hidden states too.
 
         Raises `DrafterCorrupt` for a file that is not the step graph of this config, `ValueError` for `states` of a
-        graph that gives none.
+        graph without them.
         """
         from models.ort import graph_session  # Imports ONNX Runtime.
 
@@ -137,7 +137,7 @@ class StepGraph:
         self._gives = self._outputs if states or not config.correctable else self._outputs[:-1]
         self._states = states
         self.correction = Correction.none(config) if config.correctable else ()
-        """It may be replaced between two steps. Empty if the graph takes none."""
+        """The correction, which may be replaced between two steps; empty if the graph takes none."""
         self._vocabulary = config.vocabulary
         self._memory_shape = config.memory_layers[0]
         self._session: Any = session
@@ -148,7 +148,7 @@ class StepGraph:
         return cls(folder / GRAPH, config)
 
     def become(self, other: StepGraph) -> None:
-        """Run the graph of `other`, which is one of the same config, from the next step on."""
+        """From the next step on, run the graph of `other`, which has the same config."""
         self._session = other._session
 
     def slab(self, heads: int, size: int) -> Slab:
@@ -172,8 +172,8 @@ class StepGraph:
     def independent_rows(self) -> bool:
         """True if a token's result is the same, bit for bit, whatever tokens run with it.
 
-        It is not if all rows of a step are quantised with one scale, or if this machine's kernels add up in an order
-        that depends on the number of rows. So it is tried, once, on five steps of random rows.
+        It is not if all rows of a step are quantised with one scale, or if this machine's kernels add in an order that
+        depends on the number of rows. So it is tested, once, on five steps of random rows.
         """
         random = np.random.default_rng(0)
         cached, rows = 300, 17  # More than one block of the kernels' sums, and as many rows as the second stage runs.

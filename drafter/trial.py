@@ -1,6 +1,6 @@
-"""`python -m drafter.trial FOLDER`: draft once with a drafter that came from elsewhere, in little memory and time.
+"""`python -m drafter.trial FOLDER`: draft once with a drafter from elsewhere, within limited memory and time.
 
-It ends with 0 if that worked. Otherwise it prints why not, or is ended by the system.
+Exits with 0 if that worked. Otherwise it prints the reason, or is killed by the system.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ except ImportError:  # Windows has no such limits.
     resource = None  # type: ignore[assignment]
 
 SPARE_BYTES = 3 << 30
-"""Memory besides a few times the files' size: Python, ONNX Runtime and its threads."""
+"""Memory in addition to a few times the files' size: Python, ONNX Runtime and its threads."""
 SECONDS = 60
 """Processor time."""
 

@@ -13,7 +13,7 @@ Bits = Literal[4, 8]
 CONFIG = "config.json"
 GRAPH = "drafter.onnx"
 GRAPH_WEIGHTS = f"{GRAPH}.data"
-"""The weights of a graph that are too large for its own file."""
+"""File with the weights of a graph that are too large for its own file."""
 TOKENIZER = "tokenizer.json"
 TEMPLATE = "chat_template.jinja"
 DIGEST_BYTES = 16
@@ -49,18 +49,18 @@ class DrafterCorrupt(DrafterError):
 
 
 class Rope(NamedTuple):
-    """How far the parts of a query and of a key turn with each position (rotary position embedding)."""
+    """Rotary position embedding: by how much the parts of queries and keys rotate with each position."""
 
     theta: float
-    """Part i of a head of size d turns by theta^(-2i/d) radians a position."""
+    """Part i of a head of size d rotates by theta^(-2i/d) radians per position."""
     frequencies: tuple[float, ...] = ()
-    """Radians a position, for each pair of a head, where a target scales them; empty: as `theta` says."""
+    """Radians per position for each pair of a head, if a target scales them; empty: computed from `theta`."""
     scale: float = 1.0
-    """Factor of queries and keys, as YaRN has one."""
+    """Scale of queries and keys, as in YaRN."""
 
 
 class PromptRecipe(msgspec.Struct, frozen=True):
-    """How the target wants to be asked, where the chat template alone does not say it; see `models/guide`."""
+    """How the target is to be prompted, beyond the chat template; see `models/guide`."""
 
     name: str
     version: int
@@ -71,20 +71,20 @@ class PromptRecipe(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """How well a drafter guesses, on answers of its target that had no part in making it."""
+    """How well a drafter guesses, on answers of its target that were not used to make it."""
 
     tau: float
-    """Tokens gained per round, bonus included. 1: nothing was guessed."""
+    """Tokens gained per round, bonus included; 1 means that no guess was right."""
     alone: float
-    """Share of the target's tokens that are its first choice, with no memory of the answer: what it knows offline."""
+    """Share of the target's tokens that are its first choice without memory of the answer: its quality offline."""
     repeated: float
-    """Share of the four-grams, in answers of `WRITTEN` tokens that it wrote alone, that had stood there before."""
+    """Share of repeated four-grams in answers of `WRITTEN` tokens that it wrote alone."""
     perplexity: float | None = None
-    """Perplexity of those answers under the target, or None if no target was at hand."""
+    """Perplexity of those answers under the target, or None if no target was available."""
 
 
 WRITTEN = 64
-"""Tokens of an answer that a drafter writes alone to be measured."""
+"""Tokens of an answer that a drafter writes alone for the measurement."""
 
 
 class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,14 +129,14 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     layer_self_attention: bool = True
     """Layer self-attention (LSA). Off: the plain mean over the target's layers."""
     cross_attention: bool = True
-    """Off: memory is made but not used. For ablations."""
+    """Off: memory is made but not used, for ablations."""
     exit_norm: bool = False
     """The result of the cross-attention is scaled to the range of the target's hidden states."""
     from_target: bool = False
-    """Self-attention and cross-attention have the shape of the target's layers and begin as copies of some. What the
-    encoder makes is added to the keys and values of the layer that the cross-attention replaces."""
+    """Self-attention and cross-attention have the shape of the target's layers and start as copies of some of them. The
+    encoder's output is added to the keys and values of the layer that the cross-attention replaces."""
     correctable: bool = False
-    """The step graph takes a low-rank correction of its logits, and gives the hidden states that one is learnt from."""
+    """The step graph accepts a low-rank correction of its logits, and returns the hidden states to learn one from."""
     top: int = 32
     """K: how many of the likeliest tokens a step returns."""
     scheme: Scheme = "int8"
@@ -145,7 +145,7 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Target ids that the head can draft; empty: all."""
     stop_tokens: tuple[int, ...] = ()
     steps: int = 0
-    """Training steps, with those of the drafter that it began with, or 0 if they are not known."""
+    """Training steps, including those of the drafter it started from, or 0 if unknown."""
     seconds: float = 0.0
     """Seconds of training."""
     tokenizer: str = ""
@@ -156,9 +156,9 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Digest of the target, LSA and the cross-attention projections, hex. Stored memory is valid while it stays the
     same."""
     prompt_recipe: PromptRecipe | msgspec.UnsetType = msgspec.UNSET
-    """Unset: questions are asked as they are."""
+    """Unset: questions are sent as they are."""
     measured: Measured | msgspec.UnsetType = msgspec.UNSET
-    """Unset: it was never measured. What follows from it: `drafter/floors.py`."""
+    """Unset: never measured. For the consequences, see `drafter/floors.py`."""
     files: dict[str, str] = {}
     """File name -> sha256, hex."""
 

@@ -1,4 +1,4 @@
-"""How many cores there are, how many of them drafting takes, and that nothing else takes one."""
+"""How many cores there are, how many of them drafting uses, and how the others are kept free."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MOST_THREADS = 4
 
 
 def keep_cores_free() -> None:
-    """Give numpy one thread. Call this before numpy is imported; a number that is set already stays.
+    """Limit numpy to one thread. Call this before numpy is imported; an existing setting takes precedence.
 
-    Its others would go on waiting at full speed after each product, and take a core from those of the model. The
-    products that numpy makes here are small.
+    Its other threads would spin after each product and take cores from the model. The products that numpy computes here
+    are small.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

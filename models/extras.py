@@ -1,6 +1,6 @@
-"""How to install what only some parts of Outrider need.
+"""How to install packages that only some parts of Outrider need.
 
-Outrider is in no package index yet, so a package of that name there would belong to somebody else.
+Outrider is not in any package index yet, so a package of that name would be somebody else's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ Extra = Literal["server", "train", "gguf", "server,gguf", "ray"]
 def how_to_install(extra: Extra) -> str:
     """The command that installs extras of `pyproject.toml`, as part of a sentence."""
     command = f"run pip install '.[{extra}]' in Outrider's source folder"
-    if extra != "gguf" and sys.platform == "linux":  # There, PyTorch's default build brings gigabytes of CUDA.
+    if extra != "gguf" and sys.platform == "linux":  # There, PyTorch's default build includes gigabytes of CUDA.
         command += f" (without an NVIDIA card: pip install -r requirements-cpu.txt '.[{extra}]')"
     return command

@@ -8,15 +8,26 @@ from typing import Literal
 EngineKind = Literal["auto", "onnx", "llama", "torch"]
 """What runs a model. auto: what suits its files."""
 GRAPHS = ("target.int8.onnx", "target.onnx")
-"""Graphs in a model's folder, next to its weights. The first one that exists is taken. The second has float32
+"""Graphs in a model's folder, next to its weights. The first one that exists is used; the second has float32
 weights."""
+MAGIC = b"GGUF"
+"""The first bytes of a GGUF file."""
 
 
 def graph_in(model: str | Path) -> Path | None:
-    """The graph in a model's folder; None if there is none, or `model` is a name on the hub."""
+    """The graph in a model's folder, or None if there is none or `model` is a name on the hub."""
     return next((path for name in GRAPHS if (path := Path(model) / name).is_file()), None)
 
 
 def is_gguf(model: str) -> bool:
-    """Whether `model` is the path of a GGUF file, by its name."""
-    return model.lower().endswith(".gguf")
+    """Whether `model` is a GGUF file, by its name or its first bytes: Ollama names files by their digests."""
+    return model.lower().endswith(".gguf") or begins_as_gguf(Path(model))
+
+
+def begins_as_gguf(path: Path) -> bool:
+    """Whether this is a file that can be read, with the first bytes of a GGUF file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):  # A name on the hub, a folder, or no path at all.
+        return False

@@ -1,4 +1,4 @@
-"""The memory for sessions: what the machine has free, and what a container allows this process."""
+"""The memory for sessions: free memory of the machine, within the limits of a container."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 CACHE_SHARE = 0.25
-"""Share of the memory that is free after loading, for all sessions' keys and values."""
+"""Share of the memory left after loading that all sessions' keys and values may use."""
 UNKNOWN_BYTES = 8 << 30
 """Assumed free memory if the system does not report it."""
 CGROUPS = Path("/sys/fs/cgroup")
@@ -35,14 +35,14 @@ def _folders(root: Path, membership: Path) -> list[Path]:
         if controllers and "memory" not in controllers.split(","):
             continue
         top = root / "memory" if controllers else root  # Version 1 has one tree for each controller.
-        # In a container, the path may be the host's, which is not visible. Then the container's own group is the top.
+        # In a container, the path may be the host's, which is not visible. Then the root is the container's own group.
         group = top / path.lstrip("/")
         found += [folder for folder in (group, *group.parents) if folder == top or top in folder.parents]
     return found
 
 
 def _left(folder: Path) -> int | None:
-    """What a group may still take, or None if it has no limit."""
+    """Bytes that a group may still allocate, or None if it has no limit."""
     for limit, usage, stale in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -56,7 +56,7 @@ def _left(folder: Path) -> int | None:
 
 
 def _stat(path: Path, name: str) -> int:
-    """A figure of a group, such as file pages that the system gives back when memory is short. 0 if there is none."""
+    """A statistic of a group, such as file pages that the system reclaims when memory is short; 0 if there is none."""
     try:
         lines = path.read_text().splitlines()
         return next((int(value) for key, _, value in (line.partition(" ") for line in lines) if key == name), 0)

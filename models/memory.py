@@ -2,8 +2,8 @@
 
 The memory of one token is a pair of keys and values for each row of the format. Row 0 is the drafter's cross-attention.
 The other rows are the target's last layers, if the drafter runs them. Numbers are int8 or int4 with a float16 scale per
-token and head: 1.03 or 0.53 bytes each at a head size of 64, against 2 for float16. The two are told apart by
-the size of the data. Rounding lowers acceptance a little, never correctness. Numpy only.
+token and head: 1.03 or 0.53 bytes each at a head size of 64, against 2 for float16. The two are distinguished by the
+size of the data. Rounding lowers acceptance a little, never correctness. Numpy only.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def quantise(numbers: NDArray[np.floating], bits: Bits = 8) -> tuple[NDArray[np.
         raise MalformedMemory("the target's activations hold infinities or NaN; load it in a wider floating-point type")
     exact = np.abs(floats).max(axis=-1, initial=0.0) / np.float32(LARGEST[bits])
     scales = np.clip(exact, SMALLEST_SCALE, LARGEST_SCALE).astype(np.float16)
-    # A scale that is rounded down would cut off the largest number.
+    # A scale rounded down would clip the largest number.
     scales = np.where(scales < exact, np.nextafter(scales, LARGEST_SCALE), scales)
     rounded = np.rint(floats / scales.astype(np.float32)[..., None])
     return np.clip(rounded, -LARGEST[bits], LARGEST[bits]).astype(np.int8), scales
@@ -89,7 +89,7 @@ def pack_memory(
     """Pack rows, in the format's order, as little-endian raw bytes.
 
     With 4 bits, two numbers of a vector share a byte, the first in the lower half. If their count is odd, the upper
-    half of the last byte is 0. Where all sizes are 1, 4 bits save nothing, so 8 are used.
+    half of the last byte is 0. If all sizes are 1, 4 bits save nothing, so 8 are used.
     """
     bits = 8 if all(row[0].shape[-1] == 1 for row in rows) else bits
     parts = []
@@ -102,7 +102,7 @@ def pack_memory(
 
 
 def unpack_memory(data: bytes, count: int, layers: Sequence[tuple[int, int]]) -> list[MemoryRow]:
-    """Undo `pack_memory`, for bytes that came from elsewhere. The arrays are read-only.
+    """Undo `pack_memory`, for untrusted bytes. The arrays are read-only.
 
     Raises `MalformedMemory` for a wrong size, and for scales that are negative or not finite.
     """

@@ -20,15 +20,15 @@ __all__ = ["graph_session", "onnxruntime"]
 
 
 def graph_session(graph: Path | bytes, threads: int, *, spin: bool = False) -> Any:
-    """A session (`onnxruntime.InferenceSession`) that runs a graph on the CPU, as fits a laptop that does other work.
+    """A session (`onnxruntime.InferenceSession`) that runs a graph on the CPU, tuned for a laptop that does other work.
 
-    `spin`: threads wait for one another awake while the graph runs, which is quicker, and takes a core from others.
-    Raises the runtime's own errors, which have no narrower common class than `Exception`.
+    `spin`: threads busy-wait for one another while the graph runs, which is faster but takes cores from others. Raises
+    the runtime's own errors, which have no narrower common class than `Exception`.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # Threads that stay awake between runs make a busy laptop three to ten times slower.
+    # Threads that spin between runs make a busy laptop three to ten times slower.
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
     options.add_session_config_entry("session.force_spinning_stop", "1")
     options.log_severity_level = 3

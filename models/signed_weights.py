@@ -1,9 +1,9 @@
-"""Weights of 8 bits in a graph that is to add up exactly, and processors that cannot do so with signed ones.
+"""8-bit weights in a graph whose sums must be exact, for processors that need unsigned weights for that.
 
 ONNX Runtime multiplies unsigned inputs by signed weights in half the time that unsigned weights take. But x86 without
-VNNI cuts off the sum of two such products beyond 16 bits. There, weights are made unsigned when their graph is loaded:
-another form of the same numbers, with the same exact sums. The `onnx` package, which could do that, is only needed to
-write graphs; here the file's own format (protobuf) is read as far as is needed. Numpy only.
+VNNI saturates the sum of two such products at 16 bits. There, weights are made unsigned when their graph is loaded:
+another form of the same numbers, with the same exact sums. The `onnx` package could do that, but is otherwise needed
+only to write graphs; here just the necessary parts of the file format (protobuf) are read. Numpy only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CPU = Path("/proc/cpuinfo")
 INT8, UINT8 = 3, 2
 """Kinds of numbers, as ONNX counts them."""
 GRAPH, INITIALIZER, KIND, NAME, RAW = 7, 5, 2, 8, 9
-"""Fields of ONNX's messages: of a model, of a graph, of a tensor."""
+"""Field numbers of ONNX's messages: of a model, of a graph, of a tensor."""
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 
 
@@ -32,9 +32,9 @@ def adds_exactly() -> bool:
 
 
 def exact_here(path: Path) -> Path | bytes:
-    """A graph in the form that this processor adds up exactly: its file, or its bytes with other weights.
+    """A graph in the form that this processor sums exactly: its file, or its bytes with unsigned weights.
 
-    Raises `ValueError` for a file that is no model, `OSError`.
+    Raises `ValueError` for a file that is not a model, `OSError`.
     """
     if adds_exactly():
         return path
@@ -44,10 +44,10 @@ def exact_here(path: Path) -> Path | bytes:
 
 
 def unsigned(model: bytes) -> bytes:
-    """A model whose signed weights are unsigned. Everything else stays where it is.
+    """The model with its signed weights made unsigned. Everything else stays in place.
 
     A weight w and its zero point 0 become w + 128 and 128, which in two's complement turns one bit of each byte. Raises
-    `ValueError` for bytes that are no model.
+    `ValueError` for bytes that are not a model.
     """
     changed = bytearray(model)
     numbers = np.frombuffer(changed, np.uint8)
@@ -90,7 +90,7 @@ def _fields(data: bytearray, at: int, end: int) -> Iterator[tuple[int, tuple[int
 
 
 def _varint(data: bytearray, at: int) -> tuple[int, int]:
-    """A whole number of seven bits a byte, and where the next field begins."""
+    """A varint, with seven bits per byte, and where the next field begins."""
     value = shift = 0
     while at < len(data) and shift < 64:
         byte = data[at]

@@ -1,8 +1,8 @@
-"""Switches off the usage reports of libraries, before these are imported.
+"""Switches off the libraries' usage reports before they are imported.
 
 ONNX Runtime's wheels report by default since 1.29: a device id, the processor, the name and hashes of the graph. It
-reads its switch when it is imported, and what it has queued by then stays queued. So every program that may import one
-of these libraries calls `switch_off` first, and `models/ort.py` is the only module that imports ONNX Runtime.
+reads the opt-out when it is imported, and what it has queued by then stays queued. So every program that may import one
+of these libraries calls `switch_off` first, and only `models/ort.py` imports ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 OFF = {
     "ORT_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
-    "DISABLE_SAFETENSORS_CONVERSION": "1",  # transformers would ask a public service to convert a model's weights.
+    "DISABLE_SAFETENSORS_CONVERSION": "1",  # Otherwise transformers asks a public service to convert a model's weights.
     "RAY_USAGE_STATS_ENABLED": "0",
     "DO_NOT_TRACK": "1",
 }
@@ -20,5 +20,5 @@ OFF = {
 
 
 def switch_off() -> None:
-    """Set the variables, whatever the environment says. Nothing is sent unasked, and nobody has to know these names."""
+    """Set the variables, whatever the environment says, so that nothing is sent unasked and nobody has to know them."""
     os.environ.update(OFF)

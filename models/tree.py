@@ -1,6 +1,6 @@
 """The draft tree: candidate continuations, as both sides of the wire see them.
 
-A node's parent has a smaller index, and `-1` is the root: the last committed token. So a plain loop over the nodes
+A node's parent has a smaller index, and `-1` is the root: the last committed token. So a simple loop over the nodes
 visits parents before children. Token ids and integers only; no text, no models.
 """
 
@@ -116,7 +116,7 @@ class DraftTree:
 
     @property
     def expected_tau(self) -> float | None:
-        """Tokens that a round with this tree should gain, bonus included, or None if there is no estimate."""
+        """Expected tokens of a round with this tree, bonus included, or None if there is no estimate."""
         return None if self.acceptance is None else 1.0 + float(np.sum(self.acceptance))
 
     def depths(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Every recipe starts here. Usage reports are switched off before any library is imported that would send them."""
+"""Imported before every recipe: switches off usage reports before any library that would send them is imported."""
 
 from models.telemetry import switch_off
 

@@ -69,10 +69,10 @@ class VerifierClient(Wire):
                 await answer.aclose()
         except RemoteError:
             return False
-        return answer.status == 200 and "html" not in answer.content_type  # No login page in its place.
+        return answer.status == 200 and "html" not in answer.content_type  # Not a login page instead.
 
     def session(self, limits: ReplyLimits = ANY) -> RemoteSession:
-        """A new conversation. The verifier learns of it with its first round. `limits`: what its replies may hold."""
+        """A new conversation, which the verifier sees with its first round. `limits`: what its replies may hold."""
         return RemoteSession(self, limits)
 
 

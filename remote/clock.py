@@ -11,7 +11,7 @@ class Clock:
     """The machine's own clock. A test uses one that runs faster."""
 
     def now(self) -> float:
-        """Seconds since some moment. It never goes back."""
+        """Seconds since some fixed moment; never decreases."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:

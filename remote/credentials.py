@@ -1,17 +1,17 @@
-"""Tokens as people give them, and addresses without what nobody else may see."""
+"""Tokens as people enter them, and addresses without credentials."""
 
 from __future__ import annotations
 
 import re
 
 BEFORE = re.compile(r"(?i)[\ufeff\s]*((authorization:\s*)?bearer(\s+|$))?")
-"""What people copy along with a token: the name of its header."""
+"""The header name, which people often copy along with a token."""
 
 
 def bearer_token(given: str) -> str:
-    """The token in what a person gave: without white space around it, a byte order mark, and `Bearer` before it.
+    """The token in a person's input, without surrounding white space, a byte order mark, or a leading `Bearer`.
 
-    Raises `ValueError`, which says what is wrong with it, and shows nothing of it.
+    Raises `ValueError`, which says what is wrong with the token without quoting it.
     """
     token = BEFORE.sub("", given, count=1).strip()
     if not token:
@@ -22,7 +22,7 @@ def bearer_token(given: str) -> str:
 
 
 def without_credentials(address: str) -> str:
-    """An address as it may be shown. It need not be valid: everything before its last `@` is left out."""
+    """The address without its credentials. It need not be valid: everything before its last `@` is left out."""
     credentials, _, rest = address.rpartition("@")
     scheme, mark, _ = credentials.partition("://")
     return f"{scheme}{mark}{rest}" if mark else rest

@@ -1,8 +1,8 @@
-"""Fetches the drafter that a verifier offers: resumed where it broke off, checked, and tried before anybody uses it.
+"""Fetches the drafter that a verifier offers: resumes where it broke off, checks every file, and tries the drafter out.
 
-A verifier may lie. So nothing is longer than the offer says, every byte is checked against its SHA-256, only the files
-of a drafter are taken (ONNX, JSON, a template), and they are opened for the first time by a process of its own. The
-config comes first: if its figures say that the drafter is of no use, nothing else is fetched.
+A verifier may lie. So nothing longer than the offer says is accepted, every byte is checked against its SHA-256, only a
+drafter's files (ONNX, JSON, a template) are taken, and they are first opened in a separate process. The config comes
+first: if its figures show that the drafter is useless, nothing else is fetched.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from remote.errors import NotDelivered, quoted
 from remote.protocol import Card, DrafterOffer
 
 CONFIG_BYTES = 4 << 20
-"""Longest config. That of a drafter with a vocabulary of 32,768 tokens has 250 KB."""
+"""Longest config. With a vocabulary of 32,768 tokens it has 250 KB."""
 TRIAL_SECONDS = 120
 SPARE = 64 << 20
-"""Bytes of the disk that stay free."""
+"""Bytes of disk space to leave free."""
 
 
 async def fetch_drafter(
@@ -41,12 +41,11 @@ async def fetch_drafter(
     silence: float = 30.0,
     known: Path | None = None,
 ) -> Path:
-    """The folder in `shelf` with the drafter that `card` offers; what is there already is not fetched again.
+    """The folder in `shelf` with the drafter that `card` offers; files that are already there are not fetched again.
 
-    `progress` is called with the bytes that are here and those that there will be. `silence`: seconds without a byte
-    after which the line counts as lost. `known`: a drafter's folder whose files are not fetched again, where they are
-    the same. Raises `NotDelivered`, `LinkDown`, `Refused`: then what has come is kept, and
-    the next call goes on from there.
+    `progress` is called with the bytes received so far and the total. `silence`: seconds without a byte after which the
+    line counts as lost. `known`: the folder of another drafter, whose identical files are not fetched again. Raises
+    `NotDelivered`, `LinkDown`, `Refused`; what has arrived is then kept, and the next call resumes from there.
     """
     offer = card.drafter
     if offer is None:
@@ -111,7 +110,7 @@ async def _file(
     progress: Callable[[int, int], None],
     silence: float,
 ) -> int:
-    """Fetch what is missing of one file, and check it. Returns the bytes of all files that are here now."""
+    """Fetch the missing part of one file and check it. Returns the bytes of all files received so far."""
     path = part / name
     while not await _whole(path, config.files[name]):
         begin = path.stat().st_size if path.is_file() else 0
@@ -149,7 +148,7 @@ def _check_room(part: Path, offer: DrafterOffer, host: str) -> None:
 
 
 async def _try(part: Path, host: str) -> None:
-    """Draft once in a process of its own, whose memory and time are limited: the files may be anything."""
+    """Draft once in a separate process with limited memory and time, because the files may be anything."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "drafter.trial", str(part)),
         stdin=asyncio.subprocess.DEVNULL,

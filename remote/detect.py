@@ -29,8 +29,8 @@ async def detect(
 ) -> Card | tuple[Model, ...]:
     """The card of a verifier, or the models of an OpenAI-compatible server. Both clients have the same address.
 
-    Without `endpoint`, only a verifier can be there. `kind`: what is known to be there, which saves a request. `model`:
-    the model that the person wants, for servers that list none. An address that ends in `/v1` is an
+    Without `endpoint`, only a verifier can be there. `kind`: the kind of server if it is known, which saves a request.
+    `model`: the model that the person wants, for servers that list none. An address that ends in `/v1` is an
     OpenAI-compatible server's, even if a verifier answers under it. `timeout`: seconds for everything. `tokenizer`: as
     in `VerifierClient.card`. Raises `LinkDown`, `Refused`, `Incompatible`.
     """
@@ -56,5 +56,5 @@ async def detect(
             f"{endpoint.host} is no server that Outrider can use, or the address is wrong: {stranger}"
         ) from None
     if isinstance(stranger, Stranger) and any(model.owned_by == OWNER for model in models):
-        raise stranger  # It is a verifier, but somebody else answered for its card: a login page that is gone by now.
+        raise stranger  # A verifier, but a login page that is gone now answered for its card.
     return models

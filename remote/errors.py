@@ -2,13 +2,13 @@
 
 RemoteError
 ├── LinkDown            no usable answer: the device continues alone and probes until the line is back
-│   ├── Broken          the connection broke under the request, or the server behind a proxy did; the same request
+│   ├── Broken          the connection or the server behind a proxy failed during the request; the same request
 │   │                   may be sent again at once
-│   ├── Unsent          no connection could be made, so nothing of the request has left
-│   └── Stranger        the answer is from somebody else: a login page, another service
+│   ├── Unsent          no connection could be made, so nothing was sent
+│   └── Stranger        something else answered: a login page, another service
 ├── Refused             the verifier answered, and said no
-│   └── Busy            it said no before it began; the same request may be sent again in a while
-├── Incompatible        whoever answered cannot verify for this device, now or later
+│   └── Busy            it refused before it began; the same request may be sent again later
+├── Incompatible        the server cannot verify for this device, now or later
 ├── NotDelivered        the drafter that a verifier offers cannot be kept, or is not what was offered
 └── Misconfigured       an address or a token cannot be used; nothing was sent
 
@@ -20,39 +20,39 @@ from __future__ import annotations
 from remote.protocol import Error, ErrorCode
 
 UPDATE = "update Outrider here and on the server"
-"""Advice where the two sides do not understand each other."""
+"""Advice for when the two sides do not understand each other."""
 MAX_QUOTE = 300
 
 
 def quoted(text: str) -> str:
-    """Make text from elsewhere fit for a message: printable characters only, and not too many."""
+    """Make text from elsewhere safe for a message: printable characters only, and not too many."""
     printable = "".join(character if character.isprintable() else " " for character in text)
     return printable if len(printable) <= MAX_QUOTE else printable[: MAX_QUOTE - 1] + "…"
 
 
 class RemoteError(Exception):
-    """Any failure of a verifier or of the way to it."""
+    """Any failure of a verifier or of the connection to it."""
 
 
 class LinkDown(RemoteError):
-    """No usable answer: no connection, no reply in time, a broken stream, or somebody else's page."""
+    """No usable answer: no connection, no reply in time, a broken stream, or a page from something else."""
 
 
 class Broken(LinkDown):
-    """The connection, or the server behind a proxy, broke under a request.
+    """The connection, or the server behind a proxy, failed during a request.
 
     Rounds are idempotent, so the same one may be sent again.
     """
 
 
 class Unsent(LinkDown):
-    """No connection could be made. Nothing of the request has left this device, so it may be sent again."""
+    """No connection could be made. Nothing was sent, so the request may be repeated."""
 
 
 class Stranger(LinkDown):
-    """An answer from somebody else: a login page, or another service at this address.
+    """Something else answered: a login page, or another service at this address.
 
-    `status`: the HTTP status of the answer; 0 if it says nothing.
+    `status`: the HTTP status of the answer; 0 if it means nothing.
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -70,13 +70,13 @@ class Refused(RemoteError):
     def __init__(self, error: Error) -> None:
         super().__init__(quoted(error.message))
         self.told = error
-        """The refusal, with its words uncut."""
+        """The refusal with its full message."""
         self.code: ErrorCode = error.code
         self.retry = error.retry
 
 
 class Busy(Refused):
-    """A refusal before anything was begun. `after`: seconds until it is worth asking again, if known."""
+    """A refusal before any work began. `after`: seconds until it is worth asking again, if known."""
 
     def __init__(self, error: Error, after: float | None = None) -> None:
         super().__init__(error)

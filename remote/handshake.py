@@ -1,4 +1,4 @@
-"""How a connection was made: the time that it took, who is at the other end, and the certificate that they showed."""
+"""How a connection was made: how long it took, who is at the other end, and which certificate they presented."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Handshake:
     version: str = ""
     """Version of TLS."""
     certificate: Certificate | None = None
-    """None without TLS, or if the system's own store checks it and does not show it (macOS, Windows)."""
+    """None without TLS, or if the system's own store checks it without exposing it (macOS, Windows)."""
 
 
 class RequestTrace:
     """Follows one request through httpx's trace events."""
 
     def __init__(self, *, probed: bool = False) -> None:
-        """`probed`: let the system watch a new connection for life, however long it is silent."""
+        """`probed`: let the system check that a new connection is alive, however long it is silent."""
         self._probed = probed
         self.left = False
-        """Something of the request has been written."""
+        """Whether any of the request has been written."""
         self.sent = time.perf_counter()
         """When the first byte was written. Connecting and TLS take round trips that no later request needs."""
         self._begun: dict[str, float] = {}

@@ -1,6 +1,6 @@
-"""Round trips, bandwidth and failures of a line, and what follows for deadlines and probes.
+"""Round trips, bandwidth and failures of a line, and the deadlines and probes that follow from them.
 
-Pure arithmetic over numbers that the caller measured. No clock and no sockets, so tests do not wait.
+Pure arithmetic on the caller's measurements. No clock and no sockets, so tests do not wait.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ RECENT = 8
 SLOW_SECONDS = 1.0
 """A line with longer smoothed round trips is `degraded`."""
 MARGIN_SECONDS = 0.5
-"""Least slack of a deadline over the mean. A lost segment costs a retransmission time-out of 0.2 s or more (Linux)."""
+"""Least margin of a deadline over the mean. A lost segment costs a retransmission time-out of 0.2 s or more (Linux)."""
 FIRST_DEADLINE_SECONDS = 5.0
 """Deadline before the first round trip. It covers a name lookup, TCP and TLS over a poor line."""
 MAX_DEADLINE_SECONDS = 60.0
 """Longest deadline for the line's part, as in RFC 6298."""
 MAX_SERVER_SECONDS = 300.0
-"""Longest deadline for the verifier's part: a slow one that reads a very long prompt."""
+"""Longest deadline for the verifier's part: a slow verifier that reads a very long prompt."""
 STALL_SECONDS = 1.0
-"""Shortest deadline after the first round trip: a busy machine at either end may stall for as long."""
+"""Shortest deadline after the first round trip: a busy machine at either end may stall for that long."""
 BUSY_SECONDS = 10.0
-"""Time that a verifier may take beyond its deadline while it says that it is there."""
+"""Time that a verifier may take beyond its deadline while it sends signs of life."""
 SERVER_SLACK = 2.0
 """A verifier may take this many times its estimate, because other sessions share it."""
 PROBE_SECONDS = (0.25, 15.0)
@@ -46,7 +46,8 @@ FIRST_BYTES_PER_SECOND = 48_000.0
 class Signs:
     """How long a device waits on a stream whose verifier gives signs of life, in seconds.
 
-    `line`: without a byte, in addition to the time between two signs. `busy`: without any other frame while signs come.
+    `line`: without a byte, in addition to the time between two signs. `busy`: without any other frame while signs
+    arrive.
     """
 
     line: float
@@ -65,7 +66,7 @@ class Link:
     the line, and packets that were held up and arrive together make it look faster.
 
     `read_seconds`: how long an answer may take, as set by a person, or None for what the measurements suggest.
-    `connect_seconds`: the same for connecting.
+    `connect_seconds`: the same for making a connection.
     """
 
     def __init__(
@@ -92,11 +93,11 @@ class Link:
         self.bytes_down = 0
 
     def observe(self, round_seconds: float, server_seconds: float, bytes_up: int, bytes_down: int) -> None:
-        """Take an exchange that worked: its time, the verifier's own part of that, and its bytes."""
+        """Record a successful exchange: its time, the verifier's part of that, and its bytes."""
         rtt = max(0.0, round_seconds - server_seconds)
         large = self._mean is not None and bytes_up - self._request >= LARGE
         if large and self._mean is not None:
-            # The extra time of a long prompt is its way up. It says nothing about the round trip.
+            # The extra time of a long prompt is its upload, which says nothing about the round trip.
             if (longer := rtt - self._mean) > 0:
                 self._up.append((bytes_up - self._request) / longer)
         elif self._mean is None:
@@ -112,16 +113,16 @@ class Link:
         self.bytes_down += bytes_down
 
     def greeted(self, seconds: float) -> None:
-        """Take the time of a small exchange without work. It counts as the round trip until one is measured."""
+        """Record the time of a small exchange without work. It counts as the round trip until one is measured."""
         self._greeting = seconds
 
     def received(self, size: int, seconds: float) -> None:
-        """Take the size of a stream, and the seconds from its first byte to its last."""
+        """Record the size of a stream, and the seconds from its first byte to its last."""
         if size >= LARGE and seconds > 0:
             self._down.append(size / seconds)
 
     def failed(self) -> None:
-        """Take an exchange that failed: broken, refused by the network, or late."""
+        """Record a failed exchange: broken, refused by the network, or late."""
         self._recent.append(False)
         self._failures += 1
 
@@ -144,7 +145,7 @@ class Link:
     def state(self) -> State:
         """`offline`: the last exchange failed. `degraded`: it worked, but one failed lately or round trips are long.
 
-        A line that nobody has tried yet is `online`.
+        A line that was never tried is `online`.
         """
         if self._failures:
             return "offline"
@@ -154,7 +155,7 @@ class Link:
     def deadline(self, server_estimate: float, size: int = 0) -> float:
         """Seconds to wait for an answer that should cost the verifier `server_estimate` seconds.
 
-        `size`: bytes of the request beyond those of a usual one.
+        `size`: bytes of the request beyond the usual.
         """
         sending = size / (self.up_bytes_per_second or FIRST_BYTES_PER_SECOND)
         if self._read_seconds is not None:
@@ -171,9 +172,10 @@ class Link:
         return Signs(line, busy + BUSY_SECONDS if self._read_seconds is None else busy)
 
     def probe_deadline(self) -> float:
-        """Seconds that a probe may take: connecting, and a little more than one exchange over the line as it was.
+        """Seconds that a probe may take: connecting, and a little more than one exchange on the line as last measured.
 
-        It is short, because a packet that was sent into an outage is sent again late, but a new probe's at once.
+        It is short, because a packet that was sent into an outage is retransmitted late, while a new probe starts at
+        once.
         """
         line = FIRST_DEADLINE_SECONDS if self._mean is None else 3 * self._mean + MARGIN_SECONDS + EAGER_SECONDS
         return line + self._connect_seconds

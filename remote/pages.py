@@ -1,4 +1,4 @@
-"""Pages that arrive instead of an answer, from nginx, Cloudflare, a proxy or a login, and what they mean."""
+"""Pages that arrive instead of an answer, from nginx, Cloudflare, a proxy or a login page, and what they mean."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PLAIN_TO_TLS = re.compile(
     rb"|requires? (TLS|SSL|HTTPS)|HTTPS (is )?required",
     re.IGNORECASE,
 )
-"""Words of servers that speak TLS and were asked without: nginx, Go, Apache and others."""
+"""How servers say that they expect TLS: nginx, Go, Apache and others."""
 NOBODY_BEHIND = (502, 503, 504, *range(520, 528), 530)
-"""Statuses of proxies that get no answer of their server. From 520 on they are Cloudflare's."""
+"""Statuses of proxies that get no answer from their server. Those from 520 on are Cloudflare's."""
 
 
 def said_on(page: bytes) -> str:
-    """A short quotation from a page: its title, or all of a short text. Empty if there is nothing to quote."""
+    """A short quotation from a page: its title, or all of a short text; may be empty."""
     page = page[:MAX_LOOKED_AT]
     found = TITLE.search(page)
     if found is None and (b"<" in page or len(page) > MAX_TOLD):

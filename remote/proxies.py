@@ -1,4 +1,4 @@
-"""Which proxy of the environment a server is reached through. The variables are read as curl reads them.
+"""Which of the environment's proxies a server is reached through. The variables are read as curl reads them.
 
 A variable that cannot be used stops only the servers that would be reached through it. An entry of NO_PROXY that
 cannot be read is skipped. No message holds a user name or a password.
@@ -20,13 +20,13 @@ from remote.errors import Misconfigured, quoted
 SCHEMES = {name: name for name in ("http", "https", "socks5", "socks5h")} | {"socks": "socks5"}
 """Kinds of proxies, and what httpx calls them. GNOME writes `socks`."""
 RESERVED = re.compile(r"[#/?@\[\]\\\s]")
-"""What ends a user name or a password in an address, unless it is escaped."""
+"""Characters that end a user name or a password in an address, unless escaped."""
 ENTRY = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<name>[^\s:/@\[\]]+))(?::(?P<port>\d{1,5}))?")
 ADVICE = "write it as http://host:port or socks5://host:port"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, as it stands in an address, is this device itself."""
+    """Whether the host of an address is this device itself."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -38,7 +38,10 @@ def is_loopback(host: str) -> bool:
 
 
 def to_check(host: str) -> str:
-    """What a person can check where a server falls silent or hangs up. `host`: its name, maybe with its port."""
+    """What a person can check if a server falls silent or closes the connection.
+
+    `host`: its name, maybe with its port.
+    """
     if is_loopback(host) or is_loopback(host.rpartition(":")[0]):
         return "check whether it still runs"
     return "check the network"
@@ -85,7 +88,7 @@ def proxy_address(text: str, what: str) -> httpx.URL:
 
 
 def environment_problems() -> Iterator[str]:
-    """A sentence for each variable of a proxy, and each entry of NO_PROXY, that cannot be used."""
+    """A sentence for each proxy variable, and each entry of NO_PROXY, that cannot be used."""
     named = getproxies()
     for scheme in ("http", "https", "all"):
         if value := named.get(scheme):
@@ -110,7 +113,7 @@ def _entries(named: dict[str, str]) -> list[str]:
 
 
 def _is_for(entry: str, server: httpx.URL) -> bool:
-    """Whether an entry of NO_PROXY says that a server is reached directly. False if it cannot be read."""
+    """Whether an entry of NO_PROXY exempts a server. False if it cannot be read."""
     try:
         return _covers(entry, server)
     except ValueError:
@@ -118,7 +121,7 @@ def _is_for(entry: str, server: httpx.URL) -> bool:
 
 
 def _covers(entry: str, server: httpx.URL) -> bool:
-    """Whether an entry of NO_PROXY is for a server. Raises `ValueError` if it cannot be read."""
+    """Whether an entry of NO_PROXY matches a server. Raises `ValueError` if it cannot be read."""
     scheme, mark, rest = entry.lower().rpartition("://")
     if mark and scheme not in ("all", server.scheme):
         return False

@@ -1,4 +1,4 @@
-"""What a verifier answers: a verdict with the memory after it, or a stream of rounds of its own."""
+"""A verifier's replies: a verdict followed by memory, or a stream of the verifier's own rounds."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from remote.wire import Wire
 S = TypeVar("S", Verdict, Progress)
 
 MEMORY_SILENCE_SECONDS = 10.0
-"""Seconds without a byte of memory after which its stream counts as broken. No text waits for memory any more, so there
-is no hurry."""
+"""Seconds without a byte of memory after which its stream counts as broken. No text waits for memory, so there is no
+hurry."""
 
 
 class MemoryStream:
     """The frames after a verdict: memory, newest tokens first, then what the target might have said.
 
     Read it to the end, or call `aclose`. Iterating raises `LinkDown` if the stream breaks or takes longer than the
-    slowest line would, and `Incompatible` for what was not asked for. In both cases the verdict stands, and what was
-    read so far is good.
+    slowest line would, and `Incompatible` for unrequested frames. In both cases the verdict and everything read so far
+    stay valid.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class MemoryStream:
         memory: MemoryBudget,
         likeliest: LikeliestBudget,
     ) -> None:
-        """`tree`: the one that the verdict is about."""
+        """`tree`: the one that the verdict judges."""
         self._frames, self._response, self._wire, self._verdict, self._tree = frames, response, wire, verdict, tree
         self._memory, self._likeliest = memory, likeliest
         self._until = wire.clock.now() + MEMORY_SILENCE_SECONDS + memory.seconds(verdict.length)
@@ -91,7 +91,7 @@ class RoundReply(Metered):
 
     @property
     def streamed(self) -> tuple[int, float]:
-        """Bytes that came after the first ones, and the seconds they took: a measure of the bandwidth."""
+        """Bytes that arrived after the first ones, and the seconds they took, to measure the bandwidth."""
         return self._traffic.streamed, self._traffic.streaming_seconds
 
     async def aclose(self) -> None:
@@ -99,15 +99,15 @@ class RoundReply(Metered):
 
 
 class HostedStream(Metered):
-    """What the verifier drafts and verifies by itself: `Progress` frames, each followed by what else was asked for.
+    """What the verifier drafts and verifies on its own: `Progress` frames, each followed by what else was requested.
 
     Each `Progress` is committed in the session before it is returned. Read the stream to the end, or call `aclose`; the
     session continues from what was read.
 
     `rtt_seconds`: from the first byte of the (last) request to the first `Progress`, without the verifier's own time;
-    None before. `exchanges`: requests that it took to begin. `silence`: seconds without a frame after which the stream
-    counts as broken. `signs`: what counts instead if the verifier gives signs of life, or None if they were not
-    requested. Both may be changed while the stream is read.
+    None until then. `exchanges`: requests that it took to begin. `silence`: seconds without a frame after which the
+    stream counts as broken. `signs`: the limits that apply instead if the verifier sends signs of life, or None if they
+    were not requested. Both may be changed while the stream is read.
     """
 
     def __init__(
@@ -136,18 +136,18 @@ class HostedStream(Metered):
         self._left = most
         self._memory, self._likeliest = memory, likeliest
         self._claimed = 0.0
-        """Seconds that the verifier says it took so far."""
+        """Seconds that the verifier claims to have taken so far."""
         self._text_at = wire.clock.now()
-        """When the last text came."""
+        """When the last text arrived."""
 
     def __aiter__(self) -> HostedStream:
         return self
 
     async def __anext__(self) -> Progress | Memory | Distributions:
-        """Raises `LinkDown` if the stream breaks, ends before the answer does, or is silent for longer than is borne.
+        """Raises `LinkDown` if the stream breaks, ends before the answer does, or is silent for too long.
 
-        The same if no text comes for as long as the memory in between may take. Raises `Incompatible` for frames that
-        this stream cannot have.
+        It also does so if no text arrives for as long as the memory in between may take. Raises `Incompatible` for
+        frames that this stream cannot have.
         """
         try:
             frame = await self._frame()
@@ -167,7 +167,7 @@ class HostedStream(Metered):
             raise
 
     async def _frame(self) -> Frame | None:
-        """The next frame that says more than that the verifier is there."""
+        """The next frame that is not a sign of life."""
         clock, begun = self._wire.clock, self._wire.clock.now()
         while True:
             borne, waited = self.silence, clock.now() - begun
@@ -198,15 +198,15 @@ class HostedStream(Metered):
 
 
 def believable(frame: S, seconds: float) -> S:
-    """The frame with the verifier's time bounded by the seconds that were waited for it.
+    """The frame, with the verifier's time capped at the seconds that were waited for it.
 
-    Deadlines follow from that time, so a verifier must not be able to make it up.
+    Deadlines follow from that time, so a verifier must not be able to invent it.
     """
     return msgspec.structs.replace(frame, server_seconds=max(0.0, min(frame.server_seconds, seconds)))
 
 
 async def next_frame(frames: AsyncIterator[Frame], host: str) -> Frame | None:
-    """The next frame; None at the end of the stream. Raises `Broken` and `Incompatible`."""
+    """The next frame, or None at the end of the stream. Raises `Broken` and `Incompatible`."""
     try:
         return await anext(frames, None)
     except CutOff:

@@ -1,6 +1,6 @@
-"""What the replies of a verifier may hold, given its card and what it was asked for.
+"""What the replies of a verifier may contain, given its card and the request.
 
-A verifier that lies must not take this device's memory or time, and must not put an unknown token into an answer.
+A lying verifier must not be able to exhaust this device's memory or time, or to put an unknown token into an answer.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from remote.protocol import MAX_FRAME_BYTES, Card, Likeliest, Memory, ProtocolEr
 FRAME_BYTES = 256 * 1024
 """Longest frame without memory. A verdict on the largest tree has 160 KiB."""
 SLOWEST_BYTES_PER_SECOND = 8_000.0
-"""Slowest line on which memory is still waited for."""
+"""Slowest line on which the device still waits for memory."""
 
 
 @dataclass(frozen=True)
 class ReplyLimits:
     """Limits on token ids and on the size of memory.
 
-    `vocabulary`: token ids are below it. `token_bytes`: most bytes of one token's memory. The defaults are wide, for a
-    caller that has not seen the card.
+    `vocabulary`: token ids are below it. `token_bytes`: most bytes of one token's memory. The defaults are generous,
+    for a caller that has not seen the card.
     """
 
     vocabulary: int = 1 << 31
@@ -39,7 +39,7 @@ class ReplyLimits:
         return cls(card.vocabulary, sum(2 * heads * (size + 2) for heads, size in layers))
 
     def frame_bytes(self, tokens: int) -> int:
-        """Size of the largest frame in a reply with memory of at most so many tokens."""
+        """Size of the largest frame in a reply with memory of at most this many tokens."""
         return min(MAX_FRAME_BYTES, FRAME_BYTES + tokens * self.token_bytes)
 
     def check_tokens(self, tokens: Iterable[int], host: str) -> None:
@@ -52,14 +52,14 @@ class ReplyLimits:
 
 
 class MemoryBudget:
-    """How much memory may still arrive of what was asked for from `start` on. The memory of each token comes once."""
+    """How much of the memory requested from `start` on may still arrive. The memory of each token arrives once."""
 
     def __init__(self, bounds: ReplyLimits, start: int | None, host: str) -> None:
         self._bounds, self._start, self._host = bounds, start, host
         self._taken = 0
 
     def take(self, frame: Memory, length: int) -> None:
-        """Count a frame. Raises `Incompatible` if it was not asked for, given `length` committed tokens."""
+        """Count a frame. Raises `Incompatible` if it was not requested, given `length` committed tokens."""
         self._taken += frame.count
         start, end = self._start, frame.start + frame.count
         if start is None or frame.start < start or end > length or self._taken > length - start:
@@ -74,9 +74,9 @@ class MemoryBudget:
 
 
 class LikeliestBudget:
-    """Which of the target's distributions may still arrive: those of each new token once, with those of rejected nodes.
+    """Which of the target's distributions may still arrive: one for each new token, and those of rejected nodes.
 
-    `most`: tokens of each that were asked for; 0: nothing was. `begin`: position of the first new token.
+    `most`: requested tokens of each; 0: none were requested. `begin`: position of the first new token.
     """
 
     def __init__(self, bounds: ReplyLimits, most: int, begin: int, host: str) -> None:
@@ -85,9 +85,10 @@ class LikeliestBudget:
     def take(
         self, frame: Likeliest, length: int, tree: DraftTree | None = None, accepted: Sequence[int] = ()
     ) -> Distributions:
-        """What a frame says, given `length` committed tokens. `tree`: the one that was sent, if any was.
+        """The content of a frame, given `length` committed tokens. `tree`: the one that was sent, if any.
 
-        Raises `Incompatible` for what was not asked for, and for what is no distribution over the vocabulary.
+        Raises `Incompatible` for what was not requested, and for anything that is not a distribution over the
+        vocabulary.
         """
         begin, end = frame.start, frame.start + frame.count
         if not self._most or begin < self._next or not begin < end <= length:

@@ -1,4 +1,4 @@
-"""What a server sends: its status, its headers, and a body that is counted, unpacked and bounded while it arrives."""
+"""A server's response: its status, its headers, and a body that is counted, decompressed and bounded as it arrives."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from remote.transport import TransportOptions
 from remote.transport_errors import translate_errors
 
 MAX_BODY_BYTES = 1 << 20
-"""Longest answer that is read whole. A card with its chat template is a few KiB."""
+"""Longest answer that is read as a whole. A card with its chat template has a few KiB."""
 STEPS_TO_READ = 10
-"""Steps of the event loop after which what waited in a socket has come through all layers."""
+"""Steps of the event loop after which data that waited in a socket has passed through all layers."""
 SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 PACKINGS = ("gzip", "x-gzip", "deflate")
-"""Values of `content-encoding` that can be unpacked."""
+"""Values of `content-encoding` that can be decompressed."""
 MAX_PIECE = 1 << 16
-"""Most bytes that are unpacked at once: a few packed ones may hold gigabytes."""
+"""Most bytes that are decompressed at once: a few compressed ones may hold gigabytes."""
 ANY_HEADER, NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
 MAGIC = b"\x1f\x8b"
-"""How a member of gzip begins."""
+"""The first bytes of a gzip member."""
 
 
 @dataclass
@@ -39,13 +39,13 @@ class Traffic:
     up: int = 0
     down: int = 0
     streamed: int = 0
-    """Bytes of the last response's body, without those that came first."""
+    """Bytes of the last response's body, without those that arrived first."""
     streaming_seconds: float = 0.0
     """Seconds from the arrival of the first bytes to that of the last."""
 
 
 class Metered:
-    """What a server sends in reply to one or more requests, whose bytes are counted while it is read."""
+    """A server's reply to one or more requests, whose bytes are counted as it is read."""
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
@@ -62,7 +62,7 @@ class Metered:
 
 
 class Response:
-    """A server's response whose body is still on its way. Read it to the end or close it.
+    """A server's response whose body is still arriving. Read it to the end or close it.
 
     `sent`: when the first byte of its request was written, on the clock of `time.perf_counter`.
     """
@@ -86,7 +86,7 @@ class Response:
         """Seconds without a byte of the body after which the line counts as lost, or None for that of the request."""
         self.sent = sent
         self.arrived = time.perf_counter()
-        """When its head had arrived."""
+        """When the head had arrived."""
 
     @property
     def content_type(self) -> str:
@@ -100,12 +100,12 @@ class Response:
 
     @property
     def encoding(self) -> str:
-        """How the body is compressed, if nothing here can unpack it; else empty."""
+        """How the body is compressed if that is not supported here; else empty."""
         return "" if self._packing in ("identity", *PACKINGS) else quoted(self._packing)
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the server wants to be asked again, which it may say as a date. None if it says none."""
+        """Seconds after which the server wants to be asked again, which it may give as a date, or None."""
         headers = self._response.headers
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
             value: str = headers.get(name, "").strip()
@@ -121,7 +121,7 @@ class Response:
         return quoted(self._response.headers.get("location", ""))
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, unpacked. Raises `LinkDown`, and `Incompatible` if it cannot be unpacked."""
+        """The body as it arrives, decompressed. Raises `LinkDown`, and `Incompatible` if it cannot be decompressed."""
         chunks = self._raw_chunks()
         return self._unpacked(chunks) if self._packing in PACKINGS else chunks
 
@@ -156,7 +156,7 @@ class Response:
             async with self._within(self.silence):
                 return await asyncio.shield(coming)
         except LinkDown:
-            # If this process stood still, what came meanwhile has not been read yet.
+            # If this process was suspended, what arrived meanwhile has not been read yet.
             for _ in range(STEPS_TO_READ):
                 await asyncio.sleep(0)
             if not coming.done():
@@ -186,14 +186,14 @@ class Response:
 
 
 class Unpacker:
-    """Unpacks one body, however its bytes are split."""
+    """Decompresses one body, however its bytes are split."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(ANY_HEADER)
         self._begun = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """What `chunk` holds, in pieces of at most `MAX_PIECE` bytes. Raises `zlib.error`."""
+        """The decompressed `chunk`, in pieces of at most `MAX_PIECE` bytes. Raises `zlib.error`."""
         full = False
         while chunk or full:
             if self._stream.eof:

@@ -38,12 +38,15 @@ from remote.wire import Wire
 T = TypeVar("T")
 
 MAX_CONFLICTS = 3
-"""The conflict in one round that is a fault. The one before it is answered with all tokens from 0, which no verifier
-can lack."""
+"""How many conflicts in one round count as a fault. After one fewer, all tokens are sent from 0, a prefix that no
+verifier can lack."""
 
 
 class RemoteSession:
-    """What one conversation and its verifier share. One round at a time; a cancelled or failed round loses nothing."""
+    """The state that one conversation shares with its verifier.
+
+    One round at a time; a cancelled or failed round loses nothing.
+    """
 
     def __init__(self, wire: Wire, limits: ReplyLimits) -> None:
         self.id = secrets.token_urlsafe(16)
@@ -63,12 +66,12 @@ class RemoteSession:
         deadline: float,
         likeliest: int = 0,
     ) -> RoundReply:
-        """Have `tree` verified after `tokens`, which are all the tokens that the device wants committed.
+        """Have `tree` verified after `tokens`, which are all tokens that the device wants committed.
 
-        `memory_from`: ask for memory from this position on, or None for no memory. `likeliest`: ask for so many of the
-        target's likeliest tokens at each place; an older verifier sends none. `deadline`: seconds to the verdict, over
-        all exchanges of the round. Raises `LinkDown`, `Refused`, `Incompatible`; the next round then starts from what
-        the verifier certainly had before this one.
+        `memory_from`: request memory from this position on, or None for no memory. `likeliest`: request this many of
+        the target's likeliest tokens at each position; an older verifier sends none. `deadline`: seconds to the
+        verdict, over all exchanges of the round. Raises `LinkDown`, `Refused`, `Incompatible`; the next round then
+        starts from what the verifier certainly held before this one.
         """
         packed = Tree.pack(tree)
 
@@ -94,11 +97,11 @@ class RemoteSession:
         likeliest: int = 0,
         signs: Signs | None = None,
     ) -> HostedStream:
-        """Have the verifier continue after `tokens` by itself, for at most `most` tokens.
+        """Have the verifier continue after `tokens` on its own, for at most `most` tokens.
 
         `deadline`: seconds until it begins to answer, over all exchanges that this takes. `silence`: seconds without a
-        frame after which it counts as broken. `draft` False: one token at a time. `signs`: ask for signs of life, and
-        what to bear where they come; an older verifier sends none. The rest is as for `round`.
+        frame after which it counts as broken. `draft` False: one token at a time. `signs`: request signs of life, and
+        the limits that apply while they arrive; an older verifier sends none. The rest is as for `round`.
         """
 
         def request(base: int) -> Stream:
@@ -123,7 +126,7 @@ class RemoteSession:
         return await self._ask("/v1/streams", tokens, request, read, deadline, patience, renumber=True)
 
     async def close(self, timeout: float) -> None:
-        """Let the verifier forget this conversation. Raises `LinkDown`, `Refused`, `Incompatible`."""
+        """Have the verifier forget this conversation. Raises `LinkDown`, `Refused`, `Incompatible`."""
         self._tokens.held = 0
         path = f"/v1/sessions/{self.id}"
         async with self._wire.within(timeout):
@@ -138,7 +141,7 @@ class RemoteSession:
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def _since(self, base: int) -> dict[str, Any]:
-        """What a request says of the session, if the verifier holds the first `base` tokens."""
+        """The request's fields about the session, if the verifier holds the first `base` tokens."""
         return {"session": self.id, "round": self._number, **self._tokens.since(base)}
 
     async def _ask(
@@ -152,9 +155,9 @@ class RemoteSession:
         *,
         renumber: bool = False,
     ) -> T:
-        """Send a request, again and again until the verifier holds the tokens that it builds on, and `read` the reply.
+        """Send a request, repeatedly until the verifier holds the tokens that it builds on, and `read` the reply.
 
-        `request` makes it for a base. `renumber`: after a broken connection it is sent as a new one, not as a
+        `request` makes the request for a base. `renumber`: after a broken connection, send it as a new one, not as a
         repetition.
         """
         base = self._tokens.align(tokens)
@@ -217,7 +220,7 @@ class RemoteSession:
         return RoundReply(verdict, memory, seconds - verdict.server_seconds, response.traffic, exchanges)
 
     def _frames(self, response: Response, most: int, memory_from: int | None) -> AsyncIterator[Frame]:
-        """The frames of a reply that may bring at most so many tokens."""
+        """The frames of a reply that may bring at most this many tokens."""
         asked = 0 if memory_from is None else max(0, len(self._tokens) + most - memory_from)
         return read_frames(response.chunks(), self._limits.frame_bytes(asked))
 

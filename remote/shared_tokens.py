@@ -21,12 +21,12 @@ class SharedTokens:
     def __init__(self, limits: ReplyLimits, host: str) -> None:
         """`host`: the verifier's name in error messages."""
         self.held = 0
-        """The verifier is believed to hold this many of the tokens."""
+        """How many of the tokens the verifier is believed to hold."""
         self._limits, self._host = limits, host
         self.tokens: list[int] = []
-        """Those that the device wants committed."""
+        """The tokens that the device wants committed."""
         self._digests = RunningDigest()
-        """In step with the tokens."""
+        """Kept in step with the tokens."""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -76,9 +76,9 @@ class SharedTokens:
         self._commit(gained, frame.length, frame.digest, as_said=bool(gained))
 
     def _commit(self, gained: Iterable[int], length: int, digest: bytes, *, as_said: bool) -> None:
-        """Append tokens, after which the verifier says that so many tokens with this digest are committed.
+        """Append tokens, after which the verifier claims that this many tokens with this digest are committed.
 
-        Raises `Incompatible`, and changes nothing, where that is not so.
+        Raises `Incompatible`, and changes nothing, if that is not so.
         """
         before, gained = len(self.tokens), list(gained)
         self._digests.extend(gained)

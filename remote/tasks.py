@@ -1,4 +1,4 @@
-"""Tasks that read a stream on behalf of somebody else: how one ends, and how a quiet stream is kept alive."""
+"""Helpers for tasks that read a stream for others: ending one, and keeping a quiet stream alive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 
 
 async def end(task: asyncio.Future[Any]) -> None:
-    """Cancel a task and wait until it has ended, even while the caller is being cancelled too.
+    """Cancel a task and wait for its end, even if the caller is being cancelled too.
 
     Web servers cancel again with each step of the loop, which would interrupt the task's own clean-up.
     """

@@ -27,7 +27,7 @@ PROBE_AFTER_SECONDS, PROBE_EVERY_SECONDS, PROBES = 15, 5, 3
 
 @dataclass(frozen=True)
 class TransportOptions:
-    """Settings that may differ between servers. The defaults suit most. Files are read when they are first needed."""
+    """Settings that may differ between servers. The defaults suit most. Files are read when first needed."""
 
     ca: Path | None = None
     """PEM file of the only authorities that are trusted, or None for those that this device trusts."""
@@ -36,11 +36,11 @@ class TransportOptions:
     key: Path | None = None
     """Private key of the certificate, without a passphrase, or None if it is in the same file."""
     proxy: str | None = field(default=None, repr=False)
-    """Address of a proxy, also for this device's own loopback, or None for that of the environment."""
+    """Address of a proxy, used for loopback too, or None for the environment's."""
     connect_seconds: float | None = None
     """Longest time to connect, TLS included, or None for as long as an answer may take."""
     read_seconds: float | None = None
-    """Silence after which an answer is given up, or None for what the measured round trips suggest."""
+    """Silence after which an answer is given up, or None to derive it from the measured round trips."""
     first_words_seconds: float | None = None
     """Longest wait for the first words of an OpenAI-compatible server, or None for that of the settings."""
 
@@ -61,7 +61,7 @@ class TransportOptions:
 
 
 def probe(connection: socket.socket) -> None:
-    """Let the system notice a dead line under a silent connection, because a server may think for minutes.
+    """Let the system detect that a silent connection is dead, because a server may think for minutes.
 
     The connection breaks half a minute after the last sign of life.
     """

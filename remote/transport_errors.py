@@ -1,4 +1,4 @@
-"""Turns what httpx raises into sentences for a person: what failed on the way to a server, and what to do about it."""
+"""Turns httpx's errors into sentences for a person: what failed on the way to a server, and what to do about it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ EXPIRED, NOT_YET, OTHER_NAME, OTHER_ADDRESS = 10, 9, 62, 64
 UNKNOWN = (2, 18, 19, 20, 21)
 """OpenSSL's codes for a certificate whose signer is not trusted (`X509_V_ERR_*`)."""
 HUNG_UP = ("peer closed connection", "Server disconnected")
-"""What the libraries below say of a connection that just ended: no more than that."""
+"""What the underlying libraries say of a connection that ended without a reason."""
 CLOCK = "check the clock of this device"
 PORTAL = "a Wi-Fi login page may be in the way"
 
 
 @contextmanager
 def translate_errors(host: str, options: TransportOptions, watch: RequestTrace | None = None) -> Iterator[None]:
-    """Raise `LinkDown` for anything that httpx raises in this block. `watch`: follows the request in it."""
+    """Raise `LinkDown` for anything that httpx raises in this block. `watch` traces the request in it."""
     try:
         yield
     except (httpx.TransportError, ssl.SSLError, SOCKSError) as error:  # httpx wraps neither TLS alerts nor socksio's.
@@ -40,7 +40,7 @@ def _link_down(host: str, options: TransportOptions, error: Exception, hung_up: 
     proxy = None if options.proxy is None else httpx.URL(options.proxy).netloc.decode("ascii")
     through = "" if proxy is None else f" through the proxy {proxy}"
     check = to_check(host) if proxy is None else "check the network"
-    # Who this device looks up and connects to: the proxy, if there is one.
+    # The host that this device looks up and connects to: the proxy, if there is one.
     nearest = host if proxy is None else f"the proxy {proxy}"
     if isinstance(error, httpx.ConnectTimeout):
         more = "" if options.connect_seconds is None else ", or give it more time"
@@ -65,7 +65,7 @@ def _link_down(host: str, options: TransportOptions, error: Exception, hung_up: 
                         f"({quoted(str(error))}); ask whoever runs it, or choose another")  # fmt: skip
     if isinstance(error, (httpx.ConnectError, httpx.UnsupportedProtocol)):
         return LinkDown(f"no connection to {host}{through} ({quoted(str(error))}); {check}")
-    # Servers that want a certificate should say so by an alert. Some just hang up, asyncio's among them.
+    # Servers that require a certificate should send an alert. Some, asyncio's among them, just close the connection.
     advice = ", or whether it wants a client certificate (--cert)" if hung_up else ""
     said = quoted(str(error)) or type(error).__name__
     reason = "" if any(words in said for words in HUNG_UP) else f" ({said})"
@@ -89,7 +89,7 @@ def _untrusted(host: str, options: TransportOptions, error: ssl.SSLCertVerificat
 
 
 def _alert(host: str, options: TransportOptions, error: ssl.SSLError) -> str | None:
-    """What the server's TLS alert means for a person. None if there is nothing to act on."""
+    """What the server's TLS alert means for a person, or None if there is nothing to act on."""
     reason = error.reason or ""
     if "CERTIFICATE_REQUIRED" in reason or (options.certificate is None and "HANDSHAKE_FAILURE" in reason):
         return f"{host} wants a client certificate; give one with --cert and --key"
@@ -106,7 +106,7 @@ def _alert(host: str, options: TransportOptions, error: ssl.SSLError) -> str | N
 
 
 def _causes(error: BaseException) -> Iterable[BaseException]:
-    """The error, its causes, and the members of groups: a name with two addresses fails twice."""
+    """The error, its causes, and the members of exception groups: a name with two addresses fails twice."""
     waiting: list[BaseException] = [error]
     while waiting:
         error = waiting.pop()

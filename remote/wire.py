@@ -1,8 +1,8 @@
 """One HTTP exchange with a server. Every failure becomes a `RemoteError` with a sentence for a person.
 
 A usable answer of a verifier has status 200 or 409 and the protocol's content type, or status 204 and no body. A typed
-error is `Refused`. Everything else, such as the login page of a captive portal or a proxy's "bad gateway", comes from
-somebody else: `LinkDown`. No rounds, no trees.
+error is `Refused`. Everything else, such as the login page of a captive portal or a proxy's "bad gateway", is not from
+the verifier: `LinkDown`. No rounds, no trees.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from remote.transport import DEFAULT, TransportOptions, system_trust
 from remote.transport_errors import translate_errors
 
 LOST_BEHIND_PROXY = (500, 502, 503, 504)
-"""What a proxy answers, in words of its own, if a server behind it dies under a request. Another one may be there."""
+"""Statuses with which a proxy reports that the server behind it died during a request. Another server may be there."""
 OWN_SENTENCES = (401, 407)
 """Statuses with a sentence of their own, whatever the server says."""
 
@@ -51,9 +51,9 @@ class Wire:
     """Seconds for which an idle connection is kept. It saves a TCP and TLS handshake, two to three round trips, after a
     person has thought for a while."""
     probed: ClassVar[bool] = False
-    """Whether the system watches silent connections for life."""
+    """Whether the system checks that silent connections are alive."""
     connect_seconds: ClassVar[float | None] = None
-    """Time to connect where the remote does not set one, or None for as long as an answer may take."""
+    """Time to connect if the remote sets none, or None for as long as an answer may take."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Wire:
     async def within(self, seconds: float, waited: float = 0.0) -> AsyncIterator[None]:
         """Raise `LinkDown` if the block takes longer, however its time is spread over requests and retries.
 
-        `waited`: seconds that were waited before, for the message.
+        `waited`: seconds already waited, for the message.
         """
         try:
             async with self.clock.within(max(0.0, seconds)):
@@ -121,7 +121,7 @@ class Wire:
     ) -> Response:
         """Send one request and return its usable answer. Any other answer is raised.
 
-        `silence`: seconds without a byte after which connecting, sending or reading gives up. Raises `LinkDown`,
+        `silence`: seconds without a byte after which connecting, sending or reading is given up. Raises `LinkDown`,
         `Refused`, `Incompatible`.
         """
         headers = {} if session is None else {SESSION_HEADER: session}
@@ -145,7 +145,7 @@ class Wire:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections, even those on which something is still arriving."""
+        """Close all connections, even those that are still receiving."""
         await self._http.aclose()
 
     async def exchange(
@@ -160,7 +160,7 @@ class Wire:
     ) -> Response:
         """Send one request and return its answer, whatever it is.
 
-        Raises `LinkDown`, or `Unsent` if nothing of the request has left.
+        Raises `LinkDown`, or `Unsent` if nothing was sent.
         """
         watch = RequestTrace(probed=self.probed)
         request = self._http.build_request(
@@ -172,7 +172,7 @@ class Wire:
             extensions={"trace": watch},
         )
         traffic.up += _size(f"{method} {request.url.raw_path.decode()} HTTP/1.1", request.headers) + len(body or b"")
-        if self._http.is_closed:  # Its owner gave the connection up, maybe while this round was on its way.
+        if self._http.is_closed:  # The owner closed this client, maybe while this round was on its way.
             raise Unsent(f"{self.host} does not answer now; Outrider connects again as soon as it does")
         try:
             with translate_errors(self.host, self._options, watch):
@@ -202,11 +202,11 @@ class Wire:
         return self.stranger(answer, body)
 
     def hiding(self, text: str) -> str:
-        """Hide the token in what a server said, because some servers quote the token that they refuse."""
+        """Hide the token in a server's message, because some servers quote the token that they refuse."""
         return text if self._token is None else text.replace(self._token, "[hidden]")
 
     def stranger(self, answer: Response, page: bytes = b"") -> RemoteError:
-        """The error to raise for an answer that the peer itself would not give. `page`: its body, as far as known."""
+        """The error to raise for an answer that the server itself would not give. `page`: its body, as far as known."""
         status = answer.status
         if 300 <= status < 400:
             if self._is_own_tls(answer.location):
@@ -229,7 +229,7 @@ class Wire:
         return Stranger(sentence or f"{self.host} sent {content} (status {status}), not an answer; {PORTAL}", status)
 
     def _is_own_tls(self, location: str) -> bool:
-        """Whether a place is this server's own, with TLS in place of none."""
+        """Whether a redirect leads to this same server over TLS."""
         try:
             place = httpx.URL(location)
         except httpx.InvalidURL:
@@ -255,7 +255,7 @@ def _address(url: str) -> httpx.URL:
         host.encode("idna")  # The resolver does this too, and only it refuses empty and overlong labels.
     except (httpx.InvalidURL, UnicodeError) as error:
         reason = quoted(str(error)) if "@" not in url else "its credentials cannot be read"
-    if reason:  # Not in the clause above: what httpx says would go with the error, and may quote a password.
+    if reason:  # Not in the clause above: httpx's message would be chained to the error, and may quote a password.
         raise Misconfigured(f"{shown!r} is no address ({reason}); {advice}")
     if address.scheme not in ("http", "https") or not host or not 0 < (address.port or 80) < 1 << 16:
         raise Misconfigured(f"{shown!r} is no address of a server; {advice}")

@@ -1,4 +1,4 @@
-"""What is kept on the device: conversations with full-text search, the queue for the target, and memory."""
+"""What the device stores: conversations with full-text search, the queue for the target, and memory."""
 
 from storage.attachments import Attachment
 from storage.choices import Choices

@@ -1,7 +1,7 @@
-"""What goes with a question: text files and images, as they were when they were attached.
+"""Attachments of a question: text files and images, with the content they had when they were attached.
 
-The rows belong to a message, or to a prompt in the queue until that is sent. They never change, and go with what they
-belong to. Nothing is read from the disk again.
+A row belongs to a message, or to a queued prompt until that is sent. It never changes, and is deleted with its owner.
+The files are not read from the disk again.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ TEXT = "text/plain"
 
 @dataclass(frozen=True)
 class Attachment:
-    """One file that goes with a question."""
+    """One attached file."""
 
     name: str
-    """How the person named it, as `src/start.py`. It may hold any characters."""
+    """The path as the person typed it, such as `src/start.py`. It may hold any characters."""
     media_type: str
     """`text/…` for text in UTF-8, `image/…` for an image."""
     data: bytes
@@ -38,11 +38,11 @@ class Attachment:
 
 
 Owner = Literal["message_id", "queue_id"]
-"""The column that says what attachments belong to."""
+"""The column that names the owner of an attachment."""
 
 
 def named_well(attachment: Attachment) -> Attachment:
-    """The attachment with a name that UTF-8 can carry: a name on a disk may be any bytes."""
+    """The attachment with a name that UTF-8 can encode: a file name on disk may be any bytes."""
     name = attachment.name.encode("utf-8", "replace").decode()
     return attachment if name == attachment.name else replace(attachment, name=name)
 
@@ -59,7 +59,7 @@ def insert_attachments(sql: Sqlite, owner: Owner, owner_id: str, attachments: Se
 
 
 def attachments_of(sql: Sqlite, owner: Owner, ids: Iterable[str]) -> Mapping[str, tuple[Attachment, ...]]:
-    """The attachments of those that have any, by id."""
+    """The attachments of these owners, by id; owners without any are left out."""
     rows = sql.execute(
         f"""
         SELECT {owner}, name, media_type, data FROM attachments
@@ -74,5 +74,5 @@ def attachments_of(sql: Sqlite, owner: Owner, ids: Iterable[str]) -> Mapping[str
 
 
 def move_attachments(sql: Sqlite, source: Owner, source_id: str, target: Owner, target_id: str) -> None:
-    """Lets the attachments belong to something else: a prompt has become a question, or a question a prompt."""
+    """Moves attachments to another owner: a prompt has become a question, or a question a prompt."""
     sql.execute(f"UPDATE attachments SET {source} = NULL, {target} = ? WHERE {source} = ?", (target_id, source_id))

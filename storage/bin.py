@@ -1,7 +1,7 @@
-"""The bin: what is deleted leaves every view at once, and the database after thirty days.
+"""The bin: a deleted row disappears from every view at once, and from the database after thirty days.
 
-Everything that one deletion hides has the same time in `deleted`. No other deletion has that time, so what was deleted
-together is restored together.
+All rows that one deletion hides have the same time in `deleted`. No other deletion has that time, so rows that were
+deleted together are restored together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Bin:
         with self._database.write() as sql:
             find_conversation(sql, conversation_id)
             sql.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (_unused_time(sql), conversation_id))
-            # Its memory stays until other conversations need the room.
+            # Its memory stays until other conversations need the space.
             sql.execute("UPDATE memories SET used = 0 WHERE conversation_id = ?", (conversation_id,))
 
     def restore(self, conversation_id: str) -> None:
@@ -47,7 +47,7 @@ class Bin:
             sql.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,))
 
     def find(self, beginning: str) -> Conversation:
-        """The conversation in the bin whose id begins so. Raises `NotFound`, also if several do."""
+        """The conversation in the bin whose id begins with this text. Raises `NotFound`, also if there are several."""
         with self._database.read() as sql:
             return find_by_beginning(sql, beginning, binned=True)
 
@@ -115,7 +115,8 @@ class Bin:
             ).fetchall():
                 sql.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,))
             if sql.execute("SELECT 1 FROM messages WHERE deleted < ?", (before,)).fetchone():
-                # With all below it: if the clock was set back, a message below may have been deleted "later".
+                # Including everything below it: if the clock was set back, a message below may have been deleted
+                # "later".
                 sql.execute(
                     """
                     WITH RECURSIVE gone (id, conversation_id) AS (
@@ -142,7 +143,7 @@ WITH_BELOW = """
 
 
 def _unused_time(sql: Sqlite) -> str:
-    """The time now (UTC, ISO 8601), which no other deletion has, even if the clock counts only milliseconds."""
+    """The current time (UTC, ISO 8601), made unique among deletions, even if the clock counts only milliseconds."""
     while True:
         time = datetime.now(UTC).isoformat(timespec="microseconds")
         (used,) = sql.execute(

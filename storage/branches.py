@@ -1,8 +1,7 @@
 """Branches: which one of a conversation is shown, and which versions of its messages there are.
 
-Messages with the same parent and the same role are versions of one another. Some are hidden from that list, because
-nobody would want to see them: a message without text that nothing follows, and a failed attempt to verify or resume
-another message.
+Messages with the same parent and the same role are versions of one another. Two kinds are hidden from the list of
+versions: a message without text that nothing follows, and a failed attempt to verify or resume another message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is kept with one conversation: who answers, under which instructions, how it is sampled, where it was begun."""
+"""The settings of one conversation: who answers, with which instructions and sampling, and where it was started."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import msgspec
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The choices of a conversation. None where the settings decide. Unknown fields of a newer version are skipped."""
+    """The choices made for a conversation.
+
+    None means that the settings decide. Unknown fields of a newer version are skipped.
+    """
 
     remote: str | None = None
     """Name of the server in the registry, or `bundled`."""
     model: str | None = None
     """Model to ask that server for."""
     system: str | None = None
-    """The system prompt, in full: a prompt of the library may change later, and this conversation stays as it was."""
+    """The full text of the system prompt, so that a later change in the library does not affect this conversation."""
     system_name: str | None = None
     """Name of the system prompt in the library when it was chosen."""
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
@@ -24,7 +27,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
     origin: str | None = None
-    """Where it was begun, until it is continued elsewhere: `ask`, in the shell; None in the chat."""
+    """Where it was started, until it is continued elsewhere: `ask` for the shell, None for the chat."""
 
     @property
     def sampling(self) -> dict[str, float | int]:
@@ -35,9 +38,9 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 NONE = Choices()
 ASKED = "ask"
-"""The origin of what `outrider ask` has begun."""
+"""The origin of conversations that `outrider ask` started."""
 _DECODER = msgspec.json.Decoder(Choices)
-"""Made once, because msgspec crashes if several threads meet a struct for the first time at the same moment."""
+"""Made once, because msgspec crashes if several threads first use a struct at the same moment."""
 
 
 def pack_choices(choices: Choices) -> str:
@@ -45,7 +48,7 @@ def pack_choices(choices: Choices) -> str:
 
 
 def unpack_choices(packed: str) -> Choices:
-    """The choices that a row holds; none if another program has written what cannot be read."""
+    """The choices in a row; empty ones if another program wrote something that cannot be read."""
     try:
         return _DECODER.decode(packed)
     except msgspec.DecodeError:

@@ -28,7 +28,7 @@ class Conversations:
         return conversation
 
     def all(self) -> list[Conversation]:
-        """All conversations: pinned ones first, then those that were written to last."""
+        """All conversations: pinned ones first, then the most recently written."""
         with self._database.read() as sql:
             rows = sql.query(
                 f"{SELECT_CONVERSATIONS} WHERE deleted IS NULL ORDER BY pinned DESC, written DESC, key DESC"
@@ -36,7 +36,7 @@ class Conversations:
             return [conversation_from(row) for row in rows]
 
     def recent(self, most: int) -> list[Conversation]:
-        """The `most` conversations that were written to last, newest first, pinned or not."""
+        """The `most` most recently written conversations, newest first, pinned or not."""
         with self._database.read() as sql:
             rows = sql.query(
                 f"{SELECT_CONVERSATIONS} WHERE deleted IS NULL ORDER BY written DESC, key DESC LIMIT ?", (most,)
@@ -49,14 +49,14 @@ class Conversations:
             return find_conversation(sql, conversation_id)
 
     def find(self, beginning: str) -> Conversation:
-        """The conversation whose id begins so. Raises `NotFound`, also if several do."""
+        """The conversation whose id begins with this text. Raises `NotFound`, also if there are several."""
         with self._database.read() as sql:
             return find_by_beginning(sql, beginning)
 
     def to_continue(self, conversation_id: str | None, *, last: bool) -> str | None:
-        """The id of the conversation that a command continues: the given one, or the last one; None for a new one.
+        """The id of the conversation that a command continues, or None to start a new one.
 
-        `conversation_id`: how its id begins. Raises `NotFound` if there is no such conversation.
+        `conversation_id`: the beginning of its id. Raises `NotFound` if there is no such conversation.
         """
         if conversation_id is not None:
             return self.find(conversation_id).id
@@ -76,15 +76,16 @@ class Conversations:
             )
 
     def pin(self, conversation_id: str, pinned: bool) -> None:
-        """Lists the conversation before the others, or no longer does. Raises `NotFound`."""
+        """Pins or unpins the conversation. Raises `NotFound`."""
         with self._database.write() as sql:
             find_conversation(sql, conversation_id)
             sql.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
 
     def set_origin(self, conversation_id: str, origin: str | None) -> None:
-        """Notes where the conversation was begun; all else that was chosen for it stays. Raises `NotFound`.
+        """Records where the conversation was started. Its other choices stay. Raises `NotFound`.
 
-        With `origin` None it is the person's own, so a search also finds what was put into it elsewhere.
+        With `origin` None it is the person's own, so a search also finds messages that `put` stored in it without
+        indexing them.
         """
         with self._database.write() as sql:
             choices = find_conversation(sql, conversation_id).choices
@@ -100,7 +101,7 @@ class Conversations:
                 sql.executemany("UPDATE messages SET words = ? WHERE key = ?", indexed)
 
     def choose(self, conversation_id: str, choices: Choices) -> None:
-        """Replaces what was chosen for the conversation. Where it was begun stays. Raises `NotFound`."""
+        """Replaces the choices made for the conversation, except where it was started. Raises `NotFound`."""
         with self._database.write() as sql:
             origin = find_conversation(sql, conversation_id).choices.origin
             packed = pack_choices(msgspec.structs.replace(choices, origin=origin))

@@ -22,14 +22,14 @@ from storage.owner import LoneOwner, Owner
 from storage.sqlite import Sqlite
 
 MEMORY = Path(":memory:")
-"""In place of a file: the database is in memory, and gone when it is closed."""
+"""Instead of a path: the database is in memory and gone once it is closed."""
 BUSY_MILLISECONDS = 5000
 NAP_SECONDS = 0.002
 WITHOUT_SHARED_MEMORY = 1
-"""`user_version` of a database that was found on a disk where processes cannot share memory."""
+"""`user_version` of a database on a disk where processes cannot share memory."""
 LOG_BYTES = 8 << 20
 LOG_MILLISECONDS = 20
-"""How long a writer waits for readers when the log is longer than `LOG_BYTES`."""
+"""How long a writer waits for readers once the log is longer than `LOG_BYTES`."""
 
 
 class Database:
@@ -40,9 +40,9 @@ class Database:
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """`read_only`: write nothing to the file, which must be there.
+        """`read_only`: write nothing to the file, which must exist.
 
-        Raises `NeedsWriting` if it cannot be read without being written to first.
+        Raises `NeedsWriting` if the file must be written to before it can be read.
         """
         self.path = path
         self.owner = LoneOwner(path) if path == MEMORY else Owner(path)
@@ -60,7 +60,7 @@ class Database:
                 return
             with self._explained():
                 try:
-                    self._check_ours()  # Before the first thing that writes to the file.
+                    self._check_ours()  # This must precede the first write to the file.
                     self._enter_wal()
                 except sqlite3.OperationalError as error:
                     if not _is_unlockable(error):
@@ -84,7 +84,7 @@ class Database:
             self.owner.release()
 
     def damage(self) -> str | None:
-        """Reads the whole file and returns what SQLite finds wrong with it; None if nothing is.
+        """Checks the whole file and returns the damage that SQLite finds, or None.
 
         Raises `NotADatabase` if the file cannot be read at all.
         """
@@ -93,7 +93,7 @@ class Database:
         return None if found == "ok" else str(found)
 
     def changes(self) -> int:
-        """A number that differs from the last one if another program has written to the file since."""
+        """A number that changes whenever another program writes to the file."""
         with self.read() as sql:
             (number,) = sql.execute("PRAGMA data_version").fetchone()
         return int(number)
@@ -108,8 +108,8 @@ class Database:
     def write(self, milliseconds: int | None = None) -> Iterator[Sqlite]:
         """Lends the connection for one transaction, which is committed at the end or rolled back on any exception.
 
-        The transaction is IMMEDIATE: it waits for its turn at the start and never fails half way. `milliseconds` is the
-        longest wait; None means `BUSY_MILLISECONDS`.
+        The transaction is IMMEDIATE: it waits at the start and never fails half-way. `milliseconds`: the longest wait,
+        by default `BUSY_MILLISECONDS`.
         """
         with self._lock, self._explained():
             self._begin(milliseconds)
@@ -124,9 +124,9 @@ class Database:
     def _begin(self, milliseconds: int | None) -> None:
         """Waits until no other process writes, then begins a write transaction.
 
-        SQLite's own wait sleeps for up to 100 ms between two tries. By then a program that writes without pause, such
-        as an import, is in its next transaction: a checkpoint during one took up to 1.6 s. With short naps it takes
-        0.15 s at most.
+        SQLite's own wait sleeps for up to 100 ms between attempts. By then a program that writes without pause, such as
+        an import, is in its next transaction: a checkpoint during an import took up to 1.6 s. With short sleeps it
+        takes at most 0.15 s.
         """
         with self._patience(0) as usual:
             deadline = time.monotonic() + (usual if milliseconds is None else milliseconds) / 1000
@@ -140,10 +140,10 @@ class Database:
                 time.sleep(random.uniform(0.0, NAP_SECONDS))
 
     def _shorten_log(self) -> None:
-        """Writes a long log back to the database, as soon as nobody reads from the log.
+        """Writes a long log back to the database as soon as it has no readers.
 
-        SQLite does this too, but it starts the log afresh only if a writer finds no reader at all: two windows that
-        write and read without pause make the log grow by 17 MB a second.
+        SQLite does this too, but it restarts the log only if a writer finds no reader at all: two windows that write
+        and read without pause make the log grow by 17 MB a second.
         """
         with suppress(OSError, sqlite3.DatabaseError):  # The data is committed; the next write tries again.
             if Path(f"{self.path}-wal").stat().st_size > LOG_BYTES:
@@ -166,11 +166,11 @@ class Database:
             yield
         except (sqlite3.DatabaseError, OSError) as error:
             if isinstance(error, (sqlite3.ProgrammingError, sqlite3.IntegrityError)):
-                raise  # A bug of ours: no advice would help the person.
+                raise  # This is our bug: no advice would help the person.
             raise explain(error, self.path) from error
 
     def _check_ours(self) -> None:
-        # In this order: another process may create all tables, with their record, between the two.
+        # The order matters: another process may create all tables and their record between the two checks.
         if self._sql.tables() and not MIGRATIONS.applied(self._sql):
             raise NotADatabase(
                 f"{self.path} belongs to another program; move it away, or set OUTRIDER_HOME to another folder."
@@ -206,9 +206,9 @@ class Database:
             time.sleep(0.01)
 
     def _leave_wal(self) -> None:
-        """Go back to a rollback journal, for good: network folders share no memory, so no log can be read there.
+        """Switch back to a rollback journal for good: network folders lack the shared memory that a log needs.
 
-        SQLite takes 10 s to find out. Alone with the file, it needs no shared memory, and writes the log back.
+        SQLite takes 10 s to find out. With exclusive access it needs no shared memory, and writes the log back.
         """
         self._sql.close()
         self._sql = _connected(self.path)
@@ -216,7 +216,7 @@ class Database:
         self._sql.execute("PRAGMA journal_mode = DELETE").fetchone()
         self._sql.execute(f"PRAGMA user_version = {WITHOUT_SHARED_MEMORY}")
         self._sql.execute("PRAGMA locking_mode = NORMAL")
-        self._sql.tables()  # Only an access gives the lock back.
+        self._sql.tables()  # The lock is released only by the next access.
 
     def _migrate(self) -> None:
         # One write transaction: if two processes start at once, the second finds nothing to do.
@@ -234,12 +234,12 @@ class Database:
         _remove(unfinished)
         _create(unfinished)
         try:
-            # A connection of its own: SQLite copies nothing out of one that has a write transaction open.
+            # This needs its own connection: SQLite does not copy from one with an open write transaction.
             with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(unfinished)) as copy:
                 source.backup(copy)
             os.replace(unfinished, backup)
         except BaseException:
-            _remove(unfinished)  # On a full disk, half a copy takes room that is needed.
+            _remove(unfinished)  # On a full disk, half a copy wastes space that is needed.
             raise
 
 
@@ -253,8 +253,8 @@ def _connected(path: Path, options: str = "") -> Sqlite:
 def _read_only(path: Path) -> Sqlite:
     """A connection that writes nothing.
 
-    To read during a write, SQLite shares a file with it. Where none is there and none can be made, on a full or
-    read-only disk, nobody writes, and the database is read as it is.
+    To read during a write, SQLite shares a file with the writer. If that file does not exist and cannot be created, on
+    a full or read-only disk, nobody can be writing, so the database is read as it is.
     """
     sql = _connected(path, "mode=ro")
     try:
@@ -278,7 +278,7 @@ def _size(path: Path) -> int:
 
 
 def _is_unlockable(error: sqlite3.OperationalError) -> bool:
-    """Whether the log's index cannot be shared: it is locked in vain, or cannot be mapped into memory."""
+    """Whether the log's index cannot be shared, because it cannot be locked or mapped into memory."""
     return error.sqlite_errorcode in (sqlite3.SQLITE_PROTOCOL, *UNLOCKABLE)
 
 
@@ -290,7 +290,7 @@ def _create(path: Path) -> None:
     """Creates an empty file that only this account can read, if there is none. SQLite copies its mode to side files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        # Only ever a new file: closing a file that SQLite has open drops its locks in the whole process.
+        # Never open an existing file here: closing a file that SQLite has open drops its locks in the whole process.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         return

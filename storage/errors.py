@@ -5,7 +5,7 @@ StorageError
 ├── StorageReadOnly    the file or its folder may not be written
 ├── StorageBusy        another process held the database for too long
 ├── NotADatabase       the file is damaged, or is not our database
-├── NeedsWriting       an older version has made the tables, so it cannot be opened to be read only
+├── NeedsWriting       an older version made the tables, so the file cannot be opened read-only
 ├── NewerDatabase      a newer version has changed the tables
 ├── StorageFailed      any other failure of the disk or the file system
 ├── NotFound           there is no such conversation or message
@@ -74,7 +74,7 @@ class AlreadyFinished(StorageError):
 
 
 def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
-    """The `StorageError` that tells a person what `error` means for the database at `path`."""
+    """The `StorageError` that explains to a person what `error` means for the database at `path`."""
     if isinstance(error, OSError):
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         read_only = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -110,7 +110,7 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
 
 
 def _in_the_way(path: Path) -> str:
-    """What exists in place of the database or of its folder; empty if nothing does."""
+    """What blocks the path of the database or its folder, such as a file of that name; empty if nothing does."""
     if os.path.isdir(path):
         return f"{path} is a folder, and the database is to be a file of that name; move it away."
     folder = next((one for one in path.parents if os.path.lexists(one)), path)
@@ -120,7 +120,7 @@ def _in_the_way(path: Path) -> str:
 
 
 def _unwritable(path: Path) -> str:
-    """The file or folder of a database that may not be written, as far as that can be found out."""
+    """The file or folder of a database that is not writable, as far as can be determined."""
     folder = next((one for one in path.parents if os.path.lexists(one)), path.parent)
     if os.access(folder, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE):
         for file in (path, *(path.with_name(path.name + side) for side in ("-wal", "-shm"))):

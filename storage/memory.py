@@ -1,7 +1,7 @@
-"""The drafter's memory of past conversations, so that it can go on with one while the verifier is out of reach.
+"""The drafter's memory of past conversations, so that it can continue one while the verifier is out of reach.
 
-Memory is kept in chunks as they came over the wire, per conversation and memory format. It is a cache, because the
-verifier can compute it again: if the budget is spent, the memory that was used longest ago is dropped.
+Memory is kept in the chunks in which it arrived, per conversation and memory format. It is a cache, because the
+verifier can compute it again: once the budget is spent, the least recently used memory is dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Memories:
         self._database = database
 
     def save(self, conversation_id: str, digest: bytes, start: int, count: int, data: bytes) -> None:
-        """Keeps the memory of tokens `start .. start + count`, in place of every chunk that covers one of them.
+        """Stores the memory of tokens `start .. start + count` and drops every chunk that overlaps them.
 
         `digest` names the memory format. Raises `NotFound` if there is no such conversation.
         """
@@ -46,7 +46,7 @@ class Memories:
             self._make_room(sql)
 
     def load(self, conversation_id: str, digest: bytes) -> list[tuple[int, int, bytes]]:
-        """(start, count, data) of each chunk, by start; no two cover the same token. Empty if nothing is kept."""
+        """(start, count, data) of each chunk, by start; no two cover the same token."""
         with self._database.write() as sql:
             _mark_used(sql, conversation_id, digest)
             return sql.execute(
@@ -58,7 +58,7 @@ class Memories:
             ).fetchall()
 
     def last_used(self, conversation_id: str) -> bytes | None:
-        """The digest of the memory that a conversation used last, if anything of it is kept."""
+        """The digest of the memory that a conversation used last, or None if none is kept."""
         with self._database.read() as sql:
             found = sql.execute(
                 "SELECT digest FROM memories WHERE conversation_id = ? ORDER BY used DESC LIMIT 1", (conversation_id,)
@@ -77,7 +77,7 @@ class Memories:
             )
 
     def _make_room(self, sql: Sqlite) -> None:
-        # Whole conversations are dropped: memory with a gap is worth only what lies before the gap.
+        # Whole conversations are dropped, because memory is useful only up to its first gap.
         (excess,) = sql.execute("SELECT sum(bytes) - ? FROM memories", (self.budget,)).fetchone()
         for key, size in sql.execute("SELECT key, bytes FROM memories ORDER BY used").fetchall():
             if excess <= 0:
@@ -87,7 +87,7 @@ class Memories:
 
 
 def _mark_used(sql: Sqlite, conversation_id: str, digest: bytes) -> None:
-    # A count and not a time: the clock of a laptop may jump back.
+    # A counter, not a time: a laptop's clock may jump back.
     sql.execute(
         """
         UPDATE memories SET used = (SELECT max(used) + 1 FROM memories) WHERE conversation_id = ? AND digest = ?

@@ -1,9 +1,9 @@
 """Messages: saved before anything is sent, and never overwritten.
 
 Editing, regenerating and branching add a message next to the old one and move the conversation's tip;
-`storage/branches.py` knows which of them are shown. While an answer is written, its text goes to the side table
-`partials`, once a round. It goes into the message, which is indexed for search, once at the end: updating the index
-at each checkpoint would cost too much.
+`storage/branches.py` knows which of them are shown. While an answer is being written, its text is saved to the side
+table `partials`, once a round. It moves into the message, which is indexed for search, only at the end: updating the
+index at each checkpoint would cost too much.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from storage.sqlite import Sqlite
 from storage.words import words
 
 CHECKPOINT_MILLISECONDS = 500
-"""Longest wait of a checkpoint for other writers; with short naps its turn comes within 150 ms."""
+"""Longest wait of a checkpoint for other writers; with short sleeps its turn comes within 150 ms."""
 
 
 class Messages:
-    """The messages that were not deleted, and the answers that are being written."""
+    """Messages that are not deleted, and answers that are being written."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -80,11 +80,14 @@ class Messages:
             while most > 0 and (row := next(rows, None)) is not None:
                 answers.append(message_from(row))
                 most -= len(answers[-1].tokens)
-            del rows  # A cursor that stays open would keep the log from being written back.
+            del rows  # An open cursor would keep the log from being written back.
         return answers
 
     def asked(self, limit: int) -> list[str]:
-        """The last `limit` questions of all conversations, oldest first. A question asked twice counts where last."""
+        """The last `limit` questions of all conversations, oldest first.
+
+        Only the last occurrence of a repeated question counts.
+        """
         with self._database.read() as sql:
             rows = sql.execute(
                 """
@@ -98,14 +101,14 @@ class Messages:
 
     @property
     def unfinished(self) -> bool:
-        """Whether some answer is being written, or was when its program died."""
+        """Whether any answer is still being written, or was left unfinished when its program died."""
         with self._database.read() as sql:
             return sql.execute("SELECT 1 FROM messages WHERE owner IS NOT NULL LIMIT 1").fetchone() is not None
 
     # ---- add ----------------------------------------------------------------------------------------------------
 
     def add(self, conversation_id: str, role: Role, text: str, *, parent_id: str | None, status: Status) -> Message:
-        """Stores a message after `parent_id`, next to any that are there already, and makes it the tip.
+        """Stores a message after `parent_id`, next to any existing versions, and makes it the tip.
 
         A pending or streaming message belongs to this store until `finish`. Raises `NotFound`.
         """
@@ -115,10 +118,10 @@ class Messages:
             return add_message(sql, new_message(conversation_id, role, text, parent_id=parent_id, status=status), owner)
 
     def put(self, conversation_id: str, turns: Iterable[tuple[Role, str]]) -> str:
-        """Stores what was said elsewhere as the first messages of a conversation; the last one becomes the tip.
+        """Stores messages from elsewhere as the beginning of a conversation; the last one becomes the tip.
 
-        Returns its id; empty if nothing was said. To index them takes most of the time, so no search finds them until
-        the conversation becomes a person's own (`Conversations.set_origin`). Raises `NotFound`.
+        Returns the tip's id; empty if there were no messages. Indexing would take most of the time, so no search finds
+        them until the conversation becomes the person's own (`Conversations.set_origin`). Raises `NotFound`.
         """
         messages: list[Message] = []
         with self._database.write() as sql:
@@ -136,7 +139,7 @@ class Messages:
     ) -> Message:
         """Stores a question after `parent_id` and its pending answer, which is returned and becomes the tip.
 
-        `attachments`: what goes with the question. Raises `NotFound`.
+        Raises `NotFound`.
         """
         with self._database.write() as sql:
             _check_place(sql, conversation_id, parent_id)
@@ -144,7 +147,7 @@ class Messages:
             return add_question(sql, conversation_id, text, parent_id=parent_id, owner=owner, attachments=attachments)
 
     def resume(self, message_id: str) -> Message:
-        """Stores a pending answer next to one that was cut off; it begins with all of that text and becomes the tip.
+        """Stores a pending answer next to one that was cut off. It begins with that answer's text and becomes the tip.
 
         Raises `NotFound`.
         """
@@ -155,7 +158,7 @@ class Messages:
             return find_message(sql, resumed.id)
 
     def verify(self, message_id: str) -> Message | None:
-        """Stores a pending answer next to a finished one that is to be verified, which stays the tip.
+        """Stores a pending answer next to the finished one that it verifies. The finished one stays the tip.
 
         None if one of the two is being written already. Raises `NotFound`.
         """
@@ -187,11 +190,11 @@ class Messages:
     def checkpoint(
         self, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str, stats: Stats | None = None
     ) -> None:
-        """Saves the whole answer so far, once a round; a crash can lose only what came after.
+        """Saves the whole answer so far, once a round; a crash loses only what came after.
 
-        `stats`: what is known of it by now, where that has changed.
-        An answer that was deleted meanwhile is still saved. Raises `NotFound` if its conversation was erased,
-        `AlreadyFinished`, and `StorageBusy` after a short wait: the next checkpoint saves everything.
+        `stats`: its current statistics, if they have changed. An answer that was deleted meanwhile is still saved.
+        Raises `NotFound` if its conversation was erased, `AlreadyFinished`, and `StorageBusy` after a short wait: the
+        next checkpoint saves everything.
         """
         with self._database.write(CHECKPOINT_MILLISECONDS) as sql:
             if _unfinished(sql, message_id) == "pending":
@@ -214,9 +217,9 @@ class Messages:
     ) -> None:
         """Makes the answer final and searchable, and drops its side row. Raises `NotFound`, `AlreadyFinished`.
 
-        `settles` names the answer, this one or one beside it, that leaves the queue. If it is the conversation's tip
-        and this one is done, this one becomes the tip instead, unless it was deleted. `reasoning`: what the model
-        thought before its answer.
+        `settles` names the answer that leaves the queue: this one or another version of it. If that is the
+        conversation's tip and this one is done, this one becomes the tip instead, unless it was deleted. `reasoning`:
+        the model's thoughts before its answer.
         """
         packed = (pack_tokens(tokens), pack_provenance(provenance), pack_stats(stats))
         with self._database.write() as sql:
@@ -236,8 +239,8 @@ class Messages:
     def recover(self) -> list[Message]:
         """Ends every message that a dead process left unfinished, with the text of its last checkpoint.
 
-        It is 'stopped' then, and interrupted. A message is left alone while the program that writes it still runs.
-        Returns the messages that were ended.
+        Such a message becomes 'stopped' and interrupted. A message is left alone while the program that writes it still
+        runs. Returns the messages that were ended.
         """
         with self._database.write() as sql:
             living = self._database.owner.living()

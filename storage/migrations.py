@@ -136,8 +136,8 @@ def m003_memory(database: sqlite_utils.Database) -> None:
 
 
 # A row is a prompt that was not sent yet, or an answer that the target is still to give or to verify. A prompt's row
-# becomes the row of its answer in the transaction that stores both. `answer_id` is the message that is being written
-# beside an answer, to verify it.
+# becomes the row of its answer in the transaction that stores both. `answer_id` is the new version of an answer that is
+# being written to verify it.
 
 
 @migration
@@ -334,8 +334,8 @@ def m008_choices(database: sqlite_utils.Database) -> None:
     database.executescript("ALTER TABLE conversations ADD COLUMN choices TEXT NOT NULL DEFAULT '{}'")
 
 
-# What goes with a question, and the thoughts of a model before its answer. The attachments of a prompt in the queue
-# become those of its question when it is sent, and go back if that is put off. They change in no other way.
+# Attachments of a question, and a model's thoughts before its answer. The attachments of a queued prompt move to its
+# question when it is sent, and back if that is deferred. They change in no other way.
 
 
 @migration
@@ -389,7 +389,7 @@ def m010_replays(database: sqlite_utils.Database) -> None:
     """)
 
 
-# What the target might have said in an answer (`drafter/learning/distributions.py`). NULL: it is not known any more.
+# What the target might have said in an answer (`drafter/learning/distributions.py`). NULL: no longer known.
 
 
 @migration
@@ -397,7 +397,7 @@ def m011_distributions(database: sqlite_utils.Database) -> None:
     database.executescript("ALTER TABLE replays ADD COLUMN distributions BLOB;")
 
 
-# The order in which conversations were written to. Their times do not tell it where a clock was wrong for a while.
+# The order in which conversations were written to. Their times do not give it if a clock was wrong for a while.
 
 
 @migration

@@ -1,9 +1,9 @@
 """Which processes still run: a lock file next to the database for each one that is writing an answer.
 
-The operating system drops the lock when its process ends, however it ends. So a lock tells more than a process number:
-numbers are used again, they differ between containers, and each system tells their start times in another way. Call
-`claim` and `living` only inside a write transaction. SQLite's own lock orders them then, and a file that exists but is
-not locked yet is never taken for that of a dead process.
+The operating system drops the lock when its process ends, however it ends. A lock is therefore more reliable than a
+process number: numbers are reused and differ between containers, and each system reports start times differently. Call
+`claim` and `living` only inside a write transaction. SQLite's own lock then serialises them, so a file that exists but
+is not locked yet is never taken for that of a dead process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def try_lock(file: BinaryIO) -> bool:
-        """Lock an open file until it is closed. False: another process has locked it."""
+        """Lock an open file until it is closed. Returns False if another process has locked it."""
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -28,9 +28,9 @@ else:
     import fcntl
 
     def try_lock(file: BinaryIO) -> bool:
-        """Lock an open file until it is closed. False: another process has locked it."""
+        """Lock an open file until it is closed. Returns False if another process has locked it."""
         try:
-            # flock and not lockf: it belongs to this open file, so that two stores of one process see each other.
+            # flock, not lockf: the lock belongs to the open file, so two stores of one process see each other.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
@@ -53,7 +53,7 @@ class Owner:
             try:
                 locked = try_lock(file)
             except OSError:
-                locked = True  # This file system has no such locks, so nobody can tell whether this process runs.
+                locked = True  # This file system has no such locks, so others cannot know that this process runs.
             except BaseException:
                 file.close()
                 raise
@@ -64,7 +64,7 @@ class Owner:
         return self.name
 
     def living(self) -> set[str]:
-        """The names of all owners whose process runs, and this one's. Removes the files of the others."""
+        """The names of all owners whose process runs, this one included. Removes the files of the others."""
         alive = {self.name}
         for path in self._folder.iterdir():
             if path.name.startswith(self._prefix) and path.name != self._prefix + self.name:
@@ -74,7 +74,7 @@ class Owner:
                 except FileNotFoundError:
                     continue
                 except OSError:
-                    dead = False  # A process of another account, or a disk that tells nothing: not ours to end.
+                    dead = False  # Another account's process, or a disk that gives no answer: not ours to end.
                 if dead:
                     path.unlink(missing_ok=True)
                 else:
@@ -85,7 +85,7 @@ class Owner:
         """Drops the lock, so that others may recover what this owner left unfinished."""
         if self._file is not None:
             self._file.close()
-            with suppress(OSError):  # Its lock is gone, so the next process that looks removes it.
+            with suppress(OSError):  # The lock is gone, so the next process to look removes the file.
                 Path(self._file.name).unlink()
             self._file = None
 

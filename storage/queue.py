@@ -1,8 +1,8 @@
 """The queue for the target: prompts that were not sent yet, and answers that it is to verify.
 
-Nothing here is lost or sent twice, whenever the program dies. One transaction turns a prompt into a question with a
+Nothing here is lost or sent twice, even if the program dies. One transaction turns a prompt into a question with a
 pending answer, and its row into that answer's. The row is deleted in the transaction that finishes the answer
-(`Messages.finish`). An answer that a dead process left half written stays here, to be verified.
+(`Messages.finish`). An answer that a dead process left half-written stays here, to be verified.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SELECT_QUEUED = """
 """
 """Includes what was deleted."""
 IN_VIEW = "conversations.deleted IS NULL AND answer.deleted IS NULL"
-"""SQL condition: not deleted. What is restored waits again."""
+"""SQL condition: not deleted. A restored entry waits again."""
 WAITING = f"{IN_VIEW} AND answer.owner IS NULL AND beside.owner IS NULL"
-"""SQL condition: in view, and nobody is working on it."""
+"""SQL condition: not deleted, and no process is working on it."""
 TIP_FINISHED = """
     NOT EXISTS (
         SELECT 1 FROM messages AS tip WHERE tip.id = conversations.tip_id AND tip.owner IS NOT NULL
@@ -56,7 +56,7 @@ class Queued:
     place: int = field(default=0, compare=False)
     """Sort key across all conversations: the lowest place is sent first. The numbers have gaps."""
     attachments: tuple[Attachment, ...] = ()
-    """What goes with a prompt. What goes with a question that was sent is at its message."""
+    """Attachments of a prompt. Those of a question that was sent belong to its message."""
 
     @property
     def kind(self) -> Literal["ask", "verify"]:
@@ -64,23 +64,23 @@ class Queued:
 
 
 class Queue:
-    """What waits for the target, in the order in which it is sent."""
+    """Entries that wait for the target, in sending order."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def all(self) -> list[Queued]:
-        """Everything that waits, in order, without what is being answered now."""
+        """All waiting entries, in order, except those that are being answered now."""
         with self._database.read() as sql:
             return queued_from(sql, sql.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key"))
 
     def ready(self) -> list[Queued]:
-        """The entries whose conversation has no answer that is being written, in order."""
+        """The entries, in order, in whose conversation no answer is being written."""
         with self._database.read() as sql:
             return queued_from(sql, sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} ORDER BY queue.key"))
 
     def add(self, conversation_id: str, text: str, attachments: Sequence[Attachment] = ()) -> Queued:
-        """Adds a prompt at the end, with what goes with it. Raises `NotFound`."""
+        """Adds a prompt and its attachments at the end. Raises `NotFound`."""
         with self._database.write() as sql:
             find_conversation(sql, conversation_id)
             queued = _insert(sql, conversation_id, text=well_formed(text))
@@ -88,7 +88,7 @@ class Queue:
             return _entry(sql, queued.id)
 
     def add_verification(self, message_id: str) -> Queued:
-        """Adds an answer that is to be verified at the end, unless it is queued already. Raises `NotFound`."""
+        """Adds an answer to verify at the end, unless it is queued already. Raises `NotFound`."""
         with self._database.write() as sql:
             message = find_message(sql, message_id)
             for queued in queued_from(sql, sql.query(f"{SELECT_QUEUED} WHERE queue.message_id = ?", (message_id,))):
@@ -121,9 +121,9 @@ class Queue:
             return queued
 
     def take(self, queued_id: str) -> Message | None:
-        """Stores a queued prompt as a question with its pending answer, which is returned and takes its place here.
+        """Stores a queued prompt as a question with a pending answer, which takes its place here and is returned.
 
-        None if the prompt cannot be sent any more: another window may have taken or removed it.
+        Returns None if the prompt is gone: another window may have taken or removed it.
         """
         with self._database.write() as sql:
             condition = f"{WAITING} AND {TIP_FINISHED} AND queue.id = ? AND queue.message_id IS NULL"
@@ -140,8 +140,8 @@ class Queue:
     def defer(self, message_id: str) -> Queued | None:
         """Turns a question whose answer has not begun back into a prompt: the reverse of `take`.
 
-        The prompt keeps the place of the answer in the queue, if it had one. None, and no change, if the question has
-        other versions or is not what the conversation ends with. Raises `NotFound`.
+        The prompt keeps the answer's place in the queue, if it had one. Returns None and changes nothing if the
+        question has other versions or is not the end of the conversation. Raises `NotFound`.
         """
         with self._database.write() as sql:
             answer = find_message(sql, message_id)
@@ -181,7 +181,7 @@ class Queue:
             _place(sql, [(keys[first_id], second_id), (keys[second_id], first_id)])
 
     def order(self, ids: Sequence[str]) -> None:
-        """Puts these entries in this order, in the places that they have among all; ignores ids that are gone."""
+        """Reorders these entries within the places that they hold among all entries; ignores ids that are gone."""
         with self._database.write() as sql:
             keys = dict(
                 sql.execute(
@@ -202,13 +202,13 @@ def _insert(sql: Sqlite, conversation_id: str, *, text: str | None = None, messa
 
 
 def _place(sql: Sqlite, places: Sequence[tuple[int, str]]) -> None:
-    # A key must be unique at every moment, and none is below 1: so each goes through its negative.
+    # A key must be unique at every moment and is never below 1, so each passes through its negative.
     for sign in (-1, 1):
         sql.executemany("UPDATE queue SET key = ? WHERE id = ?", ((sign * key, one) for key, one in places))
 
 
 def queued_from(sql: Sqlite, rows: Iterable[Mapping[str, Any]]) -> list[Queued]:
-    """Makes entries from rows of `SELECT_QUEUED`, each prompt with what goes with it."""
+    """Makes entries from rows of `SELECT_QUEUED`, each prompt with its attachments."""
     entries = [Queued(**row) for row in rows]
     found = attachments_of(sql, "queue_id", (one.id for one in entries))
     return [replace(one, attachments=found[one.id]) if one.id in found else one for one in entries]

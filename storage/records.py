@@ -1,4 +1,4 @@
-"""Conversations and messages as immutable records, and how their numbers become blobs.
+"""Conversations and messages as immutable records, and how their arrays are stored as blobs.
 
 Messages form a tree through their parents; a conversation points at the tip of the branch that is shown. Token ids
 are stored as little-endian int32, provenance as one uint8 a token.
@@ -20,9 +20,9 @@ Role = Literal["system", "user", "assistant"]
 Status = Literal["pending", "streaming", "done", "stopped", "failed"]
 FinalStatus = Literal["done", "stopped", "failed"]
 INTERRUPTED = "interrupted"
-"""The `reason` in the statistics of a stopped answer whose program died while it wrote."""
+"""The `reason` in the statistics of an answer that was stopped because its program died."""
 Stats = Mapping[str, float | int | str | None | Sequence[Mapping[str, str]]]
-"""What is known of an answer besides its text. The list is of its sources."""
+"""Statistics of an answer. The list holds its sources."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Conversation:
     id: str
     title: str
     tip_id: str | None
-    """The last message of the shown branch; None while there is no message."""
+    """The last message of the shown branch, or None if there is no message."""
     created: str
     updated: str
     """When its last message was added or finished."""
     pinned: bool = False
     """Pinned conversations are listed first."""
     choices: Choices = NONE
-    """What was chosen for it alone."""
+    """Choices that apply only to this conversation."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Message:
     created: str
     """UTC, ISO 8601."""
     verifies: str | None = None
-    """Id of the drafted answer that this one verifies. That answer may be gone."""
+    """Id of the drafted answer that this one verifies, which may have been removed."""
     resumes: str | None = None
-    """Id of the answer that was cut off and that this one continues. That answer may be gone."""
+    """Id of the cut-off answer that this one continues, which may have been removed."""
     attachments: tuple[Attachment, ...] = ()
-    """What goes with a question. Empty in what a search finds: only `rows.with_attachments` reads them."""
+    """Attachments of a question. Empty in search results: only `rows.with_attachments` reads them."""
     reasoning: str = ""
-    """What the model thought before its answer. It is no part of the answer, and is not sent back."""
+    """The model's thoughts before its answer. They are not part of the answer, and are not sent back."""
 
     @property
     def interrupted(self) -> bool:
@@ -75,7 +75,7 @@ class Message:
 
     @property
     def finished(self) -> bool:
-        """Nobody writes it any more, so it never changes."""
+        """It is no longer being written, so it never changes."""
         return self.status not in ("pending", "streaming")
 
 
@@ -146,8 +146,8 @@ def pack_stats(stats: Stats) -> str:
 
 
 def well_formed(text: str) -> str:
-    """Replaces lone surrogates by `?`, because UTF-8 cannot carry them.
+    """Replaces lone surrogates by `?`, because UTF-8 cannot encode them.
 
-    Python reads the bytes of a terminal that it cannot decode as lone surrogates.
+    Python turns terminal input that it cannot decode into lone surrogates.
     """
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,8 +1,8 @@
-"""Under what circumstances each checked answer was drafted, so that a drafter can learn from it later.
+"""How each checked answer was drafted, so that a drafter can learn from it later.
 
-The text of an answer and the memory are kept anyway. What they do not tell is which memory had arrived when a draft was
-made; that is kept here, a few bytes a round. So is what the target might have said in its place, packed, some kB an
-answer; the newest answers keep it, up to `MOST_BYTES` in all. Both go with their message.
+The text of an answer and the memory are stored anyway. They do not show which memory had arrived when a draft was made;
+that is kept here, a few bytes per round. So is what the target might have said instead, packed, a few kB per answer;
+only the newest answers keep this, up to `MOST_BYTES` in total. Both are deleted with their message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from storage.sqlite import Sqlite
 
 ROUND = struct.Struct("<II")
 MOST_BYTES = 64 << 20
-"""Bytes of distributions that are kept. More than the 2,000 answers that a drafter learns from usually have."""
+"""Total bytes of distributions to keep: more than the 2,000 answers that a drafter learns from usually need."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,14 @@ class Replay:
     prompt: int
     """Tokens of the conversation before the answer."""
     rounds: tuple[tuple[int, int], ...]
-    """For each draft: tokens of the conversation, and how many of them, from the first on, had their memory here."""
+    """For each draft: tokens of the conversation, and how many of them, from the first one on, had memory on the
+    device."""
     distributions: bytes
-    """What the target might have said, packed by `drafter.learning.distributions`; empty: it is not known."""
+    """What the target might have said, packed by `drafter.learning.distributions`; empty if unknown."""
 
 
 class Replays:
-    """The drafts of all answers that can be learnt from."""
+    """The drafts of all answers that a drafter can learn from."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,7 +46,7 @@ class Replays:
     def save(
         self, message_id: str, digest: bytes, prompt: int, rounds: Sequence[tuple[int, int]], distributions: bytes = b""
     ) -> None:
-        """Keeps how an answer was drafted. `digest` names the format of the memory. Raises `NotFound`."""
+        """Stores how an answer was drafted. `digest` names the memory format. Raises `NotFound`."""
         packed = b"".join(ROUND.pack(*one) for one in rounds)
         with self._database.write() as sql:
             find_message(sql, message_id)
@@ -58,7 +59,7 @@ class Replays:
                 self._keep_within_budget(sql)
 
     def _keep_within_budget(self, sql: Sqlite) -> None:
-        """Has the oldest answers lose their distributions where all of them take too much."""
+        """Drops the distributions of the oldest answers while they exceed the budget."""
         (taken,) = sql.execute("SELECT total(length(distributions)) FROM replays").fetchone()
         if taken > MOST_BYTES:
             sql.execute(
@@ -74,7 +75,7 @@ class Replays:
             )
 
     def all(self, digest: bytes, most: int) -> list[Replay]:
-        """The newest `most` answers that were drafted with memory of this format, oldest first; no deleted ones."""
+        """The newest `most` undeleted answers that were drafted with memory of this format, oldest first."""
         with self._database.read() as sql:
             rows = sql.execute(
                 """
@@ -97,7 +98,7 @@ class Replays:
         ]
 
     def holds(self, message_ids: Iterable[str]) -> bool:
-        """Whether all of these messages are still there, out of the bin."""
+        """Whether all of these messages still exist and are not in the bin."""
         wanted = list(message_ids)
         with self._database.read() as sql:
             (found,) = sql.execute(

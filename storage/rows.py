@@ -31,7 +31,7 @@ from storage.words import words
 def insert_conversation(sql: Sqlite, conversation: Conversation, *, imported: bool = False) -> None:
     """Adds a conversation without its tip, which must follow the messages that it points at.
 
-    It is the last one that was written to, unless it is `imported`: then its own time says where it belongs.
+    It becomes the most recently written one, unless it is `imported`: then its own time decides its place.
     """
     sql.execute(
         """
@@ -52,7 +52,7 @@ def insert_conversation(sql: Sqlite, conversation: Conversation, *, imported: bo
 
 
 def note_written(sql: Sqlite, conversation_id: str, moment: str) -> None:
-    """Notes that a conversation was written to, at this time, after all others."""
+    """Records that a conversation was written to at this time, after all others."""
     sql.execute(
         "UPDATE conversations SET updated = ?, written = ? WHERE id = ?",
         (moment, _last_place(sql, moment), conversation_id),
@@ -65,13 +65,13 @@ def imported_place(updated: str) -> int:
 
 
 def _last_place(sql: Sqlite, moment: str) -> int:
-    """A place in `written` behind all others: the time, or more, if a clock was ahead of it at a former place."""
+    """A place in `written` after all others: the time, or more if a clock was ahead when an earlier place was given."""
     (last,) = sql.execute("SELECT max(written) FROM conversations").fetchone()
     return max(_milliseconds(moment), (last or 0) + 1)
 
 
 def _milliseconds(moment: str) -> int:
-    """Milliseconds since 1970; 0 for what is no time, since an import may hold anything."""
+    """Milliseconds since 1970; 0 for an invalid time, since an import may hold anything."""
     try:
         when = datetime.fromisoformat(moment)
     except ValueError:
@@ -82,9 +82,9 @@ def _milliseconds(moment: str) -> int:
 def insert_messages(
     sql: Sqlite, messages: Sequence[Message], *, owner: str | None = None, indexed: bool = True
 ) -> None:
-    """Adds messages as they are, parents before their children. `owner` is who writes those that are unfinished.
+    """Adds messages as they are, parents before their children. `owner` is the writer of the unfinished ones.
 
-    Without an owner, an unfinished message is stored as 'stopped'. `indexed`: a search finds them.
+    Without an owner, an unfinished message is stored as 'stopped'. `indexed`: make them searchable.
     """
     sql.executemany(
         """
@@ -129,7 +129,7 @@ def new_message(
     verifies: str | None = None,
     resumes: str | None = None,
 ) -> Message:
-    """A message that nobody has stored yet."""
+    """A message that is not stored yet."""
     return Message(
         id=new_id(),
         conversation_id=conversation_id,
@@ -172,14 +172,17 @@ def add_question(
 
 
 def find_conversation(sql: Sqlite, conversation_id: str) -> Conversation:
-    """The conversation of that id. Raises `NotFound`, also if it is in the bin."""
+    """The conversation with that id. Raises `NotFound`, also if it is in the bin."""
     for row in sql.query(f"{SELECT_CONVERSATIONS} WHERE id = ? AND deleted IS NULL", (conversation_id,)):
         return conversation_from(row)
     raise NotFound(f"There is no conversation {conversation_id}; `outrider history` lists them.")
 
 
 def find_by_beginning(sql: Sqlite, beginning: str, *, binned: bool = False) -> Conversation:
-    """The only conversation, in the bin or out of it, whose id begins so. Raises `NotFound`, also if several do."""
+    """The conversation, in the bin or not, whose id begins with this text.
+
+    Raises `NotFound`, also if there are several.
+    """
     where = "the bin" if binned else "the list"
     listed = "outrider history list --bin" if binned else "outrider history"
     rows = sql.query(
@@ -197,7 +200,7 @@ def find_by_beginning(sql: Sqlite, beginning: str, *, binned: bool = False) -> C
 
 
 def find_message(sql: Sqlite, message_id: str, conversation_id: str | None = None) -> Message:
-    """The message of that id, if given in that conversation. Raises `NotFound`, also if it was deleted."""
+    """The message with that id, in that conversation if one is given. Raises `NotFound`, also if it was deleted."""
     for row in sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ? AND messages.deleted IS NULL", (message_id,)):
         if conversation_id in (None, row["conversation_id"]):
             return with_attachments(sql, [message_from(row)])[0]
@@ -206,7 +209,7 @@ def find_message(sql: Sqlite, message_id: str, conversation_id: str | None = Non
 
 
 def messages_of(sql: Sqlite, conversation_id: str) -> list[Message]:
-    """The messages of every branch that were not deleted, oldest first, so parents before their children."""
+    """The messages of every branch, without deleted ones, oldest first, so parents before their children."""
     rows = sql.query(
         f"{SELECT_MESSAGES} WHERE messages.conversation_id = ? AND messages.deleted IS NULL ORDER BY messages.key",
         (conversation_id,),
@@ -215,7 +218,7 @@ def messages_of(sql: Sqlite, conversation_id: str) -> list[Message]:
 
 
 def with_attachments(sql: Sqlite, messages: Sequence[Message]) -> list[Message]:
-    """The messages, each with what goes with it."""
+    """The messages, each with its attachments."""
     found = attachments_of(sql, "message_id", (message.id for message in messages if message.role == "user"))
     return [replace(one, attachments=found[one.id]) if one.id in found else one for one in messages]
 

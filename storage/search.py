@@ -1,9 +1,9 @@
 """Full-text search over titles and over all messages, in every branch.
 
-A search runs at every letter that is typed, and the first letters of a word occur in most messages: to score 50,000 of
-them with BM25 takes 60 ms and more. So only the newest matches are scored, which takes the same time in a database of
-any size; a search with fewer matches is exact. Each further word costs as much again, so a search for more words
-scores fewer matches. Of a pasted text only the longest words are searched for, which are also the rarest.
+A search runs at every keystroke, and the first letters of a word occur in most messages: scoring 50,000 of them with
+BM25 takes at least 60 ms. Only the newest matches are scored, which takes the same time in a database of any size; a
+search with fewer matches is exact. Each further word costs as much again, so a search for more words scores fewer
+matches. Of a pasted text only the longest words are searched for, which are also the rarest.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from storage.words import words as apart
 
 SNIPPET_TOKENS = 16
 WEIGHED = 2000
-"""How many messages, and how many titles, are scored for one word: about 3 ms. A quarter of it while a word is a single
-letter, because every second word of a long answer may begin with that letter."""
+"""How many messages, and how many titles, are scored for one word: about 3 ms. A quarter as many for a single letter,
+because every second word of a long answer may begin with it."""
 MOST_WORDS = 12
-"""How many words are searched for. A word that is everywhere costs 4 ms. FTS5 reads `path/to/file` as three."""
+"""How many words are searched for. A word that occurs everywhere costs 4 ms. FTS5 reads `path/to/file` as three."""
 MOST_LETTERS = 4096
-"""How much of what was typed or pasted is read."""
+"""How many characters of the typed or pasted text are read."""
 TITLE_WEIGHT = 10.0
 OPEN, CLOSE = "\ufdd0", "\ufdd1"
-"""Stand around each word that was found. Unicode keeps the two for such use: no text has them."""
+"""Markers around each found word. Both are Unicode noncharacters, which no text contains."""
 _PARTS = re.compile(r"[^\W_]+")
 NEWEST_MATCHES = """
     newest (key, score) AS MATERIALIZED (
@@ -61,7 +61,7 @@ TITLES = f"""
     )
 """
 Marks = tuple[tuple[int, int], ...]
-"""Ranges of the characters of a text that were found."""
+"""Character ranges of the matches in a text."""
 
 
 class FoundMessage(NamedTuple):
@@ -71,7 +71,7 @@ class FoundMessage(NamedTuple):
     snippet: str
     """The part of its text around the words, with an ellipsis at each cut."""
     marks: Marks
-    """The ranges of `snippet` in which the words stand."""
+    """The ranges of the words in `snippet`."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,15 @@ class FoundConversation:
     message_id: str | None
     """The message that matches best; None if only the title matches."""
     marks: Marks = ()
-    """The ranges of `snippet` in which the words stand."""
+    """The ranges of the words in `snippet`."""
     title_marks: Marks = ()
-    """The ranges of the title in which the words stand; empty if it does not contain all of them."""
+    """The ranges of the words in the title; empty if it does not contain all of them."""
     messages: int = 0
     """How many of the messages that were scored contain the words."""
 
 
 class FullTextSearch:
-    """Finds what contains all of some words, best match first.
+    """Finds conversations and messages that contain all given words, best match first.
 
     English endings are ignored ("unpacking" finds "unpack"), and the last word may be the beginning of one.
     """
@@ -162,7 +162,7 @@ def _found(conversation: Conversation, row: Mapping[str, Any]) -> FoundConversat
 
 
 def _marked(text: str) -> tuple[str, Marks]:
-    """A text without the characters around what was found, and where that is."""
+    """A text without the markers, and the ranges of the matches."""
     pieces: list[str] = []
     marks: list[tuple[int, int]] = []
     at = 0
@@ -197,10 +197,10 @@ def quoted(words: str) -> str:
 
 
 def _wanted(words: str) -> list[str]:
-    """The words to search for, each once and the last one at the end.
+    """The words to search for, each once, the last one typed at the end.
 
-    NUL counts as a space, because FTS5 stops reading there. Text of a script without spaces is one phrase to FTS5; the
-    beginning of it is enough.
+    NUL counts as a space, because FTS5 stops reading there. Text in a script without spaces is one phrase to FTS5, of
+    which the beginning is enough.
     """
     typed = [_cut(apart(word) or word) for word in well_formed(words[:MOST_LETTERS]).replace("\0", " ").split()]
     different = list({word.casefold(): word for word in reversed(typed)}.values())[::-1]

@@ -1,7 +1,7 @@
 """A thin layer over `sqlite3`: rows as dictionaries, and named migrations.
 
-sqlite-utils runs the migrations and records them. It is imported only when there is one to run: together with numpy,
-which it imports if that is installed, it takes 160 of the 390 ms until the first frame.
+sqlite-utils runs the migrations and records them. It is imported only if a migration has to run: with numpy, which it
+imports if installed, it takes 160 of the 390 ms until the first frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Change = Callable[["sqlite_utils.Database"], None]
 
 
 class Sqlite:
-    """A connection that never begins a transaction by itself. Raises the errors of `sqlite3`."""
+    """A connection that never begins a transaction on its own. Raises the errors of `sqlite3`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection

@@ -1,4 +1,4 @@
-"""The one entrance to the database."""
+"""The single entry point to the database."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from storage.transfer import Transfer
 
 
 class Store:
-    """Everything that is kept on the device, in one SQLite file that several processes may open at once.
+    """All stored data, in one SQLite file that several processes may open at once.
 
-    Each attribute owns one group of tables. Any thread may call them; calls take turns. Every failure is a
+    Each attribute owns one group of tables. Calls from several threads are serialised. Every failure is a
     `StorageError` that says what to do.
     """
 
@@ -51,17 +51,17 @@ class Store:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Opens the database for a command that only reads: on a full or read-only disk too, and during any write.
+        """Opens the database for a command that only reads, even on a full or read-only disk or during a write.
 
-        Without a database, an empty one is in memory. One that has to be written to first, because an older Outrider
-        or a crash has left it, is opened as by `open` where that is possible.
+        If there is no database, an empty one in memory is used. One that must be written to first, because an older
+        Outrider or a crash left it, is opened as by `open` if possible.
         """
         try:
             path.stat()
         except FileNotFoundError:
             return cls(MEMORY)
         except OSError:
-            return cls.open(path)  # Its error says what is in the way.
+            return cls.open(path)  # Its error names the obstacle.
         try:
             store = cls(path, read_only=True)
         except NeedsWriting:

@@ -1,9 +1,9 @@
-"""Whole conversations, out of the database for an export and into it for an import.
+"""Reads whole conversations for an export, and stores them for an import.
 
-Messages never change, so two states of one conversation are merged by adding what is missing: what was said here in
-the meantime stays, and importing a file twice changes nothing. If an id is taken by something else, the whole
-conversation gets ids that are computed from its content, and every reference follows. So even then the second import
-finds the first.
+Messages never change, so two states of one conversation are merged by adding what is missing: messages added here in
+the meantime stay, and importing a file twice changes nothing. If an id is already in use by something else, the whole
+conversation gets ids that are computed from its content, references included. So even then a second import finds the
+first.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class WholeConversation:
     messages: tuple[Message, ...]
     """The messages of every branch, oldest first, parents before their children."""
     queue: tuple[Queued, ...]
-    """What waits for the target, in order."""
+    """Queue entries, in order."""
 
 
 @dataclass(frozen=True)
 class PutResult:
-    """What became of a conversation that was put into the database."""
+    """The result of storing a conversation."""
 
     conversation_id: str
     outcome: Literal["new", "added", "same"]
@@ -61,10 +61,10 @@ class PutResult:
     messages: int
     """How many messages were added or restored."""
     queued: tuple[str, ...]
-    """Ids of the entries that were queued, in order. Only a new conversation brings its queue, because what an older
-    state of a known one waited for may be answered by now."""
+    """Ids of the entries that were queued, in order. Only a new conversation brings its queue, because the entries of
+    an older state of a known one may be answered by now."""
     renamed: bool
-    """It got new ids, because its own were taken by something else or a copy was asked for."""
+    """It got new ids, because its own were already in use or a copy was requested."""
 
 
 class Transfer:
@@ -74,7 +74,7 @@ class Transfer:
         self._database = database
 
     def whole(self, conversation_id: str) -> WholeConversation:
-        """The conversation as it is at one moment, without what was deleted. Raises `NotFound`."""
+        """A snapshot of the conversation, without deleted messages. Raises `NotFound`."""
         with self._database.read() as sql:
             sql.execute("BEGIN")  # One snapshot, even while another process writes.
             try:
@@ -89,7 +89,7 @@ class Transfer:
                 sql.execute("COMMIT")
 
     def put(self, whole: WholeConversation, *, copy: bool = False) -> PutResult:
-        """Stores a conversation in one transaction, or adds what is missing here or in the bin.
+        """Stores a conversation in one transaction, or adds messages that are missing or in the bin.
 
         Parents must come before their children, and no reference may lead out of `whole`. An answer that was being
         written when it was read ends as 'stopped'. `copy` stores it under new ids in any case. The title, the pin and
@@ -98,7 +98,7 @@ class Transfer:
         whole = _well_formed(whole)
         with self._database.write() as sql:
             if copy and _known(sql, whole.conversation.id) is not None:
-                whole = replace(whole, queue=())  # The original waits already.
+                whole = replace(whole, queue=())  # The original is already queued.
             renamed = copy or not _fits(sql, whole)
             if renamed:
                 whole = _renamed(whole, secrets.token_bytes(16) if copy else _digest(whole))
@@ -126,7 +126,10 @@ class Transfer:
 
 
 def _restore(sql: Sqlite, whole: WholeConversation) -> tuple[bool, int]:
-    """Takes what `whole` has out of the bin. Returns if the conversation was there, and how many of its messages."""
+    """Restores what `whole` has from the bin.
+
+    Returns whether the conversation was there, and how many of its messages.
+    """
     before = sql.execute(
         "SELECT id FROM messages WHERE conversation_id = ? AND deleted IS NOT NULL", (whole.conversation.id,)
     ).fetchall()
@@ -162,14 +165,14 @@ def _same(here: Message, there: Message) -> bool:
     if place != (there.conversation_id, there.parent_id, there.role):
         return False
     if not (here.finished and there.finished):
-        return True  # One of the two was read while it was written.
+        return True  # One of the two was read while it was being written.
     if here.attachments != there.attachments:
         return False
     return (here.text, here.tokens, here.provenance) == (there.text, there.tokens, there.provenance)
 
 
 def _later_tip(here: Conversation, whole: WholeConversation) -> str | None:
-    """The tip of `whole` if it continues the branch that is shown here; the tip here otherwise."""
+    """The tip of `whole` if that continues the branch shown here, else the current tip."""
     parents = {message.id: message.parent_id for message in whole.messages}
     at = whole.conversation.tip_id
     while at is not None and at != here.tip_id:
@@ -225,7 +228,7 @@ def _digest(whole: WholeConversation) -> bytes:
 
 
 def _renamed(whole: WholeConversation, key: bytes) -> WholeConversation:
-    """The conversation under other ids, which `key` decides."""
+    """The conversation with new ids, computed by `key`."""
 
     def new(old: str) -> str:
         return hashlib.blake2b(old.encode(), digest_size=8, key=key).hexdigest()
@@ -261,5 +264,5 @@ def _renamed(whole: WholeConversation, key: bytes) -> WholeConversation:
 
 
 def _followed(old: str | None, ids: Mapping[str, str]) -> str | None:
-    """The new id of a related message; its old id if it is not in the conversation any more."""
+    """The new id of a related message, or its old id if it is no longer in the conversation."""
     return None if old is None else ids.get(old, old)

@@ -1,8 +1,8 @@
 """Text for the search index, for scripts that have no spaces between words.
 
 FTS5's `unicode61` reads adjacent letters as one word: a whole clause of Chinese, Japanese or Thai, of which only the
-beginning would be found. So each letter of such a script is made a word of its own, and a search is for a phrase of
-such words. A text without such letters, which is nearly every text, goes to the index unchanged.
+beginning would be found. So each letter of such a script becomes a word of its own, and a search looks for a phrase of
+such words. A text without such letters, as nearly every text is, goes to the index unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BETWEEN = re.compile(rf"(?<=[{UNSPACED}])(?=\w)|(?<=\w)(?=[{UNSPACED}])")
 
 
 def words(text: str) -> str | None:
-    """The text with separators between such letters; None if it has none, so the index reads the text as it is."""
+    """The text with separators between such letters, or None if it has none and the index reads the text as it is."""
     return _BETWEEN.sub(SEPARATOR, text) if _HAS.search(text) else None
 
 

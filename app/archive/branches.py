@@ -1,4 +1,4 @@
-"""A tree of messages in reading order: the shown branch first, then each other branch from the fork where it begins."""
+"""Puts a tree of messages in reading order: the shown branch first, then each other branch from its fork."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from app.events import stretches_of
 from app.sanitise import sanitise
 from storage import Conversation, Message, WholeConversation
 
@@ -21,10 +22,10 @@ class NumberedMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class Branch:
-    """One branch, or the part of it that the branches before do not have."""
+    """One branch, or the part of it that is not in earlier branches."""
 
     after: int | None
-    """The number of the message that it continues; None if it starts from the beginning."""
+    """The number of the message that it continues, or None if it starts from the beginning."""
     messages: tuple[NumberedMessage, ...]
 
     @property
@@ -76,7 +77,7 @@ def names(message: Message) -> str:
 
 
 def system_heading(conversation: Conversation) -> str:
-    """The heading of the system prompt that was chosen for a conversation; its name may be of any file."""
+    """The heading of a conversation's system prompt, whose name may come from any file."""
     name = " ".join(sanitise(conversation.choices.system_name or "").split())
     return f"System prompt: {name}" if name else "System prompt"
 
@@ -96,6 +97,10 @@ def remark(message: Message) -> str:
         what = "All of it was" if drafted == total else f"{drafted} of its {total} tokens were"
         by = message.stats.get("drafted_by")
         said.append(f"{what} drafted offline{f' by the {by}' if by else ''} and never checked.")
+    for stretch in stretches_of(message.stats):
+        if stretch.here:
+            what = f"From character {stretch.at:,} on it was" if stretch.at else "All of it was"
+            said.append(f"{what} written by {stretch.writer} on this device and never checked.")
     if message.status == "failed":
         said.append("This answer failed.")
     elif message.interrupted:

@@ -1,9 +1,9 @@
 """Reads the conversations of a ChatGPT export: `conversations.json`, or several such files.
 
-A conversation is a `mapping` of nodes that name their parents; edits and regenerations are branches. The format is
-not documented and has changed over the years, so any part of it may be missing: dates, metadata, children, whole
-messages. Text is imported. Pictures, files and sound become a short remark in their place. What ChatGPT itself does
-not show is left out: system prompts, memory, tool calls, thoughts.
+A conversation is a `mapping` of nodes that name their parents; edits and regenerations are branches. The format is not
+documented and has changed over the years, so any part of it may be missing: dates, metadata, children, whole messages.
+Text is imported. Images, files and audio are replaced by a short remark. Whatever ChatGPT itself does not show is left
+out: system prompts, memory, tool calls, thoughts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HIDDEN = {
     "reasoning_recap": "thoughts",
 }
 REFERENCE = re.compile("\ue200([^\ue200\ue201\ue202]*)\ue202?([^\ue200\ue201]*)\ue201")
-"""A mark in an answer that ChatGPT shows as a source, a name or a picture: first its kind, then its content."""
+"""A mark in an answer that ChatGPT shows as a source, a name or an image: first its kind, then its content."""
 REMARKS = {
     "image_asset_pointer": "picture",
     "audio_asset_pointer": "sound",
@@ -63,7 +63,7 @@ def conversation(item: object) -> ForeignConversation:
 
 
 def _parents(mapping: Mapping[str, Any]) -> dict[str, str]:
-    """Maps nodes to their parents, as each node says, or else as the parent's list of children says."""
+    """Maps nodes to their parents, according to each node, or else to the parents' lists of children."""
     parents: dict[str, str] = {}
     for key, entry in mapping.items():
         for child in field_of(entry, "children", list):
@@ -111,14 +111,14 @@ def _node(
 
 
 def _why_hidden(role: str, kind: str, message: Mapping[str, Any], metadata: Mapping[str, Any], said: bool) -> str:
-    """Names what kind of hidden message this is; empty if ChatGPT shows it."""
+    """The kind of hidden message that this is; empty if ChatGPT shows it."""
     if kind in HIDDEN:
         return HIDDEN[kind]
     if role == "system":
         return "system prompts"
     if metadata.get("is_visually_hidden_from_conversation") or message.get("weight") == 0:
         return "hidden messages"
-    if role == "tool" and kind != "multimodal_text":  # Pictures come from tools, but are shown.
+    if role == "tool" and kind != "multimodal_text":  # Images come from tools, but are shown.
         return "tool outputs"
     if role == "assistant" and message.get("recipient") not in (None, "all"):
         return "tool calls"
@@ -186,7 +186,7 @@ def _part(part: object, left_out: Counter[str]) -> str:
 
 
 def _attached(metadata: Mapping[str, Any], content: Mapping[str, Any], left_out: Counter[str]) -> list[str]:
-    """Remarks for the files attached to a question. Pictures are skipped: they are also parts of the question."""
+    """Remarks for the files attached to a question. Images are skipped, because they are also parts of the question."""
     shown = [field_of(part, "asset_pointer", str) for part in field_of(content, "parts", list)]
     remarks = []
     for attachment in field_of(metadata, "attachments", list):

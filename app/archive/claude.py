@@ -1,7 +1,7 @@
 """Reads the conversations of a Claude export: its `conversations.json`.
 
 A conversation has a list of messages in the order in which they were written. Newer exports name the parent of each, so
-edits are branches. Text is imported, and what was read of a file. Thoughts and the work of tools are left out, and
+edits are branches. Text is imported, including text extracted from files. Thoughts and tool calls are left out, and
 other files become a short remark.
 """
 
@@ -83,7 +83,7 @@ def _part(part: object, left_out: Counter[str]) -> str:
 
 
 def _attached(message: Any, left_out: Counter[str]) -> list[str]:
-    """What was read of the files of a question, and remarks for the others."""
+    """The text extracted from a question's files, and remarks for the other files."""
     found = []
     for file in [*field_of(message, "attachments", list), *field_of(message, "files", list)]:
         name = name_of(field_of(file, "file_name", str)) or ""

@@ -35,8 +35,8 @@ def export_conversations(
 ) -> Path:
     """Writes conversations to one file that only this account can read, and returns its path.
 
-    If `path` is a folder, the file gets a new name there (`new_file`); without `path`, a new name in `export_folder`.
-    An existing file is replaced. `branches` writes all branches instead of the shown one; JSON always has all. May be
+    If `path` is a folder, the file gets a new name there (`new_file`), or without `path`, in `export_folder`. An
+    existing file is replaced. `branches` writes all branches instead of the shown one; JSON always has all. May be
     called off the main thread. Raises `Unwritable`, `StorageError`.
     """
     pieces = export_pieces(store, ids, format, settings=settings or Settings(), branches=branches)
@@ -90,7 +90,7 @@ def every_conversation(store: Store) -> list[str]:
 
 
 def export_folder(folders: Folders) -> Path:
-    """The folder for exports without a path, inside the person's documents. It may not exist yet."""
+    """The folder for exports without a path, in the person's documents. It may not exist yet."""
     if os.environ.get("OUTRIDER_HOME"):
         return folders.data.parent / "exports"
     from platformdirs import user_documents_path
@@ -121,7 +121,7 @@ def new_file(folder: Path, title: str, format: Format) -> Iterator[Path]:
 
 
 def decoder(drafter: Path) -> Decode | None:
-    """A drafter's function from tokens to text; None if there is no such drafter."""
+    """A drafter's function from tokens to text, or None if there is no such drafter."""
     from models.config import DrafterError
     from models.text.chat_text import ChatText
 
@@ -132,7 +132,7 @@ def decoder(drafter: Path) -> Decode | None:
 
 
 def _write(pieces: Iterable[str], path: Path) -> Path:
-    path = path.resolve()  # A link stays one.
+    path = path.resolve()  # A link stays a link.
     if path.exists() and not path.is_file():  # A pipe or a device is written to, never replaced.
         with path.open("w", encoding="utf-8") as out:
             out.writelines(pieces)

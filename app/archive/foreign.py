@@ -1,9 +1,9 @@
 """Turns conversations of other programs into ours.
 
-Messages that their program does not show are left out, and what follows them is attached to what comes before. Several
-pieces of one turn, such as an answer around its tool calls, become one answer, because chat templates want the roles to
-alternate. An id is computed from the text and from the ids before it. So a later export of the same conversation has
-the same ids as far as it says the same, and a branch where it differs.
+Messages that their program does not show are left out, and their successors are attached to their predecessors. Several
+pieces of one turn, such as an answer around its tool calls, become one answer, because chat templates require
+alternating roles. An id is computed from the text and the ids before it. So a later export of the same conversation has
+the same ids as far as the texts are equal, and a branch where they differ.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ForeignMessage:
     key: str
     parent: str | None
     role: Role | None
-    """None if the message is left out."""
+    """None if the message is to be left out."""
     text: str = ""
     created: str | None = None
     """UTC, ISO 8601, if known."""
@@ -56,7 +56,7 @@ class ForeignConversation:
     created: str | None = None
     updated: str | None = None
     left_out: Counter[str] = field(default_factory=Counter)
-    """What is not imported, in words for the person, and how often."""
+    """What is not imported, in words for the person -> how often."""
 
 
 def converted(foreign: ForeignConversation) -> WholeConversation:
@@ -66,8 +66,8 @@ def converted(foreign: ForeignConversation) -> WholeConversation:
     children = Counter(above[node.key] for node in nodes if node.role is not None)
     conversation_id = content_id("conversation", foreign.source, foreign.key)
     start = foreign.created or next((node.created for node in nodes if node.created), None) or _EPOCH
-    messages: dict[str, Message] = {}  # By the key of the first node that they consist of.
-    stands_for: dict[str, str] = {}  # From a node to the first node of its message.
+    messages: dict[str, Message] = {}  # By the key of the first node of each.
+    stands_for: dict[str, str] = {}  # Node -> first node of its message.
     for node in nodes:
         parent = above[node.key]
         if node.role is None:
@@ -116,9 +116,9 @@ def converted(foreign: ForeignConversation) -> WholeConversation:
 
 
 def _in_order(nodes: Sequence[ForeignMessage]) -> list[ForeignMessage]:
-    """Sorts by time, as far as it is known, but puts no message before its parent. A missing parent is ignored.
+    """Sorts by time, if known, without putting a message before its parent. A missing parent is ignored.
 
-    Raises `Unsuitable` if parents form a circle.
+    Raises `Unsuitable` if parents form a cycle.
     """
     place = {node.key: at for at, node in enumerate(nodes)}
     below: dict[str | None, list[int]] = {}
@@ -177,7 +177,7 @@ _EPOCH = "1970-01-01T00:00:00.000+00:00"
 
 
 def time_of(value: object) -> str | None:
-    """The time in UTC, ISO 8601, from seconds since 1970 or from a date as text; None for anything else.
+    """The time in UTC, ISO 8601, from seconds since 1970 or from a date as text, or None for anything else.
 
     A date without a time zone counts as UTC.
     """
@@ -195,14 +195,14 @@ def time_of(value: object) -> str | None:
 
 
 def name_of(value: object) -> str | None:
-    """A model's name without control characters; None if there is none."""
+    """A model's name without control characters, or None if there is none."""
     if not isinstance(value, str):
         return None
     return "".join(filter(str.isprintable, well_formed(value)))[:LONGEST_NAME] or None
 
 
 def fenced(code: str, language: str = "") -> str:
-    """Code as Markdown has it; empty if there is none."""
+    """Code in a Markdown fence; empty if there is none."""
     if not code:
         return ""
     fence = "```"

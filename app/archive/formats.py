@@ -1,4 +1,4 @@
-"""The formats of an export. Light, because `--help` and the shell's completion read it too."""
+"""The formats of an export. Imports little, because `--help` and shell completion use it too."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from typing import Literal
 
 Format = Literal["md", "json", "html"]
 ENDINGS: dict[str, Format] = {".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"}
-"""The format that the ending of a file's name promises."""
+"""File name extension -> format."""

@@ -1,6 +1,6 @@
-"""Conversations as one HTML file that loads nothing and runs nothing, for a light or dark screen and for paper.
+"""Writes conversations as one HTML file that loads nothing and runs nothing, for a light or dark screen and for paper.
 
-Text is escaped or rendered by `app/archive/html_markdown.py`. In case either ever fails, the page's own policy forbids
+Text is escaped or rendered by `app/archive/html_markdown.py`. In case either fails, the page's own policy forbids
 scripts and requests. Other branches are folded.
 """
 
@@ -111,7 +111,7 @@ def title_of(conversation: Conversation) -> str:
 
 
 def _when(time: str) -> str:
-    """A stored time. An import may hold anything in its place, so it is no `<time>`."""
+    """A stored time. It is not a `<time>`, because an import may hold anything in its place."""
     return f'<span class="when">{escape(when(time))}</span>'
 
 
@@ -135,7 +135,7 @@ def _message(numbered: NumberedMessage, level: int, decoder: Callable[[], Decode
 def _article(role: str, level: int, heading: str, text: str, said: str = "", *, above: str = "") -> str:
     """One message. `level`: of its heading, which the headings within an answer are below.
 
-    `above`: what is folded above the text.
+    `above`: the folded part above the text.
     """
     below = f'<p class="remark">{escape(said)}</p>\n' if said else ""
     head = f"<h{level}>{heading}</h{level}>"
@@ -158,7 +158,7 @@ def _files(attachments: Sequence[Attachment]) -> str:
 
 
 def _thoughts(message: Message) -> str:
-    """What the model thought before its answer, folded; empty if it said nothing of that."""
+    """The model's thoughts before its answer, folded; empty if there are none."""
     thoughts = sanitise(message.reasoning).strip()
     return _folded("Thoughts before the answer", f"<pre>{escape(thoughts)}</pre>") if thoughts else ""
 
@@ -176,7 +176,7 @@ def _answer(message: Message, level: int, decoder: Callable[[], Decode | None]) 
 
 
 def _with_names(decode: Decode | None, message: Message) -> Decode | None:
-    """A function from tokens to text that puts the names of an answer in the place of their marks."""
+    """A function from tokens to text that replaces the marks of an answer by their names."""
     names = None if decode is None else names_said(decode(message.tokens), message.text)
     if decode is None or not names:
         return decode

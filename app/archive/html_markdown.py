@@ -1,10 +1,9 @@
-"""An answer's Markdown as HTML, with every word shaded that nobody verified.
+"""Renders an answer's Markdown as HTML, with every unverified word shaded.
 
 The answer is rendered twice: as it is, and with marks where drafted words begin and end. The renderer turns the marks
 into spans. A mark is a punctuation character before a word, so Markdown treats it much like the white space there. If
-the two results differ in more than the spans, whole lines are marked instead, then whole paragraphs, then nothing.
-Nothing in the answer becomes markup of its own: HTML in it is text, pictures become a remark, and links lead only to
-web and mail addresses.
+the two results differ in more than the spans, whole lines are marked instead, then whole paragraphs, then nothing. The
+answer cannot inject markup: HTML in it is text, images become a remark, and links lead only to web and mail addresses.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from app.complete_markdown import complete_markdown
 from app.sanitise import sanitise
 
 DRAFTED, VERIFIED = "\u2e40", "\u2e41"
-"""The marks. Hardly any text contains them; one that does is not shaded."""
+"""The marks. Hardly any text contains them; if one does, it is not shaded."""
 MARKED, SHADING = "marked", "shading"
-"""Keys of the renderer's `env`: the marks in the text are ours; the text that comes next was drafted."""
+"""Keys of the renderer's `env`: whether the marks in the text are ours, and whether the next text was drafted."""
 LEVEL = "level"
 """Key of the renderer's `env`: the level of the heading above the answer."""
 OPEN, CLOSE = '<span class="drafted">', "</span>"
 LONGEST = 50_000
-"""A longer answer, in characters, is shown as plain text. No model writes one, and the parser takes a minute for a
-hostile one of 100,000 brackets."""
+"""Longest answer, in characters, that is not shown as plain text. No model writes a longer one, and the parser takes a
+minute for a hostile one of 100,000 brackets."""
 
 INCOMPLETE = "\ufffd"
-"""The character that a decoder returns for half a character."""
+"""The character that a decoder returns for an incomplete character."""
 _MARKS = re.compile(f"([{DRAFTED}{VERIFIED}])")
 _STRUCTURE = re.compile(r"(?:(?:[-*+>#|=:_]+|\d{1,9}[.)]|(?:```|~~~)[^\n]*)(?:\s+|$))*")
 """Markup at the beginning of a line. A mark before it would turn a list into a paragraph."""
@@ -47,7 +46,8 @@ Span = tuple[int, int]
 def render(text: str, drafted: Sequence[Span] = (), level: int = 0) -> str:
     """The answer as HTML. `drafted` holds the (start, end) ranges of characters to shade, in order.
 
-    `level`: of the heading above the answer. Its own headings begin below that one, and remember which they were.
+    `level`: of the heading above the answer. Its own headings are below that level, and keep their original level as an
+    attribute.
     """
     if len(text) > LONGEST:
         return f"<pre>{escape(text)}</pre>\n"
@@ -63,7 +63,7 @@ def render(text: str, drafted: Sequence[Span] = (), level: int = 0) -> str:
 
 
 def drafted_spans(text: str, tokens: Sequence[int], provenance: Sequence[bool], decode: Decode | None) -> list[Span]:
-    """The ranges of characters that nobody verified; empty if the tokens cannot be mapped onto the text."""
+    """The ranges of unverified characters; empty if the tokens cannot be mapped onto the text."""
     if not tokens or all(provenance):
         return []
     if not any(provenance):
@@ -98,7 +98,7 @@ def _marked(text: str, drafted: Iterable[Span]) -> str:
 
 
 def _widened(text: str, span: Span, within: str) -> Span:
-    """The range extended to whole parts that end with `within`: lines or paragraphs."""
+    """The range, extended to whole parts that end with `within`: lines or paragraphs."""
     if not within:
         return span
     start, end = text.rfind(within, 0, span[0]), text.find(within, span[1])
@@ -162,7 +162,7 @@ class _Shaded(RendererHTML):
 
 
 def _lowered(level: int, env: EnvType) -> str:
-    """The tag of a heading of the answer; HTML has no deeper one than `h6`."""
+    """The tag of a heading of the answer; HTML has none deeper than `h6`."""
     return f"h{min(6, level + env[LEVEL])}"
 
 

@@ -1,7 +1,7 @@
-"""Imports files. The content of a file tells its kind, and its conversations are stored one by one.
+"""Imports files. The kind of a file is detected from its content, and its conversations are stored one by one.
 
 JSON      an export of Outrider, of ChatGPT or of Claude
-ZIP       an export of ChatGPT or of Claude, as it was downloaded; also as a folder, because some browsers unpack it
+ZIP       an export of ChatGPT or of Claude as downloaded, or as a folder, because some browsers unpack it
 SQLite    the logs of `llm`, the store of `oterm`, or a database of Outrider from another computer or a backup
 """
 
@@ -34,14 +34,14 @@ LARGEST = 1 << 30
 MOST_MEMBERS = 10_000
 """Most files with conversations in one archive."""
 RATIO = 200
-"""Highest compression that is accepted. Conversations as JSON compress 5 to 30 times."""
+"""Highest compression ratio that is accepted. Conversations as JSON compress 5 to 30 times."""
 TITLE_LENGTH = 100
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""The methods that exports use. Python unpacks only these in pieces no larger than what was asked for."""
+"""The compression methods that exports use. Only these does Python decompress in pieces of bounded size."""
 
 
 EXPORT = "export"
-"""What a file is called whose conversations tell which program it is from, and which has none."""
+"""The kind of an export without conversations, which would show the program that it is from."""
 
 
 class Program(NamedTuple):
@@ -60,17 +60,17 @@ PROGRAMS = (
 
 
 class Candidate(NamedTuple):
-    """One conversation of a file, not read yet."""
+    """One conversation of a file, not yet read."""
 
     title: str
     read: Callable[[], tuple[WholeConversation, Counter[str]]]
-    """Returns the conversation, and what is left out of it. Raises `Unsuitable`."""
+    """Returns the conversation, and what was left out of it. Raises `Unsuitable`."""
     kind: str = ""
-    """The kind of the file in words, where only its conversations tell."""
+    """The kind of the file in words, if only its conversations show it."""
 
 
 class ImportResult(NamedTuple):
-    """What became of one conversation of a file."""
+    """The result for one conversation of a file."""
 
     title: str
     outcome: Literal["new", "added", "same", "failed"]
@@ -85,13 +85,13 @@ class ImportResult(NamedTuple):
 
 @dataclass
 class ImportReport:
-    """What became of a file."""
+    """The result for one file."""
 
     kind: str
     """The kind of the file, in words."""
     results: list[ImportResult] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What was left out of the imported conversations, in words, and how often."""
+    """What was left out of the imported conversations, in words -> how often."""
 
 
 def import_file(
@@ -99,8 +99,8 @@ def import_file(
 ) -> ImportReport:
     """Imports every conversation of a file that can be imported, each in a transaction of its own.
 
-    `again` imports copies, even of known conversations. `heard` is called after each conversation, on the thread of
-    the caller. Raises `StorageError`, and `Unreadable` if the file is not one of `KINDS`.
+    `again` imports copies, even of known conversations. `heard` is called after each conversation, on the caller's
+    thread. Raises `StorageError`, and `Unreadable` if the file is not one of `KINDS`.
     """
     with opened(path, store.path) as (kind, conversations):
         report = ImportReport(kind)
@@ -129,7 +129,7 @@ def import_file(
 
 @contextlib.contextmanager
 def opened(path: Path, database: Path) -> Iterator[tuple[str, Iterator[Candidate]]]:
-    """Opens a file: its kind in words, and its conversations.
+    """Opens a file. Returns its kind in words, and its conversations.
 
     `database` is the file in use, which cannot be imported. Raises `Unreadable`, also while the conversations are read.
     """
@@ -142,7 +142,7 @@ def opened(path: Path, database: Path) -> Iterator[tuple[str, Iterator[Candidate
 def _open(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str, Iterator[Candidate]]:
     if path.is_dir():
         return EXPORT, _unpacked(path)
-    if path.exists() and not path.is_file():  # A device may never end, and a pipe cannot be read twice.
+    if path.exists() and not path.is_file():  # A device may be endless, and a pipe cannot be read twice.
         raise Unreadable(f"{path} is not a file. Save what it gives into one, and import that.")
     with path.open("rb") as file:
         start = file.read(16)
@@ -197,9 +197,9 @@ def _ours(raw: msgspec.Raw) -> Candidate:
 
 
 def _from_export(items: Iterator[Any], *, may_be_empty: bool = False) -> Generator[Candidate, None, bool]:
-    """Yields the conversations of one file. Returns True if it is an export of a program that is known.
+    """Yields the conversations of one file. Returns True if it is an export of a known program.
 
-    One conversation must show that; those before it wait until then.
+    A conversation must show that; earlier ones are held back until then.
     """
     known: Program | None = None
     empty = True
@@ -215,7 +215,7 @@ def _from_export(items: Iterator[Any], *, may_be_empty: bool = False) -> Generat
 
 
 def _untold(item: object) -> object:
-    """What is kept of a conversation that waits: its title alone, because a file may hold many."""
+    """What is kept of a conversation that is held back: only its title, because a file may hold many."""
     return {"title": _title(item)}
 
 
@@ -236,7 +236,7 @@ class _Member(NamedTuple):
 
     name: str
     most: int
-    """Bytes that it may have, however it is compressed."""
+    """Most bytes that it may have when decompressed."""
     open: Callable[[], IO[bytes]]
 
 
@@ -258,7 +258,7 @@ def _zipped(archive: zipfile.ZipFile, path: Path) -> Iterator[Candidate]:
 
 def _unpacked(path: Path) -> Iterator[Candidate]:
     """Yields the conversations of a folder, or of a folder in it."""
-    next(path.iterdir(), None)  # It raises what `glob` passes over.
+    next(path.iterdir(), None)  # Unlike `glob`, this raises errors.
     pattern = "conversations*.json"
     files = sorted(path.glob(pattern)) or sorted(path.glob(f"*/{pattern}"))
     found = [_Member(str(file.relative_to(path)), LARGEST, partial(_bytes_of, file)) for file in files]
@@ -290,7 +290,7 @@ def _exported(members: Sequence[_Member], path: Path, *, named: bool) -> Iterato
 
 
 class _Bounded:
-    """A file of an archive that is read up to a limit, whatever size the archive claims."""
+    """A file of an archive that is read only up to a limit, whatever size the archive claims."""
 
     def __init__(self, file: IO[bytes], name: str, most: int, left: int) -> None:
         self._file = file
@@ -313,7 +313,7 @@ class _Bounded:
 
 
 def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str, Iterator[Candidate]]:
-    """Reads a copy, so that other programs' writes cannot disturb and our migrations do not touch the file."""
+    """Reads a copy, so that other programs' writes do not interfere and our migrations do not touch the file."""
     if database.exists() and path.samefile(database):
         raise Unreadable(f"{path} is the database in use; there is nothing to import from it.")
     copied = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-import-"))) / "copy.db"
@@ -332,7 +332,10 @@ def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[st
 
 
 def _address(path: Path) -> str:
-    """The URI that opens a database read-only. Without side files nobody has it open; `immutable` then makes none."""
+    """The URI that opens a database read-only.
+
+    If it has no side files, nobody has it open, and `immutable` prevents making any.
+    """
     used = any(path.with_name(path.name + side).exists() for side in ("-wal", "-journal"))
     return f"{path.absolute().as_uri()}?{'mode=ro' if used else 'immutable=1'}"
 
@@ -353,7 +356,7 @@ def _from_outrider(copied: Path, path: Path) -> Iterator[Candidate]:
 
 
 def _stored(store: Store, conversation_id: str) -> tuple[WholeConversation, Counter[str]]:
-    """Reads a conversation and checks it as one from a JSON file, because a database may be hostile, too."""
+    """Reads a conversation and checks it like one from a JSON file, because a database may be hostile too."""
     try:
         return outrider_json.checked(store.transfer.whole(conversation_id)), Counter()
     except (StorageError, msgspec.MsgspecError, struct.error, TypeError, ValueError):

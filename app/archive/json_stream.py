@@ -1,4 +1,4 @@
-"""Reads a JSON list one element at a time, so that a file may be larger than the memory.
+"""Reads a JSON list one element at a time, so that a file may be larger than memory.
 
 A file may be hostile. So its size, the size of each element and their number are bounded, whatever the file claims.
 """
@@ -15,17 +15,17 @@ from app.archive.errors import KINDS, Unreadable
 
 CHUNK = 1 << 20
 LARGEST_ELEMENT = 32 << 20
-"""Most characters of one conversation; one that went on for a year has a few million."""
+"""Most characters of one conversation; a year-long one has a few million."""
 MOST_VALUES = 3_000_000
-"""Most commas and brackets in one conversation. Each may stand for a value, which takes up to 72 bytes of memory. Real
-conversations have about one in twenty characters."""
+"""Most commas and brackets in one conversation. Each may mean a value, which takes up to 72 bytes of memory. In real
+conversations they are about one in twenty characters."""
 MOST = 50_000
 """Most conversations in one file."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def elements(read: Callable[[int], bytes], name: str) -> Iterator[Any]:
-    """Yields the elements of the list in a file, or its one value if it is no list.
+    """Yields the elements of the list in a file, or its single value if it is not a list.
 
     `read` returns as many bytes as asked, fewer only at the end. Raises `Unreadable`, which names the file by `name`,
     after it has yielded the elements before the fault.
@@ -63,7 +63,7 @@ class _Text:
         self._text = ""
         self._at = 0
         self._whole = False
-        """The whole file has been read."""
+        """Whether the whole file has been read."""
 
     def value(self) -> Any:
         """The next value. If its text may be incomplete, half as much more is read before the next attempt."""
@@ -74,7 +74,7 @@ class _Text:
             except (ValueError, RecursionError) as error:
                 problem = error
             else:
-                if self._whole or end < len(self._text):  # A number at the end may have more digits.
+                if self._whole or end < len(self._text):  # A number at the end may continue with more digits.
                     self._at = end
                     return found
             have = len(self._text) - self._at

@@ -1,8 +1,8 @@
 """Reads the conversations of Simon Willison's `llm` from its SQLite file `logs.db`, versions 0.4 (2023) to 0.36.
 
 Older versions keep one row for each prompt and its response. Newer ones keep a tree of messages, and threads point into
-it. A file that was upgraded has both: a thread then repeats what the older rows say. Because ids are computed from the
-text, that is stored once. Text is imported together with its fragments. Tool calls, tool outputs and thoughts are left
+it. An upgraded file has both, and its threads repeat the older rows. Because ids are computed from the text, each
+message is stored once. Text is imported together with its fragments. Tool calls, tool outputs and thoughts are left
 out, and attachments become a remark.
 """
 
@@ -106,7 +106,7 @@ class _Logs:
         at = tip = turn["tip_message_hash"]
         while at is not None and at not in places and (row := self._message(at)) is not None:
             rows.append(row)
-            places[at] = None  # Ends the loop if a file's parents form a circle.
+            places[at] = None  # Ends the loop if a file's parents form a cycle.
             at = row["parent_hash"]
         created = time_of(turn["datetime_utc"])
         key = places.get(at)
@@ -173,7 +173,10 @@ class _Logs:
 
 
 class _Nodes:
-    """The messages of one conversation. Keys are computed from a text and all before it, so no text is there twice."""
+    """The messages of one conversation.
+
+    Keys are computed from a text and all texts before it, so duplicates coincide.
+    """
 
     def __init__(self) -> None:
         self.by_key: dict[str, ForeignMessage] = {}
@@ -181,7 +184,7 @@ class _Nodes:
         """The system prompt in force at each node; `llm` repeats it with every question."""
 
     def add(self, parent: str | None, node: ForeignMessage) -> str | None:
-        """Adds a node below `parent` and returns its key. Returns `parent` if the node says nothing new."""
+        """Adds a node below `parent` and returns its key, or returns `parent` if the node adds nothing."""
         system = self._system.get(parent, "")
         if not node.text or (node.role == "system" and node.text == system):
             return parent

@@ -1,8 +1,8 @@
 """Conversations as Markdown to read and to share: each text as it was written, below a heading with its speaker.
 
-A text that leaves a code fence or an HTML comment open would swallow all that follows in the file. So open fences are
-closed, and any other such text becomes a quotation, which ends by itself. Titles and names are escaped, never markup.
-Nothing in the file can control a terminal.
+A text with an unclosed code fence or HTML comment would swallow the rest of the file. So open fences are closed, and
+any other such text becomes a quotation, which ends by itself. Titles and names are escaped, never markup. Nothing in
+the file can control a terminal.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _message(numbered: NumberedMessage) -> Iterator[str]:
 
 
 def _files(attachments: Sequence[Attachment]) -> Iterator[str]:
-    """The files of a question: text in a fence that nothing in it ends; of an image its name and size."""
+    """The files of a question: text in a fence that its content cannot end; for an image, its name and size."""
     for one in attachments:
         kind = "File" if one.is_text else "Image"
         yield f"\n*{kind}: {escaped(described(one))}*\n"

@@ -1,6 +1,6 @@
 """Reads the conversations of `oterm` from its SQLite file `store.db`, as versions up to 0.26 write it.
 
-The file has neither dates nor branches. Every message gets the time of the file; a picture becomes a remark.
+The file has neither dates nor branches. Every message gets the time of the file; an image becomes a remark.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The JSON format that loses nothing: `outrider export --format json` writes it and `outrider import` reads it.
+"""The lossless JSON format: `outrider export --format json` writes it and `outrider import` reads it.
 
 `docs/data.md` describes it. A file is one object with one conversation per line, so that neither side needs all of them
-in memory. Raise `VERSION` for a change that an older reader would misunderstand. Fields that it can do without may be
-added: a reader skips fields that it does not know.
+in memory. Raise `VERSION` for a change that an older reader would misunderstand. Optional fields may be added without
+that: a reader skips unknown fields.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,256}$")]
 
 
 class AttachmentRecord(msgspec.Struct, omit_defaults=True):
-    """A file that goes with a question. It has either a text or data."""
+    """An attached file. It has either text or data."""
 
     name: Annotated[str, msgspec.Meta(max_length=4096)]
-    """The file's name, as the person wrote it. It may hold any characters."""
+    """The file's name as the person wrote it. It may hold any characters."""
     type: MediaType
     text: str | None = None
     """The content of a text file in UTF-8."""
@@ -57,14 +57,14 @@ class MessageRecord(msgspec.Struct, omit_defaults=True):
     status: Status
     tokens: list[Token]
     provenance: Annotated[str, msgspec.Meta(pattern="^[vd]*$")]
-    """One letter per token: `v` verified by the target, `d` drafted only."""
+    """One letter per token: `v` for verified by the target, `d` for drafted only."""
     stats: dict[Name, bool | int | float | Line | None | Sequence[Mapping[Name, Line]]]
     """Includes `verifies` and `resumes`, the ids of related messages, which are columns in the database."""
     created: Time
     attachments: list[AttachmentRecord] = []
-    """The files that go with a question, in order."""
+    """The attachments of a question, in order."""
     reasoning: str = ""
-    """What the model thought before its answer."""
+    """The model's thoughts before its answer."""
 
 
 class QueueRecord(msgspec.Struct, omit_defaults=True):
@@ -79,7 +79,7 @@ class QueueRecord(msgspec.Struct, omit_defaults=True):
     place: int = 0
     """Sort key across all conversations: the lowest place is sent first."""
     attachments: list[AttachmentRecord] = []
-    """The files that go with a prompt, in order."""
+    """The attachments of a prompt, in order."""
 
 
 class ConversationRecord(msgspec.Struct):
@@ -93,7 +93,7 @@ class ConversationRecord(msgspec.Struct):
     messages: list[MessageRecord]
     pinned: bool = False
     choices: Choices = Choices()
-    """What was chosen for the conversation alone: server, model, system prompt, sampling."""
+    """The conversation's own choices: server, model, system prompt, sampling."""
     queue: list[QueueRecord] = []
 
 
@@ -106,7 +106,7 @@ class ExportHead(msgspec.Struct):
 
 
 class ExportFile(msgspec.Struct):
-    """A file, with its conversations still as text."""
+    """A file with its conversations still as undecoded text."""
 
     conversations: list[msgspec.Raw]
 
@@ -226,7 +226,7 @@ def decode(data: bytes, name: str) -> list[msgspec.Raw]:
 
 
 def checked(whole: WholeConversation) -> WholeConversation:
-    """Checks a conversation from another source as if it came from a file. Raises `Unsuitable`."""
+    """Checks a conversation from another source as if it had been read from a file. Raises `Unsuitable`."""
     return conversation(msgspec.Raw(msgspec.json.encode(_record(whole))))
 
 
@@ -261,7 +261,7 @@ def conversation(raw: msgspec.Raw) -> WholeConversation:
 
 
 def _parents_first(records: list[MessageRecord]) -> Iterator[MessageRecord]:
-    """Keeps the order, but puts no message before its parent. Raises `Unsuitable`."""
+    """Keeps the order, except that no message comes before its parent. Raises `Unsuitable`."""
     by_id = {record.id: record for record in records}
     if len(by_id) < len(records):
         raise Unsuitable("two of its messages have the same id")
@@ -306,7 +306,7 @@ def _message(record: MessageRecord, conversation_id: str) -> Message:
 
 
 def _related(record: MessageRecord, relation: str) -> str | None:
-    """Takes the id of a related message out of the statistics; None if they have none."""
+    """Removes the id of a related message from the statistics and returns it, or None."""
     related = record.stats.get(relation)
     if not isinstance(related, str):
         return None

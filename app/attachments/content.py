@@ -1,6 +1,6 @@
-"""A question as an OpenAI-compatible server takes it: text, and images if it has any.
+"""A question in the form for OpenAI-compatible servers: text, and images if it has any.
 
-It is apart from `rendering`, because exports and the first frame need that, and no HTTP client.
+It is separate from `app/attachments/renderer.py`, which exports and the first frame need without an HTTP client.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from storage import Message
 
 
 def question_content(question: Message) -> Content:
-    """The question for a server that takes images: text, or parts if there is an image."""
+    """The question for a server that accepts images: text, or parts if there is an image."""
     images = [one for one in question.attachments if is_image(one)]
     if not images:
         return question_text(question)

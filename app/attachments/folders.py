@@ -1,4 +1,4 @@
-"""Which files of a folder go with a question: those that git knows or would take, else those that are not hidden."""
+"""Which files of a folder are attached: those that git tracks or would add, or else those that are not hidden."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ SKIPPED = frozenset({
     "node_modules", "__pycache__", ".git", ".hg", ".svn", ".venv", "venv", ".tox", ".mypy_cache", ".ruff_cache",
     ".pytest_cache", "site-packages",
 })  # fmt: skip
-"""Folders that programs fill. Nobody means them who names the folder around them."""
+"""Folders that programs fill. A person who names the enclosing folder does not mean them."""
 MOST_LOOKED_AT = 20_000
-"""Entries that are looked at. Somebody may name their whole disk."""
+"""Most entries that are examined. Somebody may name their whole disk."""
 MOST_SECONDS = 5.0
 GIT = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "ls-files", "-z"]
-"""No program that a repository's own configuration names is run."""
+"""The command that lists files without running programs named in a repository's own configuration."""
 
 
 class FolderTooLarge(Exception):
-    """There is more in the folder than can be looked at, or sent. The text says so."""
+    """The folder has more than can be examined or sent. The text says so."""
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -35,13 +35,13 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def _inside(path: Path, folder: Path) -> bool:
-    """No folder on the way to the file is a link, which may lead anywhere."""
+    """Whether no folder on the way to the file is a link, which may lead anywhere."""
     between = path.relative_to(folder).parts[:-1]
     return not any(folder.joinpath(*between[: count + 1]).is_symlink() for count in range(len(between)))
 
 
 def _known_to_git(folder: Path) -> list[Path] | None:
-    """What git keeps here, and what is new and not ignored; None if git does not keep this folder."""
+    """The files here that git tracks, and new ones that are not ignored; None if this folder is not in a repository."""
     command = [*GIT, "--cached", "--others", "--exclude-standard"]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
@@ -54,7 +54,7 @@ def _known_to_git(folder: Path) -> list[Path] | None:
         return None
     names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
     if not names and any(folder.iterdir()):
-        return None  # Git ignores the folder, and the person has named it all the same.
+        return None  # Git ignores the folder, but the person named it all the same.
     if len(names) > MOST_LOOKED_AT:
         raise FolderTooLarge(f"has more than {MOST_LOOKED_AT:,} files; name a smaller folder")
     kept = [folder / name for name in sorted(set(names))]
@@ -72,5 +72,8 @@ def _walked(folder: Path) -> Iterator[Path]:
 
 
 def is_dotfile_secret(name: str) -> bool:
-    """Hidden names that hold secrets are listed, so that the person hears that they are left out."""
+    """Whether a hidden name may hold secrets.
+
+    Such files are listed, so that the person learns that they are left out.
+    """
     return name == ".env" or name.startswith(".env.")

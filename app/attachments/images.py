@@ -7,11 +7,11 @@ import struct
 from storage import Attachment
 
 KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Kinds that servers take."""
+"""Kinds that servers accept."""
 
 
 def image_kind(data: bytes) -> str | None:
-    """The media type of an image that can be sent; None for anything else."""
+    """The media type of an image that can be sent, or None for anything else."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -24,12 +24,12 @@ def image_kind(data: bytes) -> str | None:
 
 
 def is_image(attachment: Attachment) -> bool:
-    """It can be sent as an image, and its bytes are what its kind says."""
+    """Whether it can be sent as an image, and its bytes match its kind."""
     return attachment.media_type in KINDS and image_kind(attachment.data) == attachment.media_type
 
 
 def dimensions(data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels, from the header; None if it does not tell."""
+    """Width and height in pixels from the header, or None if they are not there."""
     try:
         match image_kind(data):
             case "image/png":

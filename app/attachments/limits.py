@@ -6,11 +6,11 @@ from storage import Attachment
 
 MOST_FILES = 100
 MOST_TEXT_BYTES = 1_000_000
-"""Largest text file. It is about 250,000 tokens, more than nearly every model reads."""
+"""Largest text file: about 250,000 tokens, more than nearly every model reads."""
 MOST_IMAGE_BYTES = 10_000_000
-"""Largest image. Servers take between 5 and 20 MB, a third more as the text that they are sent as."""
+"""Largest image. Servers accept between 5 and 20 MB; sent as text, an image is a third larger."""
 MOST_BYTES = 20_000_000
-"""Most bytes of everything that goes with one question."""
+"""Most bytes of all attachments of one question."""
 BYTES_PER_TOKEN = 4
 """Bytes of English and of code that make about one token."""
 
@@ -23,5 +23,5 @@ def size(count: int) -> str:
 
 
 def estimated_tokens(*attachments: Attachment) -> int:
-    """About how many tokens the text among these files takes. Nobody can tell for images."""
+    """The approximate number of tokens of the text files among these. It cannot be estimated for images."""
     return sum(len(one.data) // BYTES_PER_TOKEN + 1 for one in attachments if one.is_text)

@@ -1,7 +1,7 @@
 """Files that are named in a question: `@src/start.py`, `@"a b.txt"`, `@~/notes.md`, `@src/` for a folder.
 
-People write `@` for other things too: addresses, decorators, names. So only a path that exists counts. What looks like
-a path and does not exist is reported, never left out silently.
+People write `@` for other things too: addresses, decorators, names. So only a path that exists counts. Text that looks
+like a path but does not exist is reported, never left out silently.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from app.sanitise import sanitise
 MENTION = re.compile(r"""(?<![^\s(\[{"'`])@(?:"([^"\n]+)"|'([^'\n]+)'|((?:\\ |[^\s"'`])+))""")
 """An `@` at the start of a word, then a path in quotes, or without spaces that have no backslash before them."""
 TRAILING = ".,;:!?)]}>"
-"""Punctuation that ends a sentence and no path, unless a file is named so."""
+"""Punctuation that ends a sentence and is not part of a path, unless a file has that name."""
 KNOWN_ENDINGS = frozenset({
     "bash", "bat", "c", "cc", "cfg", "conf", "cpp", "css", "csv", "diff", "env", "gif", "go", "h", "hpp", "htm",
     "html", "ini", "ipynb", "java", "jpeg", "jpg", "js", "json", "jsonl", "kt", "log", "lua", "md", "patch", "pdf",
     "php", "png", "ps1", "py", "rb", "rs", "rst", "sh", "sql", "svg", "swift", "tex", "toml", "ts", "tsv", "tsx",
     "txt", "vue", "webp", "xml", "yaml", "yml", "zip", "zsh",
 })  # fmt: skip
-"""Endings by which a word without a slash looks like the name of a file. `@app.route` is none."""
+"""Endings by which a word without a slash looks like a file name, unlike `@app.route`."""
 MOST_MENTIONS = 200
-"""Mentions that are read. A longer list is a paste, and no way to name files."""
+"""Most mentions that are read. A longer list is pasted text, not a way to name files."""
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A path in a question, behind its `@`."""
+    """A path in a question, after an `@`."""
 
     raw: str
-    """The path as it was written, without quotes and backslashes."""
+    """The path as written, without quotes and backslashes."""
     start: int
-    """The place of the `@` in the text."""
+    """The offset of the `@` in the text."""
     end: int
     path: Path
     kind: Literal["file", "folder", "missing"]
@@ -49,7 +49,7 @@ class Mention:
 
 
 def mentions(text: str, cwd: Path) -> list[Mention]:
-    """The paths that a text names, in order, each once; `missing`: it looks like a path, and nothing is there."""
+    """The paths that a text names, in order, each once. `missing`: those that look like a path but do not exist."""
     found: dict[str, Mention] = {}
     for count, match in enumerate(MENTION.finditer(text)):
         if count == MOST_MENTIONS:
@@ -60,9 +60,9 @@ def mentions(text: str, cwd: Path) -> list[Mention]:
 
 
 def shown_name(raw: str) -> str:
-    """How a file is called where it goes with a question: as written, but without the folders above this one.
+    """The name under which a file is attached: as written, but without the folders above this one.
 
-    Where a person's files lie is nobody's business, and the end of a path names them well enough.
+    The location of a person's files is private, and the end of a path identifies them well enough.
     """
     pure = PurePath(raw)
     folder = "/" if raw.endswith(("/", os.sep)) else ""
@@ -72,12 +72,12 @@ def shown_name(raw: str) -> str:
 
 
 def located(raw: str, cwd: Path) -> Path:
-    """The place on the disk that a path means."""
+    """The absolute location of a path."""
     return cwd / os.path.expanduser(raw)
 
 
 def written(path: Path, cwd: Path) -> str | None:
-    """How a person would name this path in a question; None if its name cannot be typed.
+    """How a person would name this path in a question, or None if its name cannot be typed.
 
     A name may hold control characters and quotes. Such a file can be given with `--file`.
     """
@@ -93,10 +93,10 @@ def written(path: Path, cwd: Path) -> str | None:
 
 
 def dropped(paste: str) -> Path | None:
-    """The file or folder that a paste names, if it names one alone and it exists.
+    """The file or folder that pasted text names, if it consists of one existing path.
 
-    A terminal pastes what is dropped on it as a path in quotes, with backslashes, or as a `file://` address. Only a
-    whole path counts: a word that happens to name a file here is more often a word.
+    A terminal pastes a dropped file as a path in quotes, with backslashes, or as a `file://` address. Only an absolute
+    path counts: a word that happens to name a file here is more often just a word.
     """
     text = paste.strip()
     if not text or len(text) > 4096 or "\n" in text or "\r" in text:
@@ -137,7 +137,7 @@ def _mention(match: re.Match[str], cwd: Path) -> Mention | None:
     path = located(raw, cwd)
     if _exists(path):
         if _is_folder(path):
-            # A word such as @test may name a folder by accident, and all of it would be sent.
+            # A word such as @test may name a folder by accident, whose contents would all be sent.
             if not raw.endswith(("/", os.sep)) and raw not in (".", ".."):
                 return Mention(raw, match.start(), end, path, "missing") if "/" in raw or quoted else None
             return Mention(raw, match.start(), end, path, "folder")

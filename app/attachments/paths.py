@@ -1,4 +1,4 @@
-"""Paths that may follow an `@` in a prompt, for a list that completes them while a person types."""
+"""Completes paths after an `@` in a prompt while a person types."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from app.attachments.mentions import located
 from app.sanitise import sanitise
 
 MOST_READ = 5000
-"""Entries of a folder that are read: a larger one would make every letter wait."""
+"""Most entries of a folder that are read: more would delay every keystroke."""
 
 
 def candidates(text_after_at: str, cwd: Path, most: int) -> list[str]:
-    """Paths that begin as typed, at most `most`: folders, which end in `/`, before files.
+    """At most `most` paths that begin as typed: folders, which end in `/`, before files.
 
-    Only the folder that is named so far is read. Hidden names come only when a dot was typed. What cannot be typed is
-    left out: names with control characters, or white space other than spaces.
+    Only the folder named so far is read. Hidden names are offered only after a dot was typed. Names that cannot be
+    typed are left out: those with control characters or white space other than spaces.
     """
     typed = text_after_at.lstrip("\"'").replace("\\ ", " ")
     above, slash, begun = typed.rpartition("/")

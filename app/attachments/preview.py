@@ -1,4 +1,4 @@
-"""What goes with a question that is still being written, in lines for the person who writes it."""
+"""Lines about the attachments of a question, for the person who is still writing it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from app.attachments.renderer import described
 from storage import Attachment
 
 MOST_LINES = 6
-"""Lines that are shown; the prompt must stay in sight."""
+"""Most lines that are shown; the prompt must stay in sight."""
 
 
 @dataclass(frozen=True)
 class PreviewLine:
-    """One line. A click on a line with a file takes its mention out of the text."""
+    """One line. A click on a line with a file removes its mention from the text."""
 
     text: str
     raw: str | None = None
-    """The path as it is written behind its `@`, if the line is about a file."""
+    """The path as written after its `@`, if the line is about a file."""
     problem: bool = False
 
 
 def preview(found: Sequence[tuple[str, Gathered]], kept: Sequence[Attachment]) -> list[PreviewLine]:
-    """The lines for what a text names, by the paths that it names, and for the files that stay with a question."""
+    """The lines for the paths that a text names, and for the files that stay with a question."""
     lines = [PreviewLine(described(one)) for one in kept]
     for raw, gathered in found:
         files = gathered.attachments
@@ -46,7 +46,7 @@ def preview(found: Sequence[tuple[str, Gathered]], kept: Sequence[Attachment]) -
 
 
 def too_large(attachments: Sequence[Attachment], room: int | None) -> str:
-    """Says that the files are probably more than the model can read; empty if they are not, or nobody knows.
+    """A warning that the files are probably more than the model can read; empty if they are not, or if that is unknown.
 
     `room`: how many tokens the model can still read.
     """

@@ -1,6 +1,6 @@
-"""Reads the files that a person names, once. What goes with a question is what was read then.
+"""Reads the files that a person names, once. The content read then is what is attached to the question.
 
-Nothing here raises for a file that cannot be taken: each is a sentence in `Gathered.problems`.
+A file that cannot be attached raises nothing here, but becomes a sentence in `Gathered.problems`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from app.sanitise import sanitise
 from storage import Attachment
 
 MOST_UNREADABLE = 0.1
-"""Share of characters that are no UTF-8 up to which a file counts as text in another encoding."""
+"""Share of invalid UTF-8 up to which a file counts as text in another encoding."""
 NAMED = 5
-"""Names that one sentence lists."""
+"""Most names that one sentence lists."""
 
 
 @dataclass
@@ -31,11 +31,11 @@ class Gathered:
 
     attachments: list[Attachment] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    """What was named and is not attached, with the reason."""
+    """What was named but not attached, with the reason."""
     told: list[str] = field(default_factory=list)
     """What was changed or left out."""
     secrets: list[str] = field(default_factory=list)
-    """Names of attached files that look as if they held a key or a password."""
+    """Names of attached files that may hold a key or a password."""
 
     def clear_files(self) -> None:
         self.attachments.clear()
@@ -43,18 +43,18 @@ class Gathered:
 
 
 class Unsuitable(Exception):
-    """A file that cannot go along. The text says why, without its name."""
+    """A file that cannot be attached. The text says why, without the file's name."""
 
 
 def one_line(name: str) -> str:
-    """A file's name as a terminal may show it: one line, without characters that hide or reorder text."""
+    """A file's name that is safe for a terminal: one line, without characters that hide or reorder text."""
     return " ".join(sanitise(name).split()) or "?"
 
 
 def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gathered:
-    """Reads what a question names.
+    """Reads the files that a question names.
 
-    `kept`: files that went with the question before it was changed. They stay as they were, whatever the disk says now.
+    `kept`: attachments of the question before it was edited. They stay unchanged, whatever is on the disk now.
     """
     gathered, seen = Gathered(), set[Path]()
     for mention in mentions:
@@ -70,7 +70,7 @@ def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gath
 
 
 def gather_paths(paths: Iterable[str], cwd: Path) -> Gathered:
-    """Reads files and folders that were named as such, as with `--file`."""
+    """Reads files and folders that were named explicitly, as with `--file`."""
     gathered, seen = Gathered(), set[Path]()
     for raw in paths:
         _add(gathered, located(raw, cwd), shown_name(raw), seen)
@@ -79,7 +79,7 @@ def gather_paths(paths: Iterable[str], cwd: Path) -> Gathered:
 
 
 def joined(*several: Gathered) -> Gathered:
-    """All of them as one."""
+    """Combines all of them."""
     whole = Gathered()
     for one in several:
         whole.attachments += one.attachments
@@ -91,7 +91,7 @@ def joined(*several: Gathered) -> Gathered:
 
 
 def belongs(attachment: Attachment, mention: Mention) -> bool:
-    """Whether a stored file is what this mention names."""
+    """Whether a stored file is the one that this mention names."""
     return attachment.name == mention.name or (mention.name.endswith("/") and attachment.name.startswith(mention.name))
 
 
@@ -103,7 +103,7 @@ def _missing(mention: Mention) -> str:
 
 
 def _check_total(gathered: Gathered) -> None:
-    """Nothing goes along if all of it is too much: half of what was named could mislead."""
+    """Attaches nothing if the total is too large: half of the named files could mislead."""
     count, total = len(gathered.attachments), sum(len(one.data) for one in gathered.attachments)
     if count > MOST_FILES:
         gathered.problems.append(f"{count} files are too many; at most {MOST_FILES} go with one question")
@@ -127,7 +127,7 @@ def _add(gathered: Gathered, path: Path, name: str, seen: set[Path]) -> None:
             gathered.secrets.append(one_line(name))
     except Unsuitable as error:
         gathered.problems.append(f"{one_line(name)} {error}")
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13.
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13.
         reason = getattr(error, "strerror", None) or "no file can have that name, or its links run in a circle"
         gathered.problems.append(f"{one_line(name)} cannot be read: {reason}")
 
@@ -173,7 +173,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def read_file(path: Path, name: str, told: list[str], *, images: bool = True) -> Attachment:
-    """One file as it is now. Changes are added to `told`. Raises `Unsuitable`, `OSError`."""
+    """Reads one file as it is now. Changes are reported in `told`. Raises `Unsuitable`, `OSError`."""
     data = _bytes_of(path)
     if (kind := image_kind(data)) is not None:
         if not images:
@@ -185,7 +185,7 @@ def read_file(path: Path, name: str, told: list[str], *, images: bool = True) ->
 
 
 def _bytes_of(path: Path) -> bytes:
-    # A pipe would wait for a writer, and a device may have no end. So the kind is checked before and after opening.
+    # A pipe would wait for a writer, and a device may be endless. So the kind is checked before and after opening.
     _check_regular(path.stat().st_mode)
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(handle, "rb") as file:

@@ -1,4 +1,4 @@
-"""What a model reads of a question and of what goes with it: a function of what is stored, and of nothing else."""
+"""The text of a question and its attachments that a model reads: a function of the stored data alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def question_text(question: Message) -> str:
-    """The question as text: each file under its name, then what was typed. An image is only named."""
+    """The question as text: each file under its name, then the typed text. An image is only named."""
     parts = [_part(one) for one in question.attachments]
     return "\n\n".join([*parts, question.text])
 
@@ -35,12 +35,12 @@ def as_read(message: Message) -> Message:
 
 
 def data_url(attachment: Attachment) -> str:
-    """The file as an address that holds all of it."""
+    """The file as a `data:` URL."""
     return f"data:{attachment.media_type};base64,{base64.b64encode(attachment.data).decode()}"
 
 
 def image_names(messages: Sequence[Message]) -> list[str]:
-    """Names of the images that go with the last question of a conversation."""
+    """Names of the images attached to the last question of a conversation."""
     for message in reversed(messages):
         if message.role == "user":
             return [one_line(one.name) for one in message.attachments if not one.is_text]
@@ -55,7 +55,7 @@ def described(attachment: Attachment) -> str:
 
 
 def language(name: str) -> str:
-    """The word behind a fence by which colours are chosen; empty if the name's ending is odd."""
+    """The language of a fence, for syntax colours; empty if the name's ending is unusual."""
     ending = PurePath(one_line(name)).suffix[1:].lower()
     return ending if re.fullmatch("[a-z0-9+#]{1,12}", ending) else ""
 

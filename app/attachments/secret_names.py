@@ -16,7 +16,7 @@ FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".kube"})
 
 
 def looks_secret(path: PurePath) -> bool:
-    """Whether a file is likely to hold a key or a password. Its content is not read for that."""
+    """Whether a file is likely to hold a key or a password, judging by its name alone."""
     name = path.name.lower()
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in HARMLESS):
         return False

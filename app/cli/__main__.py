@@ -1,7 +1,7 @@
 """The commands. Each imports what it needs when it runs, so that help, version and completion stay quick.
 
-stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect,
-130 interrupted. `app/start.py` has a short way to the version and to the chat.
+stdout is for data, stderr for messages, and exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect,
+130 interrupted. `app/start.py` has shortcuts to the version and the chat.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from app.cli.gateway import gateway
 from app.cli.history import history_commands
 from app.cli.keys import keys
 from app.cli.learn import learn
+from app.cli.local import local_commands
 from app.cli.log import log
 from app.cli.models import models
 from app.cli.options import Model, Remote, System, Token
@@ -44,6 +45,7 @@ cli.add_typer(drafter_commands, name="drafter")
 cli.add_typer(queue_commands, name="queue", invoke_without_command=True)
 cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
 cli.add_typer(system_commands, name="system", invoke_without_command=True)
+cli.add_typer(local_commands, name="local", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
@@ -213,7 +215,7 @@ def main() -> None:
     switch_off()
     keep_cores_free()
     answer_shells()
-    guarded(lambda: cli(prog_name="outrider"))  # Shells ask by this name, however the program was started.
+    guarded(lambda: cli(prog_name="outrider"))  # The name that shells complete.
 
 
 if __name__ == "__main__":

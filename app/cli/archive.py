@@ -1,6 +1,6 @@
 """`outrider export` and `outrider import`: conversations out of the database and into it.
 
-Data goes to stdout, talk to stderr. Output and exit codes are an interface.
+Data goes to stdout, messages to stderr. Output and exit codes are an interface.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def import_(
 
 
 def _format_for(path: Path | None, chosen: Format | None) -> Format:
-    """The format to write to `path`. A file's name must not promise another format than the file holds."""
+    """The format to write to `path`. A file's name must not suggest another format than the file has."""
     ending = "" if path is None or path.is_dir() else path.suffix.lower()
-    if ending in ("", "."):  # Python 3.14 has "." for a name that ends in a dot.
+    if ending in ("", "."):  # Python 3.14 returns "." for a name that ends in a dot.
         return chosen or "md"
     known = ENDINGS.get(ending)
     if known is None and chosen is None:
@@ -92,7 +92,7 @@ def _format_for(path: Path | None, chosen: Format | None) -> Format:
 
 
 def print_conversation(beginning: str | None, format: Format) -> int:
-    """Write one conversation to stdout, the last without an id. Returns the exit code. Raises `StorageError`."""
+    """Write one conversation to stdout, by default the last. Returns the exit code. Raises `StorageError`."""
     settings, folders = settings_with()
     ids = [] if beginning is None else [beginning]
     return _export(None, ids, settings, folders, format=format, everything=False, branches=False)
@@ -108,7 +108,7 @@ def _export(
     everything: bool,
     branches: bool,
 ) -> int:
-    """Export to a file, a folder or stdout (None); without ids, the conversation that was last written to.
+    """Export to a file, a folder or stdout (None); without ids, the most recently written conversation.
 
     Returns the exit code. Raises `ArchiveError`, `StorageError`.
     """
@@ -134,7 +134,7 @@ def _export(
 
 
 def _import(paths: Sequence[Path], folders: Folders, *, again: bool) -> int:
-    """Import files; print the id of each conversation and what became of it.
+    """Import files; print the id of each conversation and its result.
 
     Returns the exit code. Raises `StorageError`.
     """
@@ -159,7 +159,7 @@ def _import(paths: Sequence[Path], folders: Folders, *, again: bool) -> int:
 
 
 def summary(report: ImportReport, path: Path) -> Iterator[str]:
-    """Sentences: what a file held, and what became of it."""
+    """Sentences that say what a file held and what became of it."""
     from app.sanitise import sanitise
 
     outcomes = Counter(result.outcome for result in report.results)

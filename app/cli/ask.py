@@ -1,4 +1,4 @@
-"""`outrider ask`: questions in, answers on stdout, talk on stderr.
+"""`outrider ask`: questions in, answers on stdout, messages on stderr.
 
 Output and exit codes are an interface.
 """
@@ -47,12 +47,12 @@ from storage import Attachment, Choices, Message, Store
 from storage.choices import ASKED
 
 UNANSWERED = ("unavailable", "incompatible", "refused")
-"""Codes of failures that are the server's: out of reach, of another kind, or a refusal."""
+"""Codes of failures on the server's side: out of reach, of another kind, or a refusal."""
 
 
 @dataclass(frozen=True)
 class AskResult:
-    """What came of one question."""
+    """The result of one question."""
 
     reply: ReplyText
     done: Done | None
@@ -60,7 +60,7 @@ class AskResult:
     trace: tuple[RoundReport, ...] = ()
     judged: Judged | None = None
     reasoning: str = ""
-    """Text in which a model reasoned before its answer."""
+    """The model's reasoning before its answer."""
     told: str = ""
     """The last message about the mode that the person saw."""
 
@@ -69,7 +69,7 @@ class AskResult:
         return self.reply.solid + self.reply.ghost
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `--json` prints; only `error` where there is no answer."""
+        """The object that `--json` prints; only `error` if there is no answer."""
         if self.done is None:
             return {"error": self.failed.message if self.failed else "the answer ended early"}
         stats = self.done.stats
@@ -78,6 +78,7 @@ class AskResult:
             "token_ids": list(self.done.token_ids),
             "model": self.done.model or None,
             "drafted_by": self.done.drafted_by or None,
+            "stretches": [asdict(stretch) for stretch in self.done.stretches],
             "provenance": _provenance(self.done),
             "reason": self.done.reason,
             "cut": self.done.cut_by,
@@ -106,9 +107,9 @@ class AskResult:
 
 
 class TextWriter:
-    """Writes text as it becomes final. Drafts wait until they are verified, or the answer ends.
+    """Writes text as it becomes final. Drafts are held back until they are verified or the answer ends.
 
-    `final_drafts`: drafts are final at once, because nobody verifies them. `by_line`: write whole lines only, for a
+    `final_drafts`: drafts are final at once, because nobody verifies them. `by_line`: write only whole lines, for a
     program that reads them.
     """
 
@@ -128,7 +129,7 @@ class TextWriter:
             self._write(text[: text.rfind("\n") + 1] if self._by_line else text)
 
     def cut(self) -> None:
-        """The answer was interrupted: write what is final, and end the line."""
+        """Write what is final after an interruption, and end the line."""
         self._end(self._text.solid + (self._text.ghost if self._final_drafts else ""))
 
     def _end(self, text: str) -> None:
@@ -169,7 +170,7 @@ async def ask(
         if not options.json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
         if attachments:
-            await assistant.settled()  # Only then is it known how much the model reads.
+            await assistant.settled()  # The model's context size is known only then.
             context = assistant.context(chosen)
             if said := too_large(attachments, None if context is None else context.limit - context.used):
                 complain(said)
@@ -188,7 +189,7 @@ async def ask(
 
 
 def _complain_of_end(result: AskResult, asked: str, options: AskOptions, *, saved: bool) -> None:
-    """Tell a person what an answer does not say itself: risks, what was not checked, sources, and what to do now."""
+    """Print what an answer does not say itself: risks, what was not checked, sources, and what to do now."""
     if result.done is not None:
         if options.json:
             complain_of_unchecked(result.done)
@@ -204,7 +205,7 @@ def _complain_of_end(result: AskResult, asked: str, options: AskOptions, *, save
 
 
 async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: Folders, options: AskOptions) -> int:
-    """Answer every question of a prompt file, one JSON object a line; returns the exit code."""
+    """Answer every question of a prompt file, one JSON object per line; returns the exit code."""
     code, told = OK, ""
     asks = options.asks
     kept = choices_named(settings, folders, asks)
@@ -226,13 +227,13 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
 
 
 def asked_in(thread: Sequence[Message]) -> str:
-    """The last question of a thread and the one before it, which it may follow up."""
+    """The last question of a thread, and the previous one, which it may follow up."""
     return "\n".join([message.text for message in thread if message.role == "user"][-2:])
 
 
 def complain_of_answer(done: Done, text: str, asked: str) -> None:
     """Report the risks of the commands in an answer, and how much of it was not checked."""
-    # Loading the parser and the rules takes some 40 ms, when nobody waits for an answer any more.
+    # Loading the parser and the rules takes some 40 ms, when the answer is already printed.
     from app.cli.risks import complain_of, told_risks
 
     complain_of(told_risks(asked, text))
@@ -240,17 +241,21 @@ def complain_of_answer(done: Done, text: str, asked: str) -> None:
 
 
 def complain_of_unchecked(done: Done) -> None:
-    """Say how much of an answer the model has not checked."""
+    """Report how much of an answer the model has not checked."""
     drafted, tokens = done.provenance.count(False), len(done.provenance)
     name = done.drafted_by or "small model"
     if drafted and drafted == tokens:
         complain(f"the {name} alone wrote this answer; it was not checked")
     elif drafted:
         complain(f"{drafted} of {tokens} tokens were drafted by the {name} and not checked")
+    for stretch in done.stretches:
+        if stretch.here:
+            what = f"the answer from character {stretch.at:,} on" if stretch.at else "this answer"
+            complain(f"{stretch.writer}, on this device, wrote {what}; it was not checked")
 
 
 async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None, *, told: str = "") -> AskResult:
-    """Follow one answer to its end; talk goes to stderr, text to `writer` as it comes.
+    """Follow one answer to its end; messages go to stderr, text to `writer` as it arrives.
 
     `told`: the last message about the mode that the person saw; it is not repeated.
     """
@@ -290,13 +295,16 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
 
 
 def _go_on(done: Done) -> str:
-    """How to go on with an answer that is not whole; empty for a whole one."""
+    """How to continue an incomplete answer; empty for a complete one."""
     longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
     return f"{ANEW if done.full else GO_ON}{longer}" if done.cut else ""
 
 
 def _provenance(done: Done) -> dict[str, int]:
-    """How many of the answer's tokens come from whom. A server that checks no drafts has only `streamed`."""
+    """How many of the answer's tokens come from which source.
+
+    With a server that checks no drafts there is only `streamed`.
+    """
     streamed = {"streamed": done.stats.streamed or 0}
     if done.stats.streamed is not None and not done.provenance:
         return streamed
@@ -314,7 +322,7 @@ def _risks(asked: str, result: AskResult) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _cut_on_interrupt(writer: TextWriter | None) -> AsyncIterator[None]:
-    """Write what is final where the block is interrupted."""
+    """Write what is final if the block is interrupted."""
     try:
         yield
     except asyncio.CancelledError:
@@ -324,7 +332,7 @@ async def _cut_on_interrupt(writer: TextWriter | None) -> AsyncIterator[None]:
 
 
 def _source_line(source: PageSource) -> str:
-    """One line that tells a person where to read more."""
+    """One line that says where to read more."""
     if source.by == "tldr":
         return f"from the page {source.page} (tldr pages)"
     return f"from Outrider's own examples; more on the page {source.page} (tldr pages)"
@@ -335,7 +343,7 @@ def _whole(rate: float | None) -> int | None:
 
 
 def _rounded(value: Any) -> Any:
-    """A copy whose numbers have six decimals: seconds to the microsecond."""
+    """A copy with numbers rounded to six decimals: seconds to the microsecond."""
     if isinstance(value, dict):
         return {name: _rounded(part) for name, part in value.items()}
     return round(value, 6) if isinstance(value, float) else value
@@ -362,5 +370,5 @@ def _exit_code(result: AskResult) -> int:
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    """Print one line of JSON. Characters that a terminal obeys are escaped; JSON itself would let them pass."""
+    """Print one line of JSON. Terminal control characters are escaped, which JSON itself does not require."""
     print(escape_json(json.dumps(value, ensure_ascii=False)), flush=True)

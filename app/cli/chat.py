@@ -1,4 +1,4 @@
-"""`outrider` and `outrider chat`: the chat screen, over an assistant that starts behind it."""
+"""`outrider` and `outrider chat`: the chat screen, whose assistant starts in the background."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 WITHOUT_CURSOR = ("dumb", "unknown")
 """Values of TERM for a terminal that only prints, such as an editor's shell window."""
 OF_ANOTHER_TERMINAL = ("COLUMNS", "LINES")
-"""A size that a container or a script hands on. Textual would draw for it; the terminal itself knows its own."""
+"""Size variables that a container or a script passes on. Textual would use them; the terminal itself knows its real
+size."""
 log = logging.getLogger("outrider.screen")
 
 
@@ -32,9 +33,9 @@ def chat(
 ) -> int:
     """Open the chat screen; returns the exit code. Raises `ConfigError`, `StorageError`.
 
-    `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. A server or a `model` that
-    the command line names answers the conversation that it opens from now on, and until the chat ends each one for
-    which nothing was chosen. `prompt`: the system prompt of that one and of new ones, or None for no change.
+    `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. A server or a `model`
+    named on the command line answers, from now on, the conversation that is opened and, until the chat ends, each one
+    for which nothing was chosen. `prompt`: the system prompt of that one and of new ones, or None for no change.
     `options`: settings of the command line.
     """
     from app.config import ConfigError, is_address
@@ -46,7 +47,7 @@ def chat(
         try:
             remotes = Remotes(folders)
         except ConfigError:
-            pass  # The screen reports it and works without remotes.
+            pass  # The screen reports this and works without remotes.
         else:
             remotes.meant_by(settings.remote)  # A wrong name is reported before the screen hides the message.
     if (reason := _no_screen()) is not None:
@@ -59,7 +60,7 @@ def chat(
 
 
 def _no_screen() -> str | None:
-    """Why the screen cannot be shown here; None where it can."""
+    """Why the screen cannot be shown here, or None if it can."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "The chat screen needs a terminal for its input and its output."
     kind = os.environ.get("TERM", "")
@@ -117,7 +118,7 @@ async def _screen(
 
 
 def _named(settings: Settings, folders: Folders, model: str | None) -> Choices:
-    """What conversations keep of the server and the model that the command line names. An address has no name to keep.
+    """The server and model named on the command line, as conversations store them. An address has no name to store.
 
     Raises `ConfigError`.
     """

@@ -38,7 +38,7 @@ def program() -> Finding:
 
 
 def folders_of(folders: Folders) -> Iterator[Finding]:
-    """Whether each folder can be written to. Creates none."""
+    """Findings on whether each folder is writable. Creates none."""
     parts = (("data", folders.data), ("settings", folders.config), ("log", folders.logs))
     wrong = [(what, path, reason) for what, path in parts if (reason := _unwritable(path))]
     for what, path, reason in wrong:
@@ -65,7 +65,7 @@ def disk(folders: Folders) -> Finding:
 
 
 def database(folders: Folders) -> Finding:
-    """Open the database as any command does, which creates or migrates it, and read it from end to end."""
+    """Open the database like any command, which creates or migrates it, and read it completely."""
     path = folders.database
     try:
         with Store.open(path) as store:
@@ -101,9 +101,9 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
 
 
 def remotes(folders: Folders, trouble: Mapping[str, str] | None) -> Iterator[Finding]:
-    """Whether the file of remotes can be read, and whether its tokens are there and private.
+    """Whether the file of remotes can be read, and whether its tokens exist and are private.
 
-    `trouble`: why a server does not answer, by its name; None if none was asked because the mode is offline.
+    `trouble`: why servers do not answer, by name, or None if none was asked because the mode is offline.
     """
     try:
         known = Remotes(folders)
@@ -132,7 +132,7 @@ def remotes(folders: Folders, trouble: Mapping[str, str] | None) -> Iterator[Fin
 
 
 def proxies(remote: str | None) -> Iterator[Finding]:
-    """What of the environment's proxies cannot be used, and which one is used for the address `remote`."""
+    """Which of the environment's proxy settings cannot be used, and which proxy is used for the address `remote`."""
     for problem in environment_problems():
         yield Finding("warning", "proxy", problem)
     if remote is None:
@@ -140,7 +140,7 @@ def proxies(remote: str | None) -> Iterator[Finding]:
     try:
         proxy = environment_proxy(remote)
     except (Misconfigured, ValueError, InvalidURL):
-        return  # The finding about the server says so.
+        return  # The finding about the server reports it.
     if proxy is not None:
         parts = urlsplit(remote)
         host, through = parts.netloc.rpartition("@")[2], proxy.copy_with(userinfo=b"")
@@ -149,7 +149,7 @@ def proxies(remote: str | None) -> Iterator[Finding]:
 
 
 def port(wanted: int = SERVE_PORT) -> Iterator[Finding]:
-    """A finding where the default port of `outrider serve` is taken."""
+    """A finding if the default port of `outrider serve` is in use."""
     with socket.socket() as probe:
         if os.name == "posix":
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -161,7 +161,7 @@ def port(wanted: int = SERVE_PORT) -> Iterator[Finding]:
 
 
 def _unwritable(path: Path) -> str | None:
-    """Why nothing can be written below a folder; None where writing works."""
+    """Why nothing can be written below a folder, or None if writing works."""
     try:
         with tempfile.TemporaryFile(dir=_nearest(path)):
             return None
@@ -170,7 +170,7 @@ def _unwritable(path: Path) -> str | None:
 
 
 def _nearest(path: Path) -> Path:
-    """The folder, or its nearest parent that exists. It may be a file that is in the way."""
+    """The folder, or its nearest existing parent, which may be a file in its place."""
     return next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
 
 
@@ -187,20 +187,20 @@ def _backups(path: Path) -> str:
 REPORTS = Path("Microsoft", "DeveloperTools", ".onnxruntime")
 REPORT_QUEUE = "onnxruntime.db"
 DRAFTER_GRAPH = b"drafter.onnx"
-"""File name of every drafter's graph. A report of a loaded model has it."""
+"""File name of every drafter's graph, which a report of a loaded model contains."""
 
 
 def reports(environment: Mapping[str, str], home: Path) -> Iterator[Finding]:
-    """A finding for each folder of ONNX Runtime's reports; a warning where a report names a drafter.
+    """A finding for each folder of ONNX Runtime's reports; a warning if a report names a drafter.
 
-    The folder belongs to every program that uses ONNX Runtime, and nothing in it says for sure which of them wrote
-    what. So Outrider deletes none of it, and says where it is.
+    The folder is shared by all programs that use ONNX Runtime, and nothing in it shows reliably which one wrote what.
+    So Outrider deletes none of it, and only reports its location.
     """
     caches = [home / ".cache", home / "Library/Caches", home / "Library/Application Support"]
     if moved := environment.get("XDG_CACHE_HOME"):
         caches.insert(0, Path(moved))
     for folder in dict.fromkeys(cache / REPORTS for cache in caches):
-        if os.path.isdir(folder):  # False, too, where it may not be read.
+        if os.path.isdir(folder):  # Also False if it may not be read.
             queued, ours = _unsent(folder / REPORT_QUEUE)
             left = "left by an older Outrider" if ours else "left by a program that uses it, perhaps an older Outrider"
             text = f"{folder} has a device id and {queued} unsent reports of ONNX Runtime, {left}; Outrider sends none"
@@ -209,7 +209,7 @@ def reports(environment: Mapping[str, str], home: Path) -> Iterator[Finding]:
 
 
 def _unsent(path: Path) -> tuple[int, bool]:
-    """Number of unsent reports, 0 where they cannot be read; and whether one of them names a drafter's graph."""
+    """Number of unsent reports, 0 if they cannot be read; and whether one of them names a drafter's graph."""
     if not os.path.isfile(path):
         return 0, False
     try:

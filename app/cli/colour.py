@@ -1,4 +1,4 @@
-"""Colour on the command line's own output."""
+"""Colours in the command line's own output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TextIO
 
 
 def in_colour(stream: TextIO) -> bool:
-    """Whether the stream is a terminal that knows colours and whose person has not switched them off (no-color.org)."""
+    """Whether the stream is a terminal with colours that are not switched off (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -1,4 +1,4 @@
-"""Shell completion: what can be typed next. It is quick, offline, and silent where it fails."""
+"""Shell completion: what can be typed next. It is fast and offline, and fails silently."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ if [[ $funcstack[1] == _outrider ]]; then
 else
   {ZSH_REGISTERS}
 fi"""
-"""A file in `fpath` is itself the completion function; a file that is sourced registers it."""
+"""A file in `fpath` is itself the completion function; a sourced file registers one."""
 MOST = 50
-"""Most candidates of one answer."""
+"""Most candidates of one reply."""
 DESCRIPTION_LENGTH = 60
 UNSAFE = re.compile(r"[^\w .,/+-]")
-"""Characters of a title that become spaces. zsh evaluates what it is given, and the escaping in typer's script can be
-broken out of."""
+"""Characters of a title that become spaces. zsh evaluates its input, and the escaping in typer's script is not safe."""
 
 Candidates = list[tuple[str, str]]
 """Pairs of a candidate and its description."""
@@ -49,7 +48,7 @@ def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bas
 
 
 def answer_shells() -> None:
-    """Install typer's completion where a shell asks for it, so that the command line answers the shell."""
+    """Install typer's completion if a shell requests it, so that the command line answers the shell."""
     from app.cli.settings import COMPLETION
 
     if COMPLETION in os.environ:
@@ -64,7 +63,7 @@ def conversations(incomplete: str) -> Candidates:
 
 
 def queued(incomplete: str) -> Candidates:
-    """Ids of what is queued for the verifier, with its text."""
+    """Ids of queue entries, with their texts."""
     return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queue.all()])
 
 
@@ -86,7 +85,7 @@ def known_remotes(incomplete: str) -> Candidates:
 
 
 def system_prompts(incomplete: str) -> Candidates:
-    """Names of the system prompts, with how each begins."""
+    """Names of the system prompts, with the beginning of each."""
     from app.config import ConfigError, Folders
     from app.system_prompts import SystemPrompts
 

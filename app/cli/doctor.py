@@ -1,4 +1,4 @@
-"""`outrider doctor`: looks at every part, and says what is wrong and how to repair it."""
+"""`outrider doctor`: checks every part, and says what is wrong and how to repair it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from remote import RemoteError
 
 
 async def examine(options: Mapping[str, object], *, as_json: bool = False) -> int:
-    """Print a line for each finding, or one JSON object; returns 1 where a part is broken, else 0.
+    """Print a line for each finding, or one JSON object; returns 1 if a part is broken, else 0.
 
     `options`: settings of the command line.
     """
@@ -78,7 +78,7 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
 
 
 def _of_command_line(options: Mapping[str, object]) -> Settings:
-    """The command line's settings on the defaults, or only the defaults: the other parts are still looked at."""
+    """The command line's settings over the defaults, or only the defaults: the other parts are checked anyway."""
     try:
         return Settings().replaced(options, "the command line")
     except ConfigError:
@@ -86,7 +86,7 @@ def _of_command_line(options: Mapping[str, object]) -> Settings:
 
 
 def _keys(settings: Settings) -> Finding:
-    """The remapped keys. The screen is loaded only where there are any."""
+    """The remapped keys. The screen is loaded only if there are any."""
     from app.tui.bindings import checked
 
     try:
@@ -96,7 +96,7 @@ def _keys(settings: Settings) -> Finding:
 
 
 async def _trouble(folders: Folders, settings: Settings) -> dict[str, str] | None:
-    """Why servers do not answer, by their names; None in mode offline, where none is asked."""
+    """Why servers do not answer, by name, or None in mode offline, where none is asked."""
     if settings.mode == "offline":
         return None
     try:
@@ -107,7 +107,7 @@ async def _trouble(folders: Folders, settings: Settings) -> dict[str, str] | Non
 
 
 def _local(folders: Folders, settings: Settings, trouble: Mapping[str, str] | None) -> Iterator[Finding]:
-    """The checks that need no model. `trouble`: as `checks.remotes` takes it."""
+    """The checks that need no model. `trouble`: as for `checks.remotes`."""
     yield from checks.folders_of(folders)
     yield checks.disk(folders)
     yield checks.database(folders)
@@ -120,14 +120,14 @@ def _local(folders: Folders, settings: Settings, trouble: Mapping[str, str] | No
 
 
 def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
-    """Load the drafter, compare all its checksums, and time one draft."""
+    """Load the drafter, verify its checksums, and time one draft."""
     try:
         config = read_config(folder)
         read_config(folder, verify=tuple(config.files))
         drafter = Drafter.load(folder, runtime)
         context = drafter.context()
         context.commit(drafter.asked_as("hello"))
-        next(context.generate(0.0, 0))  # Reads the prompt first, so that only the draft is timed.
+        next(context.generate(0.0, 0))  # Read the prompt first, so that only the draft is timed.
         begun = time.perf_counter()
         context.draft(Pace())
         milliseconds = 1000 * (time.perf_counter() - begun)
@@ -150,7 +150,7 @@ def _torch(target: str) -> Finding:
 
 
 async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> AsyncIterator[Finding]:
-    """The diagnosis of the server, as findings of the part `server`: what is wrong, and whether it answers."""
+    """The diagnosis of the server, as findings of part `server`: what is wrong, and whether it answers."""
     try:
         source = source_of(settings, folders)
     except (RemoteError, ConfigError) as error:
@@ -162,7 +162,7 @@ async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> A
     async for finding in check(source, settings, drafter=drafter, shelf=folders.fetched):
         if finding.part == "clock":
             yield finding
-        elif finding.part == "set-up" and without_torch:  # A choice: the drafter answers alone.
+        elif finding.part == "set-up" and without_torch:  # By choice: the drafter answers alone.
             yield Finding("warning", "server", finding.text)
         elif finding.part == "answer" or (finding.state != "ok" and finding.part != "token"):
             yield replace(finding, part="server")

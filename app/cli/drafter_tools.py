@@ -1,6 +1,6 @@
-"""The work of `outrider drafter`: train a drafter for any target, evaluate, show and quantise one.
+"""The implementation of `outrider drafter`: trains a drafter for any target, evaluates, shows and quantises one.
 
-Training and quantising need the extra `train`, evaluating the extra `server`. Both are imported when they are used.
+Training and quantising need the extra `train`, evaluating the extra `server`. Both are imported when used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def stored_questions(store: Store) -> list[list[str]]:
 def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[str]] | None) -> None:
     """Make a drafter in `out` for `target` without training. `budget`: bytes on a device. Raises `DrafterError`.
 
-    `questions`: those of each conversation, of which the first counts, or None for the usual ones.
+    `questions`: those of each conversation, of which the first one is used, or None for the usual ones.
     """
     try:
         from drafter.progress import stage
@@ -80,7 +80,7 @@ def make(target: str, out: Path, *, budget: int, questions: Sequence[Sequence[st
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """Options of `outrider drafter train` under the names that a `Plan` has; None keeps what a plan has by default."""
+    """Options of `outrider drafter train`, named as in `Plan`; None keeps the plan's default."""
 
     inference_layers: int | None
     first_layers: int | None
@@ -128,7 +128,7 @@ def train(
         here = choose_device(device)
         together = processes(here)
         loaded = load_target(target, device=here)
-        TorchEngine(loaded.model)  # Fails early for a target that cannot verify trees.
+        TorchEngine(loaded.model)  # Fail early for a target that cannot verify trees.
         recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
         plan = replace(Plan(recipe=recipe), **options.given)
         learnt, held = hold_out(questions, work)
@@ -200,8 +200,8 @@ def evaluate(
 ) -> None:
     """Measure the drafter in `folder` on `target`: print tau, acceptance by depth and agreement by staleness.
 
-    At most `limit` questions are asked, evenly spread over all. `out`: file for the same as JSON. `record`: write into
-    its config what decides about its use. Raises `DrafterError`.
+    At most `limit` questions are asked, evenly spread over all. `out`: file for the same as JSON. `record`: write the
+    figures that decide about its use into its config. Raises `DrafterError`.
     """
     if record and temperature:
         raise DrafterError("What decides about its use is measured on greedy answers: leave out --temperature.")
@@ -267,7 +267,7 @@ def evaluate(
 
 
 def _figures(engine: Engine, drafter: Drafter, prompts: list[list[int]], most: int) -> Measured:
-    """What decides about a drafter's use, measured on the target's own answers."""
+    """The figures that decide about a drafter's use, measured on the target's own answers."""
     from drafter.progress import track
     from remote.verifier.making.measure import answered, measured
 
@@ -276,7 +276,7 @@ def _figures(engine: Engine, drafter: Drafter, prompts: list[list[int]], most: i
 
 
 def _recorded(config: DrafterConfig, figures: Measured) -> list[tuple[str, str]]:
-    """Lines about the figures that are kept with a drafter, and what follows from them."""
+    """Lines about the figures stored with a drafter, and their consequences."""
     shares = f"{figures.alone:.0%} right without the model, perplexity {figures.perplexity:g}"
     line = f"{figures.tau:.2f} tokens a round as a chain, {shares}, {figures.repeated:.0%} repeated"
     use = why_no_drafts(config) or why_not_alone(config) or "it drafts, and may write alone"
@@ -301,7 +301,7 @@ def _engine(target: str, drafter: Drafter, folder: Path) -> tuple[Engine, int | 
 
 
 def _columns(what: str, heads: Iterable[object], values: Iterable[float]) -> str:
-    """Two lines of a table: the columns' heads, and their shares."""
+    """Two lines of a table: the column heads, and their shares."""
     columns = [(str(head), f"{value:.1%}") for head, value in zip(heads, values)]
     wide = [max(map(len, column)) for column in columns]
     above, below = ("  ".join(text.rjust(width) for text, width in zip(line, wide)) for line in zip(*columns))
@@ -315,7 +315,7 @@ def _encoder(folder: Path) -> MemoryEncoder:
 
 
 def _longest_answer(positions: int | None, prompts: Sequence[Sequence[int]], wanted: int) -> int:
-    """`wanted` tokens, or what the longest prompt leaves of the target's positions. Raises `DrafterError`."""
+    """`wanted` tokens, or as many as the longest prompt leaves of the target's positions. Raises `DrafterError`."""
     longest = max(map(len, prompts))
     if positions is None or longest + wanted <= positions:
         return wanted
@@ -325,7 +325,7 @@ def _longest_answer(positions: int | None, prompts: Sequence[Sequence[int]], wan
 
 
 def info(folder: Path) -> None:
-    """Print what a drafter is and whether its files are whole. Raises `DrafterError`."""
+    """Print what a drafter is and whether its files are intact. Raises `DrafterError`."""
     config = read_config(folder)
     read_config(folder, verify=tuple(config.files))
     sizes = {name: (folder / name).stat().st_size / MEGABYTE for name in sorted(config.files)}
@@ -343,7 +343,7 @@ def info(folder: Path) -> None:
 
 
 def quantise(folder: Path, scheme: Scheme | None) -> None:
-    """Make the quantised graph again from the float weights. Raises `DrafterError`."""
+    """Rebuild the quantised graph from the float weights. Raises `DrafterError`."""
     try:
         from drafter.training.pipeline import requantise
     except ImportError as error:

@@ -40,7 +40,7 @@ PATIENCE_SECONDS = 15.0
 async def fetch(source: Source | None, settings: Settings, folders: Folders) -> int:
     """Fetch the small model that the server at `source` offers, and print its folder. Returns the exit code.
 
-    Where an older version of it is here, the newer one is judged on this device's answers, and used if it is better.
+    If an older version of it is here, the newer one is judged on this device's answers, and used if it is better.
     """
     if settings.mode == "offline":
         complain('Nothing is fetched while the settings say `mode = "offline"`.')
@@ -61,7 +61,7 @@ async def fetch(source: Source | None, settings: Settings, folders: Folders) -> 
         with _shown_progress(size) as progress:
             folder = await fetch_drafter(client, card, folders.fetched, progress=progress, known=here)
         note_origin(folder, source.address)
-        if card.memory is not None:  # The first question there is already read with its tokens.
+        if card.memory is not None:  # The first question there already uses its tokens.
             LastSeen(folders.servers).note(source.address, card.memory.digest)
     except (RemoteError, SourceFailed) as error:
         complain(sanitise(str(error)))
@@ -73,7 +73,7 @@ async def fetch(source: Source | None, settings: Settings, folders: Folders) -> 
 
 
 def _here(card: Card, settings: Settings, folders: Folders) -> tuple[Path | None, str | None]:
-    """The small model on this device of which `card` offers a version, if any, and why it is not used, if so."""
+    """The small model on this device of which `card` offers a version, if any, and why it is not used, if it is not."""
     memory = None if card.memory is None or card.drafter is None else card.memory.digest.hex()
     first = Path(settings.drafter)
     with contextlib.suppress(DrafterError):
@@ -87,7 +87,7 @@ def _here(card: Card, settings: Settings, folders: Folders) -> tuple[Path | None
 async def _newer(
     client: VerifierClient, card: Card, here: Path, settings: Settings, folders: Folders, source: Source
 ) -> int:
-    """Take the version that `card` offers, if it is another one than `here` and better. Returns the exit code."""
+    """Take the version that `card` offers, if it differs from `here` and is better. Returns the exit code."""
     assert card.drafter is not None
     if here.parent == folders.fetched:
         note_origin(here, source.address)
@@ -113,9 +113,9 @@ async def _newer(
 
 
 def look_for_newer(learner: Learner, settings: Settings, folders: Folders, halted: Callable[[], bool]) -> None:
-    """Ask the servers that this small model was fetched from, and take what they taught where it is better here.
+    """Ask the servers that this small model was fetched from, and take their newer versions if they are better here.
 
-    A server that is out of reach is passed over in silence. Raises `DrafterError`, `StorageError`, `OSError`.
+    A server that is out of reach is silently skipped. Raises `DrafterError`, `StorageError`, `OSError`.
     """
     for address in [] if settings.mode == "offline" else origins(learner.folder):
         source = _source_at(address, settings, folders)
@@ -149,7 +149,7 @@ async def _take(
     server: str,
     halted: Callable[[], bool] = lambda: False,
 ) -> Version | None:
-    """Fetch and judge the version that `card` offers; None if it offers no new one.
+    """Fetch and judge the version that `card` offers, or return None if it offers no new one.
 
     Raises what `fetch_newer` and `judge` raise.
     """
@@ -168,7 +168,7 @@ async def _take(
 
 
 def _tell(target: str, version: Version) -> None:
-    """Say what became of a version that came from a server."""
+    """Report the result for a version from a server."""
     if not version.answers:
         said = f"It drafts with version {version.number}: this device has learnt nothing itself."
         gain = "too few checked answers to judge it by"
@@ -193,7 +193,7 @@ def _source_at(address: str, settings: Settings, folders: Folders) -> Source | N
 
 @contextlib.contextmanager
 def _shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
-    """Shows the progress in kilobytes of `total` bytes; the function that it yields takes what is here."""
+    """Shows the progress in kilobytes of `total` bytes; yields a function that takes the bytes received so far."""
     with stage("fetching, in KB", max(1, total // 1000)) as shown:
         known = 0
 
@@ -207,7 +207,7 @@ def _shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
 
 @contextlib.contextmanager
 def alone(folders: Folders) -> Iterator[None]:
-    """Let one process learn at a time; end the command if another one does."""
+    """Let only one process learn at a time; end the command if another one is learning."""
     folders.learnt.mkdir(parents=True, exist_ok=True)
     with (folders.learnt / "lock").open("ab") as file:
         if not try_lock(file):

@@ -32,7 +32,7 @@ def show(settings: Settings, folders: Folders) -> None:
 
 
 def use_of(config: DrafterConfig, *, chosen: bool) -> str:
-    """What a drafter is used for, in a few words, and why for no more. `chosen`: the settings name it."""
+    """What a drafter is used for, in a few words, and why it is not used for more. `chosen`: the settings name it."""
     if not chosen and (why := why_no_drafts(config)) is not None:
         again = "it was never measured; to fetch it again: outrider drafter fetch NAME"
         return f"not used: {again if why == UNMEASURED else why}"
@@ -47,7 +47,7 @@ def places(settings: Settings, folders: Folders) -> list[Path]:
 
 
 def remove(digest: str, folders: Folders) -> None:
-    """Delete the fetched drafter whose digest begins so. Raises `DrafterError`."""
+    """Delete the fetched drafter whose digest begins with this text. Raises `DrafterError`."""
     try:
         if not delete(folders.fetched, digest):
             raise DrafterError(f"No small model {digest} was fetched. To see those that were: outrider drafter list")

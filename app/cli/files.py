@@ -1,6 +1,6 @@
-"""Files that go with a question of `outrider ask`: `--file`, and `@path` in what was typed.
+"""Attachments of a question of `outrider ask`: `--file`, and `@path` in the typed text.
 
-Piped text is no place to name files: it may come from anywhere. So is a file of prompts.
+Piped text and prompt files cannot name files, because they may come from anywhere.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from app.exits import USAGE, complain, fail
 from storage import Attachment
 
 LISTED = 5
-"""Files that are named one by one on stderr."""
+"""Most files that are named one by one on stderr."""
 
 
 def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Attachment]:
-    """The files that go with a question; what the person has to know of them goes to stderr.
+    """The attachments of a question; messages about them go to stderr.
 
     `typed`: the words of the command. `paths`: the values of `--file`. `stays_here`: the server is this device. Ends
-    the command, with nothing sent, if a file of `--file` cannot go along, or a file that may hold a secret would leave
-    this device without being named by `--file`.
+    the command, with nothing sent, if a file of `--file` cannot be attached, or if a file that may hold a secret would
+    leave this device without being named by `--file`.
     """
     cwd = Path.cwd()
     named, mentioned = gather_paths(paths, cwd), gather(mentions(typed, cwd))
@@ -52,7 +52,7 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Atta
 
 
 def _without(gathered: Gathered, other: Gathered) -> Gathered:
-    """What `other` does not have too."""
+    """The parts that are not also in `other`."""
     gathered.attachments = [one for one in gathered.attachments if one not in other.attachments]
     return gathered
 

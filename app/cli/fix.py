@@ -15,9 +15,9 @@ from app.cli.piped import PIPE_SECONDS, WAITING, told_after
 from app.exits import FAILED, USAGE, complain, fail
 
 LAST_COMMAND, LAST_CODE = "OUTRIDER_LAST_COMMAND", "OUTRIDER_LAST_CODE"
-"""Variables in which the shell integration hands over what was run last."""
+"""Variables in which the shell integration passes the last command."""
 MOST_READ = 1 << 16
-"""Last characters of piped text that are read: a failing command says at its end what is wrong."""
+"""Number of last characters of piped text that are read: a failing command says at its end what is wrong."""
 TO_FIX = re.compile(r"\s*(?:\d?>&?\d?\s*)*\|&?\s*(?:\S*/)?outrider\s+fix\b.*\Z", re.S)
 SAME_ERRORS = re.compile(r"\s*2>&1\s*\Z")
 
@@ -60,7 +60,7 @@ def fix(
 
 
 def _of_the_model(failed: str, status: int | None, error: str) -> tuple[str, str]:
-    """A mend of the model, and a note about it."""
+    """A fix by the model, and a note about it."""
     from app.shell.connection import NoHelper, ask, request
     from app.shell.place import NoPlace
 
@@ -79,7 +79,7 @@ def _of_the_model(failed: str, status: int | None, error: str) -> tuple[str, str
 
 
 def _propose(mended: str, why: str) -> None:
-    """Hand the mend to the shell, or print it."""
+    """Hand the fix to the shell, or print it."""
     complain(why)
     hand_over(mended, os.environ)
 
@@ -90,7 +90,7 @@ def _last_code() -> int | None:
 
 
 def _piped() -> str:
-    """The end of what is piped in. A person at a terminal sees all of it as it comes."""
+    """The end of the piped text. A person at a terminal sees all of it as it arrives."""
     if sys.stdin is None or sys.stdin.isatty():
         return ""
     with told_after(PIPE_SECONDS, WAITING):

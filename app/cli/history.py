@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from storage import Conversation, FoundMessage, Store
 
 MOST_FOUND = 50
-"""Messages that a search prints, if nothing else is asked for."""
+"""Messages that a search prints by default."""
 FOUND = "1"
-"""The style of words that were found: bold."""
+"""The style of found words: bold."""
 SHORTEST_ID = 6
-"""Characters of an id that are shown at least. They are enough wherever an id is asked for, if no other begins so."""
+"""Fewest characters of an id that are shown. They suffice wherever an id is expected, if no other id begins with
+them."""
 
 history_commands = typer.Typer(
     help="List, show, rename, remove and search conversations. Without a command, list them.", rich_markup_mode=None
@@ -145,7 +146,7 @@ def search(
 
 
 def _snippet(hit: FoundMessage) -> str:
-    """The text around the words in one line. Where there is colour, the words are bold."""
+    """The text around the words in one line. With colours, the words are bold."""
     from app.sanitise import sanitise
 
     bold = in_colour(sys.stdout)
@@ -158,7 +159,7 @@ def _snippet(hit: FoundMessage) -> str:
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """How each id begins, as far as it takes to tell it from all others.
+    """The beginning of each id, as long as needed to distinguish it from all others.
 
     >>> short_ids(["c0ffee01", "c0ffee02", "deadbeef"])
     {'c0ffee01': 'c0ffee01', 'c0ffee02': 'c0ffee02', 'deadbeef': 'deadbe'}
@@ -176,7 +177,7 @@ def _shared(one: str, other: str) -> int:
 
 
 def _found(store: Store, identifiers: Sequence[str]) -> list[Conversation]:
-    """All of them, before anything is done to one. Raises `NotFound`."""
+    """Finds all of them before any is changed. Raises `NotFound`."""
     return [store.conversations.find(identifier) for identifier in dict.fromkeys(identifiers)]
 
 

@@ -1,7 +1,7 @@
 """`outrider learn` teaches the small models from checked answers; `drafter history` and `rollback` show and undo it.
 
-stdout is data, talk goes to stderr. Exit codes: 0 ok, also if nothing better was found; 1 it cannot learn, or another
-process does.
+Data goes to stdout, messages to stderr. Exit codes: 0 ok, also if nothing better was found; 1 it cannot learn, or
+another process does.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from storage import Store
 
 LOOK_SECONDS = 60.0
-"""Pause between two looks for new answers."""
+"""Pause between two checks for new answers."""
 ASK_SECONDS = 3600.0
-"""Pause between two looks for newer versions."""
+"""Pause between two checks for newer versions."""
 ENOUGH = 20
-"""New answers that are worth another try."""
+"""Number of new answers after which another try is worthwhile."""
 NICENESS = 15
-"""How much it yields to other programs."""
+"""Its niceness: how much it yields to other programs."""
 
 
 def learn(
@@ -117,8 +117,8 @@ def rollback() -> None:
 def _learn_all(store: Store, settings: Settings, folders: Folders, *, fewest: int, deep: bool, ask: bool) -> bool:
     """Teach each drafter on this device that has at least `fewest` new answers; False if the files of one are broken.
 
-    `fewest` 0: a person asked for it, so it prints why one cannot learn, and continues on battery power. `ask`: first
-    ask the servers for newer versions.
+    `fewest` 0: a person requested it, so it prints why a drafter cannot learn, and continues on battery power. `ask`:
+    first ask the servers for newer versions.
     """
     from app.cli.fetch import look_for_newer
     from app.cli.fetched import places
@@ -150,7 +150,7 @@ def _learn(learner: Learner, halted: Callable[[], bool], *, deep: bool) -> Versi
     with contextlib.ExitStack() as stages:
 
         def shown(name: str) -> Callable[[int, int], None]:
-            """A function that shows how much of how much is done, from its first call on."""
+            """A function that shows the progress, from its first call on."""
             known, now = 0, None
 
             def progress(done: int, of: int) -> None:
@@ -197,7 +197,7 @@ def _versions() -> Iterator[tuple[str, list[Version]]]:
 
 
 def _folders(folders: Folders) -> list[Path]:
-    """Those of the drafters that learnt something, the one that learnt last first."""
+    """The version folders of the drafters that learnt something, the most recent first."""
     from drafter.learning.versions import INDEX
 
     found = folders.learnt.glob(f"*/*/{INDEX}") if folders.learnt.is_dir() else ()
@@ -205,7 +205,7 @@ def _folders(folders: Folders) -> list[Path]:
 
 
 def on_battery(supplies: Path = Path("/sys/class/power_supply")) -> bool:
-    """Whether this device surely runs on its battery. `supplies`: where Linux tells it."""
+    """Whether this device is known to run on its battery. `supplies`: where Linux reports it."""
     if sys.platform == "darwin":
         import subprocess
 

@@ -23,7 +23,7 @@ def machine() -> dict[str, object]:
 
 
 def _processor() -> str:
-    """The processor's name. Linux has it in a file; Python itself knows it only on Windows."""
+    """The processor's name. Linux has it in a file; Python provides it only on Windows."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():

@@ -1,6 +1,6 @@
 """`outrider models`: every model that can be chosen, of every server.
 
-stdout is data; exit codes: 0 ok, 1 no server gave a list, 2 usage, 3 the server that was named gave none.
+stdout is data; exit codes: 0 ok, 1 no server gave a list, 2 usage, 3 the named server gave none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def models(
 
 
 async def _list(settings: Settings, folders: Folders, remote: str | None, *, as_json: bool) -> int:
-    """Print each server's models as soon as it has answered, and on stderr why another one gives none."""
+    """Print each server's models as soon as it has answered, and on stderr why others give none."""
     from app.config import is_address
     from app.remotes.models import list_models, servers
     from app.remotes.registry import BUNDLED, Remotes

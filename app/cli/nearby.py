@@ -50,13 +50,13 @@ async def _find(ports: list[int], *, as_json: bool) -> int:
 
 
 def say_unusable(found: Surroundings) -> None:
-    """Say on stderr what listens and cannot be used."""
+    """Report on stderr what listens but cannot be used."""
     for one in found.unusable:
         complain(f"port {one.port} cannot be used: {one.why}")
 
 
 def places(ports: tuple[int, ...] | list[int]) -> str:
-    """The ports that were looked at, in words."""
+    """The ports that were checked, in words."""
     return f"127.0.0.1, port{'s' if len(ports) > 1 else ''} {', '.join(map(str, ports))}"
 
 

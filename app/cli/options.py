@@ -33,7 +33,7 @@ Model = Annotated[
 
 
 def _token_in(file: str) -> str:
-    """The token in a file. It is never an argument itself: every program on this device can read arguments."""
+    """The token in a file. It is never an argument itself, because every program on this device can read arguments."""
     try:
         return bearer_token(read_text(Path(file).expanduser()))
     except NotText as error:

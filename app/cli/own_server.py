@@ -41,7 +41,7 @@ def _serve() -> None:
 
 
 def run_server(options: ServeOptions) -> None:
-    """Serve until the process is told to end, or fail with a sentence for a person."""
+    """Serve until a signal to end, or fail with a sentence for a person."""
     try:
         from remote.verifier.serve import serve as listen
         from remote.verifier.start_errors import START_ERRORS

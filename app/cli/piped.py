@@ -1,4 +1,4 @@
-"""What is piped in. A pipe that stays open and empty holds a command up, so after a moment the person hears of it."""
+"""Reads piped input. An open but empty pipe blocks a command, so after a moment a message says so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAITING = "reading from stdin, where nothing has come yet"
 
 
 def read_piped(most: int) -> bytes:
-    """What comes from stdin until its end, at most `most` bytes."""
+    """Read stdin to its end, at most `most` bytes."""
     if sys.stdin is None:
         return b""
     pipe = sys.stdin.buffer
@@ -27,7 +27,7 @@ def read_piped(most: int) -> bytes:
 
 @contextmanager
 def told_after(seconds: float, sentence: str) -> Iterator[None]:
-    """Say this sentence if the block takes longer."""
+    """Print this sentence if the block takes longer."""
     timer = threading.Timer(seconds, complain, [sentence])
     timer.daemon = True
     timer.start()

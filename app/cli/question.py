@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from storage import Attachment
 
 MOST_PIPED_BYTES = 4 << 20
-"""Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
+"""Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be tokenised."""
 
 
 def answer(words: Sequence[str], options: AskOptions) -> int:
@@ -89,7 +89,7 @@ def _contradiction(options: AskOptions, question: str, *, offline: bool) -> str 
 
 
 def _with_input(question: str) -> tuple[str, str]:
-    """The question with what is piped in, and the part of it that was typed."""
+    """The question including piped input, and the part of it that was typed."""
     typed = "" if question == "-" else question
     piped = _piped(wanted=question == "-")
     if len(piped) > MOST_PIPED_BYTES:
@@ -109,7 +109,7 @@ def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions
     from app.remotes.choice import usable_source
     from app.remotes.source import stays_here
 
-    # A conversation that is continued may have another server.
+    # A continued conversation may have another server.
     here = settings.mode == "offline" or (
         not options.continues and stays_here(usable_source(settings, folders, options.model))
     )
@@ -117,7 +117,7 @@ def _files(typed: str, settings: Settings, folders: Folders, options: AskOptions
 
 
 def _start_ahead(settings: Settings, folders: Folders, options: AskOptions) -> None:
-    """Start the bundled server if it will be asked, so that it loads while this process does."""
+    """Start the bundled server if it will be needed, so that it loads in parallel with this process."""
     if options.model is None and not options.continues:
         from app.remotes.own_server import start_ahead
 
@@ -125,7 +125,7 @@ def _start_ahead(settings: Settings, folders: Folders, options: AskOptions) -> N
 
 
 def _piped(*, wanted: bool) -> bytes:
-    """What is piped in, at most one byte more than the limit. A terminal is read only where input is `wanted`."""
+    """The piped input, at most one byte more than the limit. A terminal is read only if input is `wanted`."""
     if sys.stdin is None or (sys.stdin.isatty() and not wanted):
         return b""
     return read_piped(MOST_PIPED_BYTES + 1)

@@ -1,6 +1,6 @@
-"""`outrider queue` and `outrider verify`: what waits for the target, and what was answered without it.
+"""`outrider queue` and `outrider verify`: questions that wait for the target, and answers that were given without it.
 
-Answers go to stdout, talk to stderr. Output and exit codes are an interface.
+Answers go to stdout, messages to stderr. Output and exit codes are an interface.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from storage import Attachment, Message
 
 NO_SERVER = ("unavailable", "incompatible")
-"""Codes of failures where no server can verify: out of reach, or of another kind."""
+"""Codes of failures because no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
     help="List what waits for the server, or send it. One line each: id, conversation, ask or verify, text.",
@@ -108,9 +108,9 @@ def enqueue(
 
 
 async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> int:
-    """Answer or verify everything that waits; returns the exit code. Raises what `open_assistant` does.
+    """Answer or verify all queue entries; returns the exit code. Raises what `open_assistant` does.
 
-    `explicit`: the command line names the server, for all of it; else each conversation's own one is asked.
+    `explicit`: the command line names the server, for all entries; otherwise each conversation's own server is asked.
     """
     from app.cli.ask import listen
     from app.remotes.choice import Asks
@@ -146,7 +146,7 @@ async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> 
 async def _verify_last(conversation_id: str | None, settings: Settings, folders: Folders, *, explicit: bool) -> int:
     """Verify the last answer of a conversation; returns the exit code. Raises what `open_assistant` does.
 
-    `explicit`: the command line names the server; else the conversation's own one is asked.
+    `explicit`: the command line names the server; otherwise the conversation's own server is asked.
     """
     from app.cli.ask import listen
     from app.remotes.choice import Asks
@@ -179,7 +179,7 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
 
 
 def _print(result: AskResult, thread: Sequence[Message]) -> None:
-    """Print the answer on stdout, and on stderr what it would do and what the target did not keep.
+    """Print the answer on stdout, and on stderr its risks and what the target did not keep.
 
     `thread`: the messages up to the answer.
     """

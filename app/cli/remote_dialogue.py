@@ -1,6 +1,6 @@
-"""`outrider remote add` without an address: the questions, one after another, in the terminal.
+"""`outrider remote add` without an address: asks for everything in the terminal.
 
-Nothing is written before the last answer. The questions go to stderr.
+Nothing is saved before the last answer. The questions go to stderr.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 SHOWN_MODELS = 20
 """Most models that are listed to choose from. Others can be typed."""
 GREETING_SECONDS = 10.0
-"""Longest wait for a server's first reply: a person waits for it."""
+"""Longest wait for a server's first reply, for which a person waits."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What the person wants to add."""
+    """The answers of the person."""
 
     name: str
     remote: Remote
@@ -37,17 +37,17 @@ class Answers:
 
 
 def has_terminal() -> bool:
-    """Whether somebody can be asked."""
+    """Whether there is a terminal to ask in."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def ask_for_remote(
     name: str | None, address: str | None, remotes: Remotes, fields: Mapping[str, Any], *, token_wanted: bool
 ) -> Answers:
-    """Ask for what is not given. `fields`: those of the remote that the command line sets.
+    """Ask for what is missing. `fields`: those of the remote that the command line sets.
 
     `token_wanted`: False if the command line says where the token is. Raises `ConfigError`; `EOFError` and
-    `KeyboardInterrupt` where the person leaves.
+    `KeyboardInterrupt` if the person leaves.
     """
     complain("You add a server now. Ctrl+C stops, and nothing is changed.")
     server = _nearby_server() if address is None else address
@@ -62,7 +62,7 @@ def ask_for_remote(
 
 
 def yes(question: str, *, default: bool = True) -> bool:
-    """Whether the person says yes. Enter alone: the default. Raises `EOFError`."""
+    """Whether the person says yes; Enter chooses the default. Raises `EOFError`."""
     while True:
         given = _line(f"{question} [{'Y/n' if default else 'y/N'}] ").lower()
         if given in ("", "y", "yes", "n", "no"):
@@ -73,7 +73,7 @@ def yes(question: str, *, default: bool = True) -> bool:
 
 
 def _nearby_server() -> NearbyServer | str | None:
-    """The server that the person chose from those on this device, or the address that was typed in its place."""
+    """The server that the person chose from those on this device, or the address that was typed instead."""
     from app.remotes.nearby import PORTS, look
 
     if not yes("Look for model servers on this device? Only 127.0.0.1 is asked."):
@@ -119,7 +119,7 @@ def _typed_server(
 
 
 async def _greet(remote: Remote, token: str | None) -> Any:
-    """The card of a server that checks drafts, or the models of another one. Raises `RemoteError`."""
+    """The card of a server that checks drafts, or the models of another server. Raises `RemoteError`."""
     import os
 
     from app.remotes.source import options_of
@@ -210,7 +210,7 @@ def _host_name(url: str) -> str:
 
 
 def _line(question: str) -> str:
-    """One line from the person, without the blanks around it. Raises `EOFError` at the end of the input."""
+    """One line from the person, without surrounding white space. Raises `EOFError` at the end of the input."""
     from app.sanitise import sanitise
 
     print(sanitise(question), end="", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """`outrider remote`: find, add, list, choose, test and remove servers.
 
-stdout is data; exit codes: 0 ok, 1 something does not fit, 2 usage, 3 no server there.
+stdout is data; exit codes: 0 ok, 1 something does not fit, 2 usage, 3 no server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from app.remotes.source import Source
 
 SILENT_SECONDS = 2.0
-"""Silence after which a message says that the keyring is waited for."""
+"""Seconds after which a message says that the command waits for the keyring."""
 
 remote_commands = typer.Typer(help="Find, add, list, use, test and remove servers.", rich_markup_mode=None)
 Name = Annotated[
@@ -318,7 +318,7 @@ def _check_system(name: str) -> None:
 
 
 def _checked(remote: Remote) -> Remote:
-    """A remote with checked fields. Raises `ConfigError`, also for files that are not there."""
+    """A remote with checked fields. Raises `ConfigError`, also for missing files."""
     from app.config import ConfigError
     from app.remotes.registry import checked
     from app.remotes.source import options_of
@@ -333,7 +333,7 @@ def _checked(remote: Remote) -> Remote:
 
 
 def _token(name: str, from_stdin: bool) -> str | None:
-    """A token from stdin, or from a terminal without echo; None where there is none."""
+    """A token from stdin, or from a terminal without echo, or None if there is none."""
     if from_stdin:
         try:
             with told_after(PIPE_SECONDS, WAITING):
@@ -352,7 +352,7 @@ def _token(name: str, from_stdin: bool) -> str | None:
 
 @contextmanager
 def _patience_for_the_keyring() -> Iterator[None]:
-    """Say after a while that the keyring is waited for: it may ask on a screen that nobody looks at."""
+    """Report after a while that the command waits for the keyring, which may ask on a screen that nobody looks at."""
 
     from app.remotes.tokens import KEYRING_SECONDS
 

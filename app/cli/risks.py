@@ -1,4 +1,4 @@
-"""What the shell commands in an answer would do, for `outrider ask`: lines on stderr, and a field of its JSON."""
+"""Reports the risks of shell commands in an answer, for `outrider ask`: lines on stderr, and a field of its JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLOURS = {Severity.NOTICE: "36", Severity.WARNING: "33", Severity.DANGER: "1;31
 
 @dataclass(frozen=True)
 class ToldRisk:
-    """A risk of an answer: the command that it is in, and whether the question asked for it."""
+    """A risk of an answer, with its command and whether the question asked for it."""
 
     risk: Risk
     command: str
@@ -46,7 +46,7 @@ def told_risks(question: str, answer: str) -> tuple[ToldRisk, ...]:
 
 
 def complain_of(risks: Sequence[ToldRisk]) -> None:
-    """Print a line on stderr for each risk. A notice that was asked for is left out."""
+    """Print a line on stderr for each risk, except notices that were asked for."""
     colours = in_colour(sys.stderr)
     for told in risks:
         if told.asked and told.risk.severity is Severity.NOTICE:

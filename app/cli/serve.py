@@ -16,7 +16,7 @@ from app.exits import USAGE, fail
 from remote.verifier.options import ServeOptions
 
 ELSEWHERE: dict[str, tuple[Any, Any]] = {"budget": (Budget, BUDGET), "allow_origin": (AllowOrigin, None)}
-"""Options that other commands have too: their types and defaults as typer takes them."""
+"""Options that other commands have too, with their types and defaults for typer."""
 
 
 def serve(context: typer.Context, **given: Any) -> None:
@@ -59,7 +59,7 @@ def _flag(field: str) -> str:
 
 
 def _parameters() -> list[Parameter]:
-    """The parameters that typer reads of the command: its context, and one for each option."""
+    """The command's parameters for typer: its context, and one for each option."""
     types: dict[str, Any] = get_type_hints(ServeOptions) | {"model": str | None, "allow_host": list[str] | None}
     found = [Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     for option in fields(ServeOptions):

@@ -1,4 +1,4 @@
-"""The settings of one command: files and environment, overridden by its options. And the options of `outrider ask`."""
+"""The settings of one command: files and environment, overridden by its options; and the options of `outrider ask`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPLETION = "_OUTRIDER_COMPLETE"
 
 
 def settings_with(**options: object) -> tuple[Settings, Folders]:
-    """Load the settings, put `options` that are not None on top, and open the log. Raises `ConfigError`."""
+    """Load the settings, override them by `options` that are not None, and open the log. Raises `ConfigError`."""
     from app.config import ConfigError, Folders, is_address, load_settings
     from app.exits import complain
     from app.log import open_log
@@ -41,21 +41,24 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
 
 
 def opened_store() -> Store:
-    """The store of the settings, for a command that writes. Raises `ConfigError`, `StorageError`."""
+    """Open the store of the settings, for a command that writes. Raises `ConfigError`, `StorageError`."""
     from storage import Store
 
     return Store.open(settings_with()[1].database)
 
 
 def read_store() -> Store:
-    """The store of the settings, for a command that only reads. Raises `ConfigError`, `StorageError`."""
+    """Open the store of the settings, for a command that only reads. Raises `ConfigError`, `StorageError`."""
     from storage import Store
 
     return Store.read(settings_with()[1].database)
 
 
 def unsaved(settings: Settings, folders: Folders) -> tuple[Settings, Folders]:
-    """Settings and folders of a command that keeps nothing: its database is in memory, where no question can wait."""
+    """Settings and folders of a command that stores nothing.
+
+    Its database is in memory, so no question can be queued.
+    """
     import dataclasses
 
     from msgspec import structs
@@ -102,5 +105,5 @@ class AskOptions:
 
     @property
     def sampling(self) -> list[str]:
-        """Names of the settings that the options fix, whatever was chosen for the conversation."""
+        """Names of the settings that the options override, whatever was chosen for the conversation."""
         return [name for name in ("temperature", "seed", "max_tokens") if getattr(self, name) is not None]

@@ -13,7 +13,7 @@ from app.cli.settings import settings_with
 from app.exits import FAILED, USAGE, complain, fail
 
 END_SECONDS = 20.0
-"""Longest wait for a helper to let go of its models."""
+"""Longest wait for a helper to release its models."""
 
 
 def shell(

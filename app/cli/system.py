@@ -89,7 +89,7 @@ def add(
     prompts = _library()
     if name in prompts and not replace:
         fail(f"There is a system prompt {name} already; --replace puts this one in its place.", USAGE)
-    prompts.path(name)  # A bad name is reported before the person writes.
+    prompts.path(name)  # An invalid name is reported before the person writes.
     if file is not None and str(file) != "-":
         _put(prompts, name, _text_of(file))
     elif file is not None or sys.stdin is None or not sys.stdin.isatty():
@@ -138,12 +138,12 @@ def _problem_of(name: str) -> str:
 
 
 def _put(prompts: SystemPrompts, name: str, text: str) -> None:
-    """Keep a prompt, and say where it is. Raises `ConfigError`."""
+    """Save a prompt, and say where it is. Raises `ConfigError`."""
     complain(f"the system prompt {name} is in {prompts.put(name, text)}")
 
 
 def _put_edited(prompts: SystemPrompts, name: str, text: str) -> None:
-    """Have the person write it. What cannot be kept stays in a file that the message names."""
+    """Have the person write it. A text that cannot be saved stays in a file that the message names."""
     from app.config import ConfigError
     from app.editor import EditedFile, EditorFailed, editor_command, editor_problem, start_problem
 

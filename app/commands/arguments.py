@@ -10,8 +10,8 @@ from app.commands.script import Word
 class Arguments:
     """The options and operands of a command.
 
-    `valued`: options that take the next word as their value. `single_dash`: a word such as `-name` is one option, as in
-    find or Terraform, and not four.
+    `valued`: options that take the next word as their value. `single_dash`: a word such as `-name` is a single option,
+    as in find or Terraform, not four.
     """
 
     def __init__(self, words: Sequence[Word], valued: Collection[str] = (), *, single_dash: bool = False) -> None:
@@ -52,11 +52,11 @@ class Arguments:
         self.operands = tuple(operands)
 
     def has(self, *names: str) -> bool:
-        """Whether one of the options is there; a long one also in a shorter form, as GNU programs allow."""
+        """Whether one of the options is present; a long one may be abbreviated, as in GNU programs."""
         return any(self._is(given, name) for given, _ in self._options for name in names)
 
     def values(self, *names: str) -> Iterator[Word]:
-        """The values of an option, each time that it is there with one."""
+        """All values given for an option."""
         for given, value in self._options:
             if value is not None and any(self._is(given, name) for name in names):
                 yield value
@@ -72,5 +72,5 @@ class Arguments:
     def _is(given: str, name: str) -> bool:
         if given == name:
             return True
-        # `--export` is an option of its own, and no short form of `--export-secret-keys`.
+        # `--export` is a separate option, not an abbreviation of `--export-secret-keys`.
         return given.startswith("--") and len(given) > 4 and name.startswith(given) and name[len(given)] != "-"

@@ -1,4 +1,4 @@
-"""The shell code in an answer: its fenced blocks, without the prompts that stand before commands."""
+"""Finds the shell code in an answer: its fenced blocks, without prompts before commands."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LANGUAGES = frozenset(
     {"", "sh", "bash", "zsh", "fish", "ksh", "dash", "shell", "console", "terminal", "shell-session", "shellsession"}
     | {"sh-session", "bash-session", "session", "posix", "ash", "command", "cmdline"}
 )
-"""Languages of fences that hold shell commands; the empty one is a fence without a name."""
+"""Languages of fences that hold shell commands; the empty one means a fence without a language."""
 SESSIONS = frozenset({"console", "terminal", "shell-session", "shellsession", "sh-session", "bash-session", "session"})
-"""Languages in which commands and their output stand together: commands have a prompt."""
+"""Languages for commands mixed with their output, in which commands have a prompt."""
 LONGEST = 200_000
-"""Characters. A longer answer is not searched; no model writes one."""
+"""Most characters of an answer that is searched; no model writes a longer one."""
 _PROMPT = re.compile(r"(?:\([\w.-]+\) )?(?:[\w.-]+@[\w.-]+(?:[: ][^$#%>\n]*)?[$#%]|[$%❯➜]|>>?\$) +(?=\S)")
 _ROOT_PROMPT = re.compile(r"# +(?=\S)")
 _CONTINUED = re.compile(r"> ?")
@@ -31,14 +31,14 @@ _LINE = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class ShellBlock:
-    """The commands of one fence. `command` is what the shell would get: lines without prompts, and without output."""
+    """The commands of one fence. `command` is the input for the shell: lines without prompts, and without output."""
 
     language: str
     command: str
     span: Span
-    """The fence's content in the answer."""
+    """The span of the fence's content in the answer."""
     lines: tuple[tuple[int, int], ...]
-    """The beginnings of each line of `command`: in `command`, and in the answer."""
+    """The offsets of each line of `command`: in `command`, and in the answer."""
 
     def span_in_answer(self, span: Span) -> Span:
         """A span of `command` as a span of the answer."""
@@ -51,7 +51,7 @@ class ShellBlock:
 
 
 def shell_blocks(answer: str) -> tuple[ShellBlock, ...]:
-    """The fences of a Markdown text whose language is a shell, or that name none."""
+    """The fences of a Markdown text whose language is a shell or missing."""
     if len(answer) > LONGEST or ("```" not in answer and "~~~" not in answer):
         return ()
     return tuple(_blocks(answer))
@@ -59,7 +59,7 @@ def shell_blocks(answer: str) -> tuple[ShellBlock, ...]:
 
 @cache
 def _markdown() -> MarkdownIt:
-    """A parser of blocks alone: parsing the inside of lines costs time and is not needed."""
+    """A parser of blocks only: parsing inline markup costs time and is not needed."""
     from app.complete_markdown import complete_markdown
 
     return complete_markdown("zero").enable(["fence", "list", "blockquote", "code"])
@@ -86,7 +86,7 @@ def _blocks(answer: str) -> Iterator[ShellBlock]:
 
 
 def _start(line: str, text: str, start: int) -> int:
-    """The place in the answer where a fence's line begins, behind the marks of lists and quotes."""
+    """The offset in the answer where a fence's line begins, after the marks of lists and quotes."""
     if line.endswith(text):
         return start + len(line) - len(text)
     return start + len(line) - len(line.lstrip())  # A tab counts as several spaces.
@@ -104,7 +104,7 @@ def _block(language: str, lines: list[tuple[int, str]], kept: tuple[tuple[int, s
 def _commands(lines: list[tuple[int, str]], *, session: bool) -> Iterator[tuple[int, str]]:
     """The lines that are commands, without their prompts.
 
-    If any line has a prompt, those without one are output, except where a command goes on.
+    If any line has a prompt, those without one are output, unless they continue a command.
     """
     prompt = _PROMPT
     prompted = any(prompt.match(text) for _, text in lines)

@@ -1,6 +1,6 @@
-"""The programs of a command that nobody here knows: neither this device, nor the pages that travel with Outrider.
+"""Finds unknown programs in a command: those that neither this device nor the bundled pages know.
 
-A small model may make up a program's name, and a large one too.
+Small models invent program names, and large ones do too.
 """
 
 from __future__ import annotations
@@ -39,14 +39,17 @@ COREUTILS = name_set(
     unexpand uniq unlink uptime users vdir wc who whoami yes
     """
 )
-"""Programs of GNU coreutils. Some devices have them with a `g` before the name, or as one program."""
+"""Programs of GNU coreutils. Some devices have them with a `g` prefix, or as a single program."""
 UNKNOWN = "runs `{}`, which is not installed here and is in no manual that Outrider has; it may not exist"
 _NAME = re.compile(r"[\w.+@\[:-]+$")
 
 
 @cache
 def page_programs() -> Callable[[str], bool] | None:
-    """Whether a page of the bundled index is about a program or runs it; None if the index cannot be read."""
+    """Make a function that says whether a page of the bundled index is about a program or runs it.
+
+    Returns None if the index cannot be read.
+    """
     try:
         return Pages.open(BUNDLED_DRAFTER / FILE).knows
     except DrafterError:
@@ -54,12 +57,11 @@ def page_programs() -> Callable[[str], bool] | None:
 
 
 def unknown_programs(text: str, script: Script, known: Callable[[str], bool], path: str | None = None) -> list[Risk]:
-    """The programs that nobody knows, each once, in the order of `text`, which `script` was parsed from.
+    """The unknown programs, each once, in the order of `text`, from which `script` was parsed.
 
-    `known` says whether a name is in an index of pages. Programs that have a rule are known too. `path`: where this
-    device has its programs, by default `PATH`. A program with a path of its own (`./build.sh`), a placeholder, a
-    variable, a function that the text defines and what runs on another machine are not judged. A text that does not
-    parse has no programs.
+    `known` says whether a name is in an index of pages. Programs with a rule are known too. `path`: the search path for
+    programs, by default `PATH`. A program with a path (`./build.sh`), a placeholder, a variable, a function that the
+    text defines and anything that runs on another machine are not judged. A text that does not parse has no programs.
     """
     if script.unreadable:
         return []

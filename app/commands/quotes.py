@@ -1,4 +1,4 @@
-"""Takes the quotes and backslashes of Bash away, as the manual of Bash says under "Quoting"."""
+"""Removes the quotes and backslashes of Bash, as described in its manual under "Quoting"."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ANSI_C = re.compile(
 
 
 def unescaped(text: str) -> str:
-    """A word outside quotes: a backslash keeps the next character, and takes a newline away."""
+    """A word outside quotes: a backslash keeps the next character, or removes a newline."""
     return re.sub(r"\\(\n|.|$)", lambda found: "" if found[1] == "\n" else found[1] or "\\", text, flags=re.DOTALL)
 
 
 def double_quoted(text: str) -> str:
-    r"""The inside of double quotes: a backslash counts only before `$`, `` ` ``, `"`, `\` and a newline."""
+    r"""The inside of double quotes: a backslash is special only before `$`, `` ` ``, `"`, `\` and a newline."""
     return re.sub(r'\\([$`"\\\n])', lambda found: "" if found[1] == "\n" else found[1], text)
 
 

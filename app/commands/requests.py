@@ -1,4 +1,4 @@
-"""`unasked`: the risks of an answer that its question did not ask for. Plain rules about the words of the question.
+"""Finds the risks of an answer that its question did not ask for, by simple rules about the question's words.
 
 The rules know English. A question in another language asks for nothing here, so every risk stays.
 """
@@ -17,7 +17,7 @@ from app.commands.risks import risks as effects
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How people ask for a kind of risk: verbs in all their forms, other words as they are, patterns of phrases."""
+    """How people ask for a kind of risk: verbs in all forms, other words as they are, patterns of phrases."""
 
     verbs: str
     words: str = ""
@@ -153,7 +153,7 @@ WORDINGS: dict[Kind, Wording] = {
         ),
     ),
 }
-"""Words that ask for each kind. For root they name the field: who asks about a service gets `sudo`."""
+"""Words that ask for each kind. For root they name the subject: a question about a service gets `sudo`."""
 _STRICT = {
     Kind.OVERWRITES: Wording(
         "overwrite replace edit change substitute update fix trim strip delete remove add insert append convert"
@@ -171,35 +171,35 @@ _STRICT = {
     ),
     Kind.ROOT: Wording("", "root sudo sudoedit admin administrator superuser su doas", (r"all rights",)),
 }
-"""Words that ask for a warning of the kind, where fewer do: "rename" and "save" ask for no change inside a file."""
+"""Words that ask for a warning of the kind, if fewer do: "rename" and "save" do not ask for changes inside a file."""
 _DISKS = Wording(
     "format partition repartition wipe erase zero overwrite flash burn clone restore destroy delete remove image copy",
     "write writing put make bootable mkfs dd",
 )
-"""Words that ask for what a danger does to a disk, where the disk is named too."""
+"""Words that ask for what a danger does to a disk, if the disk is named too."""
 _REFUSED = re.compile(
     r"\b(?:without|not|do not|does not|don['’]?t|doesn['’]t|never|no|avoid|instead of|rather than|nothing)\b"
     r"(?:[^\w.;,!?\n]+\w+){0,3}\W*$",
     re.IGNORECASE,
 )
-"""What turns a word into its contrary, up to three words before it: "without deleting anything"."""
+"""Negations, up to three words before a word: "without deleting anything"."""
 _NAMING = (Kind.OVERWRITES, Kind.LEAKS)
-"""Kinds of which a notice is asked for where the file is named: "list the users in users.txt" is `> users.txt`."""
+"""Kinds of which a notice counts as asked for if the file is named: "list the users in users.txt" is `> users.txt`."""
 
 
 LONGEST = 20_000
-"""Characters of a question that are read. What is longer is a file behind the question."""
+"""Characters of a question that are read. Anything longer is a file after the question."""
 MOST_LINES = 50
-"""Lines of a question of which each may be a command."""
+"""Most lines of a question that are each tried as a command."""
 REACH = 80
-"""Characters before a word in which its contrary may stand."""
+"""Characters before a word that are searched for a negation."""
 
 
 def unasked(question: str, risks: Sequence[Risk]) -> tuple[Risk, ...]:
     """The risks that no word of the question asks for.
 
-    A danger that is done to something is asked for only where the question names that, too. Text that cannot be read is
-    never asked for.
+    A danger to something counts as asked for only if the question names that thing too. Unreadable text is never asked
+    for.
     """
     question = question[:LONGEST]
     left = [risk for risk in risks if not _asked(question, risk)]
@@ -208,7 +208,7 @@ def unasked(question: str, risks: Sequence[Risk]) -> tuple[Risk, ...]:
 
 
 def _of_its_own(question: str) -> frozenset[tuple[Kind, str]]:
-    """What the commands do that stand in the question itself: in backquotes, in a fence, behind a colon or alone."""
+    """The risks of the commands in the question itself: in backquotes, in a fence, after a colon or alone."""
     lines = question.splitlines()[:MOST_LINES]
     texts = {block.command for block in shell_blocks(question)} | set(re.findall(r"`([^`\n]+)`", question))
     texts |= {text.strip() for line in lines for text in (line, line.partition(": ")[2])}
@@ -218,7 +218,7 @@ def _of_its_own(question: str) -> frozenset[tuple[Kind, str]]:
 def _asked(question: str, risk: Risk) -> bool:
     if risk.kind is Kind.UNREADABLE:
         return False
-    if risk.kind is Kind.UNKNOWN:  # That there is no such program is so, whatever was asked for.
+    if risk.kind is Kind.UNKNOWN:  # A program is unknown whatever was asked for.
         return True
     targets = [word for word in risk.words if word[:1] in ("/", "~", "$")] or risk.words
     named = bool(targets) and all(_names(question, word) for word in targets)
@@ -231,18 +231,18 @@ def _asked(question: str, risk: Risk) -> bool:
 
 
 def _wants(question: str, wording: Wording) -> bool:
-    """A word of the wording is in the question, and nothing before it turns it round."""
+    """Whether a word of the wording is in the question without a negation before it."""
     found = _pattern(wording).finditer(question)
     return any(not _REFUSED.search(question[max(one.start() - REACH, 0) : one.start()]) for one in found)
 
 
 @cache
 def _pattern(wording: Wording) -> re.Pattern[str]:
-    """The wording as a pattern. Eleven of them take 20 ms, so each is made when it is needed."""
+    """The wording as a pattern. Eleven of them take 20 ms, so each is made when needed."""
     return wording.pattern()
 
 
 def _names(question: str, word: str) -> bool:
-    """Whether the question contains the word, as a word of its own: not `a` in "data"."""
+    """Whether the question contains the word as a whole word: not `a` in "data"."""
     bare = re.escape(word.strip().rstrip("/") or word)
     return re.search(rf"(?<![\w/.~-]){bare}(?![\w-]|/\w|\.\w)", question) is not None

@@ -1,4 +1,4 @@
-"""What a shell command may do that cannot be undone, or that gives away control: one `Risk` for each such thing."""
+"""Risks of a shell command: things that cannot be undone, or that give away control."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Kind(StrEnum):
     RIGHTS = "changes rights"
     ROOT = "runs as root"
     UNSEEN = "runs unseen code"
-    """It runs what was downloaded or decoded a moment before, so nobody has read it."""
+    """It runs something downloaded or decoded just before, which nobody has read."""
     LEAKS = "leaks secrets"
     UNKNOWN = "unknown program"
-    """Neither this device nor a page knows the program: its name may be made up."""
+    """Neither this device nor a page knows the program: its name may be invented."""
     UNREADABLE = "unreadable"
     """The text does not parse as shell. Nothing is known about what it does."""
 
 
 class Severity(StrEnum):
-    """How bad it can be. `danger`: the system, all of somebody's files or a whole disk."""
+    """How severe it can be. `danger`: the system, all of somebody's files or a whole disk."""
 
     NOTICE = "notice"
     WARNING = "warning"
@@ -45,8 +45,8 @@ class Risk:
     kind: Kind
     severity: Severity
     words: tuple[str, ...]
-    """What it would do it to: files, branches, programs. Empty where nothing is named."""
+    """The objects of the action: files, branches, programs; empty if none are named."""
     sentence: str
-    """What it would do, in words that follow "this command": "deletes `build` and everything in it"."""
+    """What it would do, as a phrase after "this command": "deletes `build` and everything in it"."""
     span: Span
-    """The place of the command in the text."""
+    """The span of the command in the text."""

@@ -1,4 +1,4 @@
-"""`risks`: what a shell command may do that cannot be undone. It parses the command, and tries every rule on it."""
+"""Finds what a shell command may do that cannot be undone: parses the command, and tries every rule on it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from app.commands.syntax import parse
 
 FORK_BOMB = "starts itself twice, again and again, until the device stands still"
 MAYBE_OUTPUT = (Kind.UNREADABLE, Kind.UNKNOWN)
-"""Kinds that say nothing of a block that names no language."""
+"""Kinds that mean nothing for a block without a language."""
 UNREADABLE = "is not a shell command that can be read here; nothing is known about what it does"
 
 
 def risks(command: str, path: str | None = None) -> tuple[Risk, ...]:
-    """What the command, or the script, would do; in the order of the text.
+    """The risks of a command or script, in the order of the text.
 
-    The list is not proof that a command is safe. Spans are in characters of `command`. `path`: where this device has
-    its programs, by default `PATH`.
+    The list is not proof that a command is safe. Spans are in characters of `command`. `path`: the search path for
+    programs, by default `PATH`.
     """
     return _told(command, parse(command), path)
 
@@ -31,8 +31,8 @@ def risks(command: str, path: str | None = None) -> tuple[Risk, ...]:
 def answer_risks(answer: str) -> tuple[Risk, ...]:
     """The risks of every shell block in an answer. Spans are in characters of the answer.
 
-    Of a block without a language, what is not shell and what runs no known program is left out: it may be a program's
-    output.
+    In a block without a language, anything that is not shell or runs no known program is left out: it may be a
+    program's output.
     """
     found: list[Risk] = []
     for block in shell_blocks(answer):

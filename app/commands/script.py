@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 Span = tuple[int, int]
-"""Start and end in the text that was parsed, in characters."""
+"""Start and end in the parsed text, in characters."""
 
 
 def name_set(names: str) -> frozenset[str]:
@@ -16,23 +16,23 @@ def name_set(names: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word as the program gets it: `value` has no quotes. What the shell would replace (`$x`) stays as written."""
+    """One word as the program gets it: `value` has no quotes. Expansions (`$x`) stay as written."""
 
     value: str
     span: Span
     plain: bool = True
-    """No variable and no substitution is in it."""
+    """Whether it contains no variable and no substitution."""
     pattern: bool = False
-    """It has an unquoted `*`, `?`, `[` or `{a,b}`: it may match many names."""
+    """Whether it has an unquoted `*`, `?`, `[` or `{a,b}`, so that it may match many names."""
     verbatim: int | None = None
-    """The place where `value` begins in the text, if the text contains it as it is."""
+    """The offset of `value` in the text, if the text contains it literally."""
     substitutions: tuple[SimpleCommand, ...] = ()
-    """The commands whose output the shell puts in its place."""
+    """The commands whose output the shell substitutes into it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redirection:
-    """A file that input comes from, or output goes to: `2> errors.txt`."""
+    """A file for input or output: `2> errors.txt`."""
 
     operator: str
     target: Word | None
@@ -40,7 +40,7 @@ class Redirection:
 
     @property
     def replaces(self) -> bool:
-        """The file is emptied before anything is written."""
+        """Whether the file is truncated first."""
         return self.operator in (">", ">|", "&>", ">&")
 
     @property
@@ -64,16 +64,16 @@ class SimpleCommand:
     outer: SimpleCommand | None = None
     """The command that runs this one, such as `sudo`, `xargs` or `find`."""
     far: bool = False
-    """It runs on another machine, or in a container."""
+    """Whether it runs on another machine or in a container."""
 
     @property
     def program(self) -> str:
-        """The program's name without its folder; empty for a redirection alone."""
+        """The program's name without its folder; empty for a redirection without a program."""
         return self.words[0].value.rpartition("/")[2] if self.words else ""
 
     @property
     def outers(self) -> Iterator[SimpleCommand]:
-        """What runs this command, from the inside to the outside."""
+        """The commands that run this one, from the innermost to the outermost."""
         outer = self.outer
         while outer is not None:
             yield outer
@@ -85,10 +85,10 @@ class SimpleCommand:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A parsed text: its simple commands in their order, those in substitutions and quoted scripts too."""
+    """A parsed text: its simple commands in order, including those in substitutions and quoted scripts."""
 
     commands: tuple[SimpleCommand, ...]
     unreadable: tuple[Span, ...] = ()
-    """The places where the text is not shell, or too deep to follow."""
+    """The spans where the text is not shell, or nested too deeply."""
     forks: tuple[Span, ...] = field(default=())
-    """Functions that start themselves twice, again and again."""
+    """Functions that recursively start themselves twice (fork bombs)."""

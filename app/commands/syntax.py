@@ -1,8 +1,8 @@
 """Parses shell text into simple commands, with tree-sitter's grammar of Bash.
 
-The parser is loaded with the first command: that takes some 15 ms. It reads a copy of the text in which each
-placeholder (`<file>`, `{{path/to/file}}`) and each character beyond ASCII is a letter. So places in the tree are places
-in the text. What a wrapper such as `sudo` or `sh -c '…'` runs is parsed too.
+The parser is loaded with the first command: that takes some 15 ms. It reads a copy of the text in which placeholders
+(`<file>`, `{{path/to/file}}`) and characters beyond ASCII are replaced by letters, so offsets in the tree are offsets
+in the text. Commands run by a wrapper such as `sudo` or `sh -c '…'` are parsed too.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 LONGEST = 20_000
-"""Characters. A longer text is not parsed: no command is that long, and a hostile one would cost seconds."""
+"""Most characters that are parsed: no command is longer, and a hostile one would cost seconds."""
 SCRIPTS_DEEP = 6
-"""Scripts in quotes in scripts in quotes."""
+"""Most levels of quoted scripts inside quoted scripts."""
 WRAPPERS_DEEP = 20
-"""Wrappers that run wrappers."""
+"""Most levels of wrappers that run wrappers."""
 MOST_COMMANDS = 500
-"""Commands of one text, with what they run. The rest is reported as unreadable."""
+"""Most commands of one text, including those they run. The rest is reported as unreadable."""
 
 PLACEHOLDER = re.compile(
     r"\{\{[^{}\n]*\}\}"
     r"|(?<![<>&\w)])<[A-Za-z](?:[\w./:|,@-]| (?=[\w./-]))*(?:\.\.\.)?>(?=[\s\"'`;|&)/.:@,=<\]-]|$)",
     re.MULTILINE,
 )
-"""A placeholder, which the person fills in. `<in>out` without a space is two redirections."""
+"""A placeholder that the person fills in. `<in>out` without a space is two redirections."""
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _CONTINUED = re.compile(r"(?<=[\w./-])(?<!\\)\\\n(?=[\w./-])")
 _READ_AND_WRITE = re.compile(r"<>")
@@ -43,7 +43,7 @@ _ECHOES = ("echo", "printf")
 
 
 def parse(text: str) -> Script:
-    """The simple commands of a text. What cannot be read is named by its place, and never guessed."""
+    """Parse the simple commands of a text. Unreadable parts are reported by their place, never guessed."""
     if len(text) > LONGEST:
         return Script((), ((0, len(text)),))
     reader = _Reader(Places(text))
@@ -60,16 +60,16 @@ def _parser() -> Parser:
 
 
 def masked(text: str) -> str:
-    """The text with a letter for each character of a placeholder and each one beyond ASCII; as long as before.
+    """The text with a letter for each character of a placeholder and each one beyond ASCII; its length stays the same.
 
-    The grammar does not know `<>`, which becomes `<`, and a line that goes on in the middle of a word.
+    The grammar knows neither `<>`, which becomes `<`, nor a line continued in the middle of a word.
     """
     text = _CONTINUED.sub(_joined, _READ_AND_WRITE.sub("< ", text))
     return _BEYOND_ASCII.sub("x", PLACEHOLDER.sub(lambda found: "x" * len(found.group()), text))
 
 
 def _joined(found: re.Match[str]) -> str:
-    """A remark does not go on in the next line, so the line with one stays as it is."""
+    """A comment does not continue on the next line, so a line with one stays as it is."""
     line = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
     return found[0] if "#" in line else "xx"
 
@@ -77,7 +77,7 @@ def _joined(found: re.Match[str]) -> str:
 class _Reader:
     """One pass over a text.
 
-    `nested`: how many scripts it lies in. `expanded`: its substitutions have been read before. `outer`: what runs it.
+    `nested`: how many scripts enclose it. `expanded`: its substitutions have already been read. `outer`: what runs it.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class _Reader:
         self._words = WordReader(places, self._substitution, self.unreadable)
 
     def read(self, depth: int = 0) -> None:
-        """Read the whole text, which itself lies `depth` brackets deep."""
+        """Read the whole text, which is itself nested `depth` brackets deep."""
         root = _parser().parse(masked(self._places.text).encode("ascii")).root_node
         if root.has_error:
             self.unreadable.append(self._places.at(*_first_error(root)))
@@ -139,7 +139,7 @@ class _Reader:
         if body is not None and body.type in ("command", "declaration_command"):
             return self._command(body, depth + 1, feeders, redirects)
         if body is not None and body.type == "pipeline":
-            # The grammar ties `a | b > file` to the pipe; the shell ties it to `b`.
+            # The grammar attaches the redirection of `a | b > file` to the pipe; the shell attaches it to `b`.
             return self._pipeline(body, depth + 1, feeders, redirects)
         found = self._statement(body, depth + 1, feeders) if body is not None else []
         alone = self._redirections(redirects, depth)
@@ -258,7 +258,7 @@ class _Reader:
     def _redirections(
         self, nodes: tuple[Node, ...], depth: int
     ) -> tuple[list[Redirection], list[Word], list[Word], list[Node]]:
-        """Redirections; words that the grammar took for a second target; texts in the script; what reads a pipe."""
+        """Redirections; words that the grammar took for a second target; here-texts; commands that read a pipe."""
         found: list[Redirection] = []
         more: list[Word] = []
         documents: list[Word] = []
@@ -274,7 +274,7 @@ class _Reader:
                         found += inner
                         more += extra
                     elif child.is_named and child.type not in ("heredoc_start", "heredoc_end", "file_descriptor"):
-                        # A pipe's further stages, `&& …`, or one more word.
+                        # Further stages of a pipe, `&& …`, or one more word.
                         if child.type in WORDS:
                             more.append(self._word(child, depth))
                         else:
@@ -293,7 +293,7 @@ class _Reader:
         return self._words.word(node, depth)
 
     def _forks(self, function: Node) -> bool:
-        """The function pipes itself into itself: a fork bomb."""
+        """Whether the function pipes itself into itself: a fork bomb."""
         name = function.child_by_field_name("name")
         body = function.child_by_field_name("body")
         if name is None or body is None:
@@ -307,7 +307,7 @@ class _Reader:
 
 
 def _parts(node: Node) -> list[Node]:
-    """The statements in a node. `a && b && c` is a tree that is as deep as it is long; here it is one row."""
+    """The statements in a node. `a && b && c` is a tree as deep as it is long; here it becomes a flat list."""
     found: list[Node] = []
     while node.type == "list":
         first, *rest = node.named_children
@@ -317,12 +317,12 @@ def _parts(node: Node) -> list[Node]:
 
 
 def _reads_script(command: SimpleCommand) -> bool:
-    """It runs what it reads, if nothing else is named."""
+    """Whether it runs what it reads from stdin, unless something else is named."""
     return command.program in SHELLS or command.program in ("ssh", "su", "sudo", "doas", "at", "batch")
 
 
 def _piped_scripts(command: SimpleCommand) -> Iterable[Word]:
-    """What `echo`, `printf` or `cat <<END` writes into a shell, if that is one word."""
+    """The script that `echo`, `printf` or `cat <<END` writes into a shell, if it is a single word."""
     feeder = command.feeders[-1] if command.feeders else None
     if feeder is not None and feeder.program == "cat":
         return feeder.documents
@@ -333,7 +333,7 @@ def _piped_scripts(command: SimpleCommand) -> Iterable[Word]:
 
 
 def _first_error(root: Node) -> Span:
-    """The place of the first part that the grammar does not know."""
+    """The place of the first part that does not match the grammar."""
     node = root
     while not node.is_error and not node.is_missing:
         child = next((one for one in node.children if one.has_error or one.is_missing), None)

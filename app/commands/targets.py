@@ -1,4 +1,4 @@
-"""What a path means: the whole system, somebody's home, a disk, or a file like any other."""
+"""What a path denotes: the whole system, somebody's home, a disk, or an ordinary file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYSTEM = name_set(
     "bin boot dev etc lib lib32 lib64 libx32 proc root run sbin srv sys usr var home Users System Library Applications"
     " Volumes nix opt mnt media"
 )
-"""Folders right below `/` that no person empties on purpose."""
+"""Folders directly below `/` that nobody empties on purpose."""
 _DEEP_SYSTEM = tuple(f"/{name}/" for name in name_set("bin boot etc lib lib64 proc sbin sys usr System dev Library"))
 _MILD = ("/usr/local", "/usr/src", "/dev/shm", "/dev/null")
 _DISK = re.compile(
@@ -32,7 +32,7 @@ SECRETS = re.compile(
 
 
 def whole_system(word: Word) -> bool:
-    """It is `/`, a home, all homes, or everything in one of them."""
+    """Whether it is `/`, a home, all homes, or everything in one of them."""
     path = _folder(word.value)
     if path in (*HOMES, "/", "/home", "/Users", "/root", "//") or re.fullmatch(r"~\w+|\$\{?HOME\}?", path):
         return True
@@ -40,7 +40,7 @@ def whole_system(word: Word) -> bool:
 
 
 def system_folder(word: Word) -> bool:
-    """It is a folder that the system needs, or something in one."""
+    """Whether it is a folder that the system needs, or something in one."""
     path = _folder(word.value)
     parts = path.split("/")
     if len(parts) == 2 and parts[0] == "" and parts[1] in _SYSTEM:
@@ -53,7 +53,7 @@ def disk(word: Word) -> bool:
 
 
 def sink(word: Word) -> bool:
-    """What is written there is shown or thrown away; no file changes."""
+    """Whether output written there is displayed or discarded, so that no file changes."""
     return _SINKS.match(word.value) is not None
 
 
@@ -62,7 +62,7 @@ def secret(word: Word) -> bool:
 
 
 def empty_variable(word: Word) -> str | None:
-    """The variable at the beginning of a path that would be `/…` if the variable is empty."""
+    """The variable at the beginning of a path that would become `/…` if the variable were empty."""
     found = _UNSET.match(word.value)
     if found is None:
         return None
@@ -72,7 +72,7 @@ def empty_variable(word: Word) -> str | None:
 
 
 def _folder(path: str) -> str:
-    """The path without its last `/*`, `/.`, and slashes that change nothing."""
+    """The path without a trailing `/*` or `/.`, and without redundant slashes."""
     before = None
     while before != path:
         before = path

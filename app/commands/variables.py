@@ -1,6 +1,6 @@
 """The variables that a script sets itself: `x=rm; $x notes.txt` is `rm notes.txt`.
 
-A variable has the value that the text gave it last. Loops and branches are not followed.
+A variable has the value that the text assigned last. Loops and branches are not followed.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from app.commands.script import Word
 
 _NAME = re.compile(r"\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braces>[A-Za-z_]\w*)\})")
 LONGEST = 1_000
-"""Characters of a value that is put in. Doubling a value again and again would fill the memory."""
+"""Most characters of a substituted value. Doubling a value repeatedly would fill the memory."""
 
 
 class Variables:
-    """Values by name, as far as they stand in the text."""
+    """Values by name, as far as they are in the text."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
 
     def assign(self, assignment: Word) -> None:
-        """Keep the value of `name=value`; forget the name if its value is not in the text."""
+        """Store the value of `name=value`; forget the name if its value is not in the text."""
         name, _, value = self._filled(assignment).value.partition("=")
         known = "$" not in value and "`" not in value and not assignment.substitutions
         if name.isidentifier() and known and len(value) <= LONGEST:
@@ -31,7 +31,7 @@ class Variables:
             self._values.pop(name.rstrip("+"), None)
 
     def resolved(self, words: list[Word]) -> list[Word]:
-        """The words with values in the place of names. The first word may become several: a program and its options."""
+        """The words with names replaced by values. The first word may become several: a program and its options."""
         if not self._values:
             return words
         filled = [self._filled(word) for word in words]

@@ -1,4 +1,4 @@
-"""Reads one word of a syntax tree: its text without quotes, its place, and the commands in it."""
+"""Reads one word of a syntax tree: its text without quotes, its span, and the commands in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 DEEPEST = 60
-"""Nested brackets. More are reported as unreadable."""
+"""Most nested brackets. More are reported as unreadable."""
 SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 LITERALS = frozenset(
     {"word", "number", "extglob_pattern", "regex", "variable_name", "special_variable_name", "test_operator"}
@@ -25,14 +25,14 @@ _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _PATTERN = re.compile(r"(?<!\\)[*?\[]")
 
 Substitution = Callable[["Node", int], list[SimpleCommand]]
-"""Reads the commands of `$(…)`; the number is how deep it lies."""
+"""Reads the commands of `$(…)`; the number is its nesting depth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The text of a tree, and its place in the text that the caller gave.
+    """Maps the text of a tree to offsets in the caller's text.
 
-    `whole`: the place of everything in it, for a script whose own places are not in the caller's text.
+    `whole`: the span for everything in it, for a script whose own text is not part of the caller's text.
     """
 
     text: str
@@ -60,7 +60,7 @@ class _Value:
 
 
 class WordReader:
-    """Makes a `Word` of a node. What is nested too deep lands in `unreadable`."""
+    """Makes a `Word` of a node. Parts nested too deeply are added to `unreadable`."""
 
     def __init__(self, places: Places, substitution: Substitution, unreadable: list[Span]) -> None:
         self._places = places
@@ -79,7 +79,7 @@ class WordReader:
         )
 
     def _verbatim(self, node: Node, value: str) -> int | None:
-        """The place where the value begins, if only the quotes around it were taken away."""
+        """The offset of the value, if only its surrounding quotes were removed."""
         if self._places.whole is None:
             for quote in (0, 1):
                 if self._places.text[node.start_byte + quote : node.end_byte - quote] == value:

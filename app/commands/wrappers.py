@@ -1,7 +1,7 @@
-"""Programs that run another program: which of their words are that program and its words.
+"""Programs that run another program, and which of their words are that program and its arguments.
 
-`sudo -u root rm x` runs `rm x`; `sh -c 'rm x'` runs a script of its own. Sources: the manual pages of sudo, doas, GNU
-coreutils, findutils, util-linux, OpenSSH and Docker.
+`sudo -u root rm x` runs `rm x`; `sh -c 'rm x'` runs a script. Sources: the manual pages of sudo, doas, GNU coreutils,
+findutils, util-linux, OpenSSH and Docker.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish"})
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """How a program's own words end: options with a value, then operands, then the command that it runs."""
+    """The structure of a wrapper's arguments: options with a value, then operands, then the command that it runs."""
 
     valued: frozenset[str] = frozenset()
     operands: int = 0
     assignments: bool = False
     script: bool = False
-    """The words are joined and read by a shell."""
+    """Whether the words are joined and read by a shell."""
     far: bool = False
     not_with: frozenset[str] = frozenset()
-    """With one of these options it runs nothing."""
+    """Options with which it runs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ _PREFIXES = frozenset({"compose", "container"})
 
 
 def inner_commands(words: Sequence[Word]) -> Iterator[Inner]:
-    """Yield what the command that these words are would run, one level down."""
+    """Yield what the command made of these words would run, one level down."""
     program = words[0].value.rpartition("/")[2]
     if program in SHELLS:
         yield from _scripts(words, short="c")
@@ -143,7 +143,7 @@ def _wrapped(wrapper: Wrapper, words: Sequence[Word]) -> Iterator[Inner]:
             yield Inner(script=split)
         while at < len(words) and "=" in words[at].value and not words[at].value.startswith("="):
             at += 1
-    if wrapper.operands:  # Options may stand after the host, or the file, too.
+    if wrapper.operands:  # Options may also come after the host or the file.
         at = after_options(words, at + wrapper.operands, wrapper.valued)
     rest = tuple(words[at:])
     if not rest:
@@ -185,7 +185,7 @@ def _value(words: Sequence[Word], *names: str) -> Word | None:
 
 
 def _scripts(words: Sequence[Word], short: str, long: str = "") -> Iterator[Inner]:
-    """The script after `-c`; the letter may be one of several: `bash -lc '…'`."""
+    """The script after `-c`, whose letter may be one of several: `bash -lc '…'`."""
     for number, word in enumerate(words[1:-1], start=1):
         option = word.value
         if option == "--":

@@ -1,7 +1,7 @@
 """How often a drafter's guesses were accepted, kept from one start of the program to the next.
 
-A file of a few numbers for each drafter and version of what it learnt. It changes the size of drafts, never an answer,
-so what cannot be read or written is done without.
+There is a file of a few numbers for each drafter and learnt version. It affects the size of drafts, never an answer, so
+files that cannot be read or written are ignored.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Calibrations:
         self._folder = folder
 
     def load(self, drafter: Drafter) -> Calibration:
-        """The calibration of a drafter as it drafts now; a new one where nothing is known of it."""
+        """The calibration of a drafter in its current version, or a new one if there is none."""
         if self._folder is not None:
             with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
                 return Calibration.load(msgspec.json.decode(self._file(drafter).read_bytes(), type=list[float]))
         return Calibration()
 
     def save(self, drafter: Drafter, calibration: Calibration) -> None:
-        """Keep what was learnt about this drafter."""
+        """Save what was learnt about this drafter."""
         numbers = calibration.dump()
         if self._folder is None or numbers == Calibration().dump():
             return

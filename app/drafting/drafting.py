@@ -2,8 +2,8 @@
 
 A context is not thread-safe, so every call runs on one thread. Memory arrives in the background after a verdict, goes
 into the context, and is stored: the next reply starts from it, with a line or without. Stored answers feed the second
-stage. While a verdict is awaited, drafts for what it may bring are made in the background, one call after another, so
-that memory that arrives meanwhile has its turn between them.
+stage. While a verdict is awaited, drafts for its possible outcomes are made in the background, in single calls, so that
+memory that arrives meanwhile can be handled between them.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from storage import StorageError, Store
 T = TypeVar("T")
 
 START_SECONDS = 0.003
-"""Wait before drafting ahead: the same interpreter still has to send the round that was just asked for."""
+"""Wait before drafting ahead, because the same interpreter still has to send the round just requested."""
 READ_TOKENS = 16
-"""Tokens that are read in one call while a server writes. Whatever else wants the thread waits for one call at most."""
+"""Tokens that are read in one call while a server writes. Other work on the thread waits for at most one call."""
 STREAMS = 2
-"""Most streams of memory at once. A second one opens a second connection: the first was not in when it began."""
+"""Most streams of memory at once. A second one opens a second connection, because the first is still in use."""
 
 
 @dataclass(frozen=True)
 class Alone:
-    """Text by the drafter alone that was begun before anybody knew whether it is needed."""
+    """Text by the drafter alone that was begun before it was known to be needed."""
 
     after: list[int]
     """All tokens before it."""
@@ -84,39 +84,40 @@ class Drafting:
         """Digests of the context's tokens."""
         self._shared = shared_prefix(drafter.text, drafter.prompt)
         self._listening: dict[asyncio.Task[None], int] = {}
-        """Each task that reads a stream of memory, and the position that the stream ends before."""
+        """Each task that reads a stream of memory -> the position before which the stream ends."""
         self._memory_in: dict[asyncio.Task[None], asyncio.Event] = {}
-        """For each of these tasks: the memory that it waits for is here. More than memory may be on its way."""
+        """For each of these tasks, an event: its memory has arrived. More than memory may still be in transit."""
         self._ahead: asyncio.Task[None] | None = None
         self._halted = asyncio.Event()
         self._restored = False
         self._given_up = 0
-        """Memory before this position is done without."""
+        """Memory before this position is given up."""
         self.prepared = 0
         """Drafts that were made ahead of the last verdict."""
         self.rounds: list[tuple[int, int]] = []
-        """For each draft since `begin`: tokens of the conversation, and how many had their memory here.
+        """For each draft since `begin`: tokens of the conversation, and how many had memory here.
 
         Where the server drafts, it is what this device would have drafted from.
         """
         self.version = 0
-        """Number of the version with which the drafter began the answer; 0: none."""
+        """Number of the version with which the drafter began the answer, or 0."""
         self.learns = False
-        """Its drafter learns from the answer, so what the target might have said is asked for."""
+        """Whether its drafter learns from the answer, so that what the target might have said is requested."""
         self._heard: list[Distributions] = []
         """What the target might have said since `begin`."""
         self._keep: Callable[[Distributions], None] | None = None
         """Keeps it, after the answer."""
         self._along: asyncio.Task[None] | None = None
-        """Reads, piece by piece, what the server has been asked to go on from."""
+        """Reads, piece by piece, the tokens that the server was asked to continue."""
         self._reads_along = False
-        """What a server writes is read as it comes, so that the drafter can go on at once if the line breaks."""
+        """Whether a server's text is read as it arrives, so that the drafter can continue at once if the line
+        breaks."""
         self._alone: Alone | None = None
         """Text that was begun by `begin_alone`; the context is some tokens ahead then."""
         self._asked = self._begun = 0
-        """Calls that the thread was asked for, and those that it has begun."""
+        """Number of calls requested of the thread, and of those begun."""
         self._memory_ahead = 0
-        """How many tokens had their memory here when drafting ahead began."""
+        """How many tokens had memory here when drafting ahead began."""
 
     @property
     def memory_digest(self) -> bytes:
@@ -129,13 +130,14 @@ class Drafting:
         return self._drafter.config
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Judge drafts by this from now on: the drafter is another one."""
+        """Use this calibration from now on, because the drafter has changed."""
         self._calibration = calibration
 
     def begin(self, coins: Coins | None = None, *, learns: bool = False) -> None:
-        """An answer begins: its rounds are counted anew.
+        """Start a new answer, whose rounds are counted from zero.
 
-        `coins`: by which the target samples, or None if it is greedy. `learns`: the drafter is to learn from it.
+        `coins`: those with which the target samples, or None if it is greedy. `learns`: whether the drafter is to learn
+        from it.
         """
         self._coins = coins
         self.rounds, self.version, self.learns = [], self._drafter.version, learns
@@ -143,7 +145,7 @@ class Drafting:
 
     @property
     def memory_from(self) -> int:
-        """Position of the first token whose memory is still to be asked for."""
+        """Position of the first token whose memory is still to be requested."""
         coming = (end for task, end in self._listening.items() if not task.done())
         return max(self._context.memory_length, min(self._given_up, len(self._context.tokens)), *coming)
 
@@ -154,20 +156,20 @@ class Drafting:
 
     @property
     def guessed(self) -> int:
-        """Tokens of this conversation that the second stage guessed, and that came."""
+        """Number of tokens of this conversation that the second stage guessed correctly."""
         return 0 if self._second_stage is None else self._second_stage.accepted
 
     async def follow(self, tokens: Sequence[int]) -> None:
-        """Make these tokens the conversation's. What no longer fits them is forgotten."""
+        """Make these the conversation's tokens. State that no longer matches them is dropped."""
         self._alone = None
         await self._settle()
         known = self._context.tokens
         if list(tokens[: len(known)]) != known:
-            await self.quiet()  # Memory on its way may be of tokens that are about to go.
+            await self.quiet()  # Memory in transit may belong to tokens that are about to be dropped.
         await self._run(lambda: self._follow(tokens))
 
     async def draft(self, pace: Pace, sampling: DraftSampling | None = None) -> DraftTree:
-        """A tree of continuations of the tokens followed last: the likeliest ones, or drawn ones with `sampling`.
+        """A tree of continuations of the tokens followed last: the likeliest ones, or with `sampling`, sampled ones.
 
         If it is cancelled, the thread stops after the drafter call in progress.
         """
@@ -180,10 +182,10 @@ class Drafting:
     # ---- along -------------------------------------------------------------------------------------------------------
 
     def read_along(self) -> None:
-        """Begin to read the tokens followed last, in the background, and what `receive` brings later.
+        """Begin to read, in the background, the tokens followed last, and those that `receive` brings later.
 
-        A drafter that has read them goes on at once. What it then writes is the same. Another call waits for one piece
-        at most. It ends with `read_no_more`.
+        A drafter that has read them can continue at once, with the same text. Other calls wait for at most one piece.
+        Reading ends with `read_no_more`.
         """
         self.read_no_more()
         self._reads_along = True
@@ -196,7 +198,7 @@ class Drafting:
             self._along.cancel()
 
     async def _read_along(self) -> None:
-        # All of them: their memory may be a while on its way, and the line may break before it is here.
+        # All of them, because their memory may take a while and the line may break before it arrives.
         while await self._run(lambda: self._read_ahead(known=False)):
             pass
 
@@ -206,10 +208,10 @@ class Drafting:
     # ---- ahead -------------------------------------------------------------------------------------------------------
 
     def look_ahead(self, pace: Callable[[int], Pace], final: Collection[int]) -> None:
-        """Begin to draft, in the background, for what the verdict on the last draft may bring.
+        """Begin to draft, in the background, for the possible outcomes of the verdict on the last draft.
 
-        `pace`: the shape of a draft after so many new tokens. Nothing follows `final` tokens. Following other tokens
-        ends it.
+        `pace`: the shape of a draft after a number of new tokens. Nothing follows `final` tokens. Following other
+        tokens ends it.
         """
         self.prepared, self._memory_ahead = 0, self._context.memory_length
         self._halted.clear()
@@ -225,13 +227,13 @@ class Drafting:
         return self._context.ready
 
     async def adopt(self) -> DraftTree:
-        """Use the `ready` draft in place of a new one. Memory may still come while its round is in flight."""
+        """Use the `ready` draft instead of a new one. Memory may still arrive while its round is in flight."""
         self._note(self._memory_ahead)
         return await self._run(self._context.adopt)
 
     @property
     def may_adopt(self) -> bool:
-        """Whether the next round's memory may be requested while other memory is still on its way."""
+        """Whether the next round's memory may be requested while other memory is still in transit."""
         return sum(not task.done() for task in self._listening) < STREAMS
 
     async def _look_ahead(self, pace: Callable[[int], Pace], final: frozenset[int]) -> None:
@@ -248,7 +250,7 @@ class Drafting:
             )
 
     async def _settle(self) -> None:
-        """Wait until nothing is drafted ahead any more."""
+        """Wait until drafting ahead has stopped."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             self.halt()
@@ -260,25 +262,25 @@ class Drafting:
         return self._context.taken
 
     def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
-        """Take the verdict on a draft, to judge the next ones better."""
+        """Learn from the verdict on a draft."""
         self._calibration.learn(tree, accepted, bonus)
 
     # ---- alone -------------------------------------------------------------------------------------------------------
 
     def begin_alone(self, temperature: float, seed: int) -> None:
-        """Begin to write what `generate` gives after the tokens followed last, because the line may be down.
+        """Begin to write what `generate` would yield after the tokens followed last, because the line may be down.
 
         Following other tokens ends it.
         """
         after, steps = list(self._context.tokens), self._context.generate(temperature, seed)
         first = self._submit(lambda: self._next(steps))
-        first.add_done_callback(lambda first: first.cancelled() or first.exception())  # It may be wanted by nobody.
+        first.add_done_callback(lambda first: first.cancelled() or first.exception())  # It may not be needed.
         self._alone = Alone(after, temperature, seed, steps, first)
 
     async def generate(self, after: Sequence[int], temperature: float, seed: int) -> AsyncGenerator[int, None]:
-        """The drafter's own tokens after these, one by one.
+        """Yields the drafter's own tokens after these, one by one.
 
-        The context may be some tokens ahead; `follow` puts that right.
+        The context may be some tokens ahead; `follow` corrects that.
         """
         alone, self._alone = self._alone, None
         if alone is not None and (alone.after, alone.temperature, alone.seed) == (list(after), temperature, seed):
@@ -299,8 +301,8 @@ class Drafting:
         self._submit(lambda tokens=list(tokens): self._receive(tokens, frame))  # type: ignore[misc]
 
     def listen(self, memory: MemoryStream | HostedStream) -> None:
-        """Take the memory of a round in the background. Its tokens are followed already."""
-        # The last token is the root of the next round: there is no memory of it yet.
+        """Take the memory of a round in the background. Its tokens are already followed."""
+        # The last token is the root of the next round, which has no memory yet.
         self._listening = {task: end for task, end in self._listening.items() if not task.done()}
         end, memory_in = len(self._context.tokens) - 1, asyncio.Event()
         task = asyncio.create_task(self._take(memory, end, memory_in))
@@ -314,17 +316,17 @@ class Drafting:
             self._keep(Distributions.of(self._heard))
 
     def keep(self, keep: Callable[[Distributions], None]) -> None:
-        """Call `keep` with what the target might have said of the answer, and again when more of it comes.
+        """Call `keep` with what the target might have said in the answer, and again when more arrives.
 
-        That of the last round comes when the answer is complete. The next answer ends it.
+        The last round's part arrives after the answer is complete. The next answer ends it.
         """
         self._keep = keep
         keep(Distributions.of(self._heard))
 
     async def hear(self, seconds: float) -> bool:
-        """Wait for the memory of all rounds, at most so long. Returns whether all of it is in.
+        """Wait for the memory of all rounds, at most this long. Returns whether all of it has arrived.
 
-        What the target might have said comes after it, and no draft waits for that.
+        What the target might have said arrives after it, and no draft waits for that.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -333,10 +335,10 @@ class Drafting:
         return all(memory_in.is_set() for memory_in in self._memory_in.values())
 
     async def hear_out(self, seconds: float) -> None:
-        """Wait for all that is on its way, at most so long, then stop listening and do without the rest.
+        """Wait for everything in transit, at most this long, then stop listening and do without the rest.
 
-        The newest memory counts most and comes first. A line that is too slow for the rest must not carry it again and
-        again.
+        The newest memory counts most and arrives first. A line that is too slow for the rest must not carry it
+        repeatedly.
         """
         if self._listening:
             await asyncio.wait(self._listening, timeout=seconds)
@@ -345,7 +347,7 @@ class Drafting:
         await self.quiet()
 
     async def quiet(self) -> None:
-        """Stop listening, and drafting ahead. Memory that has not come is asked for again."""
+        """Stop listening and drafting ahead. Memory that has not arrived is requested again."""
         await self._settle()
         listening, self._listening = self._listening, {}
         if listening:
@@ -354,7 +356,7 @@ class Drafting:
             await asyncio.wait(listening)
 
     async def _take(self, memory: MemoryStream | HostedStream, end: int, memory_in: asyncio.Event) -> None:
-        """Take what comes. `memory_in` is set as soon as the memory of all tokens before `end` is here."""
+        """Take what arrives. `memory_in` is set as soon as the memory of all tokens before `end` is here."""
         try:
             async for frame in memory:
                 if isinstance(frame, Distributions):
@@ -364,7 +366,7 @@ class Drafting:
                     if self._context.memory_length >= end:
                         memory_in.set()
         except (RemoteError, MalformedMemory):
-            pass  # The next round asks for what is missing; if that fails too, the reply handles it.
+            pass  # The next round requests the missing part; if that fails too, the reply handles it.
         finally:
             await memory.aclose()
 
@@ -376,7 +378,7 @@ class Drafting:
         return self._context.draft(pace, sampling, self._calibration, self._coins, halted)
 
     def _note(self, memory: int) -> None:
-        """Take down what a draft is made from. One that is made again counts once."""
+        """Record what a draft is made from. A draft that is made again counts once."""
         length = len(self._context.tokens)
         self.rounds = [*self.rounds[: -1 if self.rounds and self.rounds[-1][0] == length else None], (length, memory)]
 
@@ -413,7 +415,7 @@ class Drafting:
         layers = self._drafter.memory_layers
         rows, bits = unpack_memory(data, count, layers), memory_bits(data, count, layers)
         self._context.remember(start, rows)
-        # Cut where conversations part, so that a new one can start from the memory of their common beginning.
+        # Cut where conversations diverge, so that a new one can start from the memory of their common beginning.
         cuts = [start, *([self._shared] if start < self._shared < start + count else []), start + count]
         for first, end in zip(cuts, cuts[1:]):
             part = pack_memory([tuple(array[first - start : end - start] for array in row) for row in rows], bits)  # type: ignore[misc]
@@ -423,7 +425,7 @@ class Drafting:
                 )
 
     def _restore(self) -> None:
-        """Remember what storage has of these tokens. Each stored chunk names its prefix by a digest."""
+        """Load stored memory of these tokens. Each stored chunk names its prefix by a digest."""
         others = [other.id for other in self._store.conversations.recent(2) if other.id != self._conversation_id]
         for conversation_id in (self._conversation_id, *others):
             for start, count, data in self._store.memory.load(conversation_id, self._drafter.memory_digest):
@@ -432,7 +434,7 @@ class Drafting:
                     try:
                         rows = unpack_memory(data[DIGEST_BYTES:], count, self._drafter.memory_layers)
                     except MalformedMemory:
-                        continue  # Damaged on the disk; the verifier sends it again.
+                        continue  # Damaged on disk; the verifier sends it again.
                     self._context.remember(start, rows)
 
     async def _run(self, call: Callable[[], T]) -> T:

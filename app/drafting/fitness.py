@@ -1,4 +1,4 @@
-"""Drafters that came to this device without figures: measured by the person's own checked answers, and kept or retired.
+"""Measures drafters that came without figures, on the person's own checked answers, and keeps or retires them.
 
 A retired one stays on its shelf until the person deletes it, and is not used.
 """
@@ -23,7 +23,7 @@ from models.config import DrafterConfig, DrafterError
 from storage import NotFound, StorageError, Store
 
 MOST_ANSWERS = 16
-"""Newest answers that a drafter is measured by."""
+"""Number of newest answers on which a drafter is measured."""
 SHORT = 12
 """Letters of a digest that name a drafter."""
 MOST_PROMPT = 1_024
@@ -32,17 +32,17 @@ MOST_PROMPT = 1_024
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of one drafter."""
+    """The result for one drafter."""
 
     folder: Path
     config: DrafterConfig
     """With the figures, if it could be measured."""
     fetched: bool
-    """It came from a server; else it was made on this device."""
+    """Whether it came from a server; otherwise it was made on this device."""
 
     @property
     def news(self) -> tuple[str, str] | None:
-        """What a person is told once, if it is not used: a name for that, and a sentence with what to do."""
+        """What to tell the person once, if it is not used: a key for the message, and a sentence with what to do."""
         why = why_no_drafts(self.config)
         if why is None or not self.fetched:
             return None
@@ -57,15 +57,15 @@ class Judged:
 
 
 def judge_unmeasured(store: Store, drafters: Drafters, halted: Callable[[], bool]) -> list[Judged]:
-    """Measure the drafters of which no figures are known, and keep the figures beside them. It takes some seconds.
+    """Measure the drafters without known figures, and store the figures next to them. It takes some seconds.
 
-    `halted`: asked between two answers; what is not measured then is left for the next time.
+    `halted`: checked between answers; the rest is then left for the next time.
     """
     judged = []
     for folder, config in drafters.unmeasured():
-        # Of no use, or for the next time. `ValueError`: tokens that are not in its vocabulary.
+        # Useless, or left for the next time. `ValueError`: tokens that are not in its vocabulary.
         with contextlib.suppress(DrafterError, StorageError, OSError, ValueError):
-            if store.replays.all(bytes.fromhex(config.memory), 1):  # Else there is nothing to load it for.
+            if store.replays.all(bytes.fromhex(config.memory), 1):  # Otherwise there is no reason to load it.
                 drafter = Drafter.load(folder)
                 measured = measure_alone(drafter, _answers(store, drafter), halted)
                 if halted():

@@ -1,8 +1,8 @@
-"""Teaches a drafter from the checked answers on this device, and puts what it learnt in use if that is surely better.
+"""Teaches a drafter from the checked answers on this device, and uses what it learnt if that is certainly better.
 
 Each answer is drafted again with the memory that had arrived then (`storage/replays.py`). The newest answers judge what
-was learnt from older ones, because it is for those that come next. Of the older ones, most are learnt from, some say
-when to stop, and some are the fixed set, of which little may be lost. Both versions are compared as they will run.
+was learnt from older ones, because learning is for future answers. Of the older ones, most are learnt from, some say
+when to stop, and some are the fixed set, on which little may be lost. Both versions are compared as they will run.
 
 There are two ways to learn. A correction of the logits takes seconds and no PyTorch. Learning *deeply* trains the
 drafter's attention layers, which takes PyTorch and minutes, and gains more than twice as much.
@@ -46,13 +46,13 @@ MOST_ANSWERS = 2_000
 MOST_BYTES = 256 << 20
 """Bytes of hidden states that are held in memory."""
 FEWEST_LIVE, MOST_LIVE = 20, 200
-"""Answers with the version in use, and as many without, that say whether it keeps what it promised."""
+"""Fewest and most answers with the version in use, and as many without, that show whether it keeps its promise."""
 NEARBY = 4
-"""Conversations whose memory is kept at hand, for what the next ones begin with."""
+"""Conversations whose memory stays loaded, because later ones may have the same beginning."""
 
 
 def missing_for_deep() -> str:
-    """What learning deeply needs and is not installed, as a sentence; empty: nothing."""
+    """The packages that deep learning of a drafter lacks, as a sentence; empty if nothing is missing."""
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("onnx") is None:
         return f"learning deeply needs PyTorch and onnx: {how_to_install('train')}"
     return ""
@@ -123,9 +123,9 @@ class Learner:
         return len(self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS))
 
     def waiting(self, *, deep: bool = False) -> int:
-        """Answers that are newer than the last try, or than the last one that was `deep`."""
+        """Number of answers that are newer than the last try, or than the last `deep` one."""
         replays = self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS)
-        # After a server's version all answers are new; one that was not taken is no try to learn.
+        # After a server's version all answers are new; a version that was not taken does not count as a try.
         tries = [one for one in self.versions.all() if not one.offered or one.state == "in use"]
         versions = [one for one in tries if one.deep or not deep]
         seen = set(versions[-1].messages) if versions else set()
@@ -139,11 +139,11 @@ class Learner:
         deep: bool = False,
         steps: Callable[[int, int], None] = lambda done, of: None,
     ) -> Version:
-        """Learn from all that is there, and put the result in use if it is better.
+        """Learn from all available answers, and use the result if it is better.
 
-        `progress` is called with the answers read so far and in all, `steps` with the steps of deep learning done.
-        `halted`: asked between two answers, steps and passes. Raises `NothingLearnt`, `DrafterError`, `StorageError`,
-        `OSError`.
+        `progress` is called with the number of answers read so far and in total, `steps` with the completed steps of
+        deep learning. `halted`: checked between answers, steps and passes. Raises `NothingLearnt`, `DrafterError`,
+        `StorageError`, `OSError`.
         """
         begun = time.monotonic()
         if deep:
@@ -153,7 +153,7 @@ class Learner:
         if len(lessons) < FEWEST:
             raise NothingLearnt(f"{len(lessons)} checked answers to learn from; {FEWEST} are enough")
         learnt, stopping, judging, fixed = split(lessons)
-        # What its graph has learnt from, the next version has too.
+        # The next version has also learnt from the answers of this graph.
         taught = () if in_use is None or not in_use.graph else in_use.messages
         made = self.versions.scratch()
         try:
@@ -203,7 +203,7 @@ class Learner:
         samples, judged = (Samples.of([one.samples for one in some]) for some in (learnt, stopping))
         new = learn(samples, judged, vocabulary, halted=halted)
         if new is None and now.correction is not None:
-            new = Correction.none(self._config)  # Without what it has learnt, it may be better.
+            new = Correction.none(self._config)  # It may be better without what it has learnt.
         return None if new is None else Drafts(new, now.graph)
 
     def _learn_deeply(
@@ -227,10 +227,10 @@ class Learner:
         return Drafts(None, made) if better else None
 
     def check_live(self) -> Version | None:
-        """Take the version in use back if the answers that were drafted with it gained surely less than those before.
+        """Roll back the version in use if the answers drafted with it gained certainly less than those before.
 
-        Only answers count all of whose rounds were drafted here. Returns what was taken back. Raises `StorageError`,
-        `OSError`.
+        Only answers with all rounds drafted here count. Returns the version that was rolled back, if any. Raises
+        `StorageError`, `OSError`.
         """
         version = self.versions.in_use
         if version is None:
@@ -254,7 +254,10 @@ class Learner:
         return [Replayed(one.tokens, one.rounds, partial(self._unpacked, one.memory), one.target) for one in lessons]
 
     def in_use(self) -> tuple[Version | None, Drafts]:
-        """The version in use, and what drafts. One that cannot be read, or learnt from what is gone, counts as none."""
+        """The version in use, and its drafts.
+
+        One that cannot be read, or that learnt from deleted answers, counts as none.
+        """
         version = self.versions.in_use
         if version is None or not self._store.replays.holds(version.messages):
             return None, Drafts(None, None)
@@ -265,7 +268,7 @@ class Learner:
             return None, Drafts(None, None)
 
     def hits(self, lessons: Sequence[Lesson], correction: Correction | None, graph: Path | None = None) -> list[Hits]:
-        """For each answer, where the drafter with this correction, and this graph, guesses right, as it will run.
+        """For each answer, where the drafter with this correction and graph guesses right, as at inference.
 
         `graph` None: the drafter's own.
         """
@@ -275,7 +278,7 @@ class Learner:
         return [replayer.samples(one.tokens, one.rounds, self._unpacked(one.memory)).hits for one in lessons]
 
     def replayer(self, graph: Path | None) -> Replayer:
-        """What runs this graph, with the correction that it had last; None: the drafter's own."""
+        """The replayer for this graph, with its last correction; None means the drafter's own graph."""
         if graph != self._graph:
             self._replayer, self._graph = self._opened(graph), graph
         return self._replayer
@@ -292,9 +295,9 @@ class Learner:
         *,
         graph: Path | None = None,
     ) -> list[Lesson]:
-        """The answers that can be drafted again, oldest first, as this graph drafts them; None: the drafter's own.
+        """The answers that can be drafted again, oldest first, drafted by this graph; None means the drafter's own.
 
-        Raises `NothingLearnt` when it is halted.
+        Raises `NothingLearnt` if it is halted.
         """
         replays = self._store.replays.all(bytes.fromhex(self._config.memory), MOST_ANSWERS)
         lessons: list[Lesson] = []
@@ -325,18 +328,18 @@ class Learner:
         try:
             return Distributions.unpack(replay.distributions).within(replay.prompt, length)
         except MalformedDistributions:
-            return NOTHING  # Not kept, or damaged: its tokens are there.
+            return NOTHING  # Not kept, or damaged; its tokens still count.
 
     def _unpacked(self, memory: Sequence[tuple[int, int, bytes]]) -> list[Chunk]:
         layers = self._config.memory_layers
         return [(start, unpack_memory(data, count, layers)) for start, count, data in memory]
 
     def _memory(self, replay: Replay, tokens: Sequence[int]) -> tuple[tuple[int, int, bytes], ...]:
-        """The chunks of memory that are kept of these tokens."""
+        """The stored chunks of memory of these tokens."""
         digests = RunningDigest()
         digests.extend(tokens)
         found: dict[int, tuple[int, bytes]] = {}
-        # The newest conversations before this one lent it what they begin with in common (`Drafting._restore`).
+        # The newest earlier conversations provided the memory of their common beginning (`Drafting._restore`).
         stored = self._store.memory.load(replay.conversation_id, bytes.fromhex(self._config.memory))
         for chunks in (*self._nearby.values(), stored):
             for start, count, data in chunks:

@@ -1,4 +1,4 @@
-"""Drafting ahead of the verdicts of one reply: when to begin, whether to use what is ready, and what came of it."""
+"""Drafting ahead of the verdicts of one reply: when to begin, whether to use a prepared draft, and the results."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from models.tree import DraftTree
 
 
 class Lookahead:
-    """Decides about drafts that are made ahead of verdicts.
+    """Decides about drafts made ahead of verdicts.
 
-    Told of each round in turn: `choose`, `sent`, `returned`, `followed`.
+    Call for each round, in this order: `choose`, `sent`, `returned`, `followed`.
     """
 
     def __init__(self, drafting: Drafting, *, enabled: bool) -> None:
         self.tries = self.hits = self.adopted = 0
-        """Verdicts that something was drafted ahead of, those that brought it, and drafts that were used."""
+        """Numbers of verdicts that were drafted ahead of, of hits among them, and of drafts that were used."""
         self._drafting = drafting
         self._enabled = enabled
         self._offered: DraftTree | None = None
-        """The draft that was prepared for the round that goes up, used or not."""
+        """The draft prepared for the round being sent, used or not."""
         self._took = self._drafts = False
-        """The round goes up with that draft. Something is drafted ahead of its verdict."""
+        """Whether the round is sent with that draft, and whether its verdict is drafted ahead of."""
         self._sent = 0.0
         self._returned: float | None = None
 
     def choose(self, adoption: Adoption) -> bool:
-        """Whether to use the draft that is ready for the next round, which then need not wait for memory."""
+        """Whether to use the draft prepared for the next round, which then need not wait for memory."""
         if self._offered is not self._drafting.ready:
             self._offered = None
         offered = self._offered
@@ -40,10 +40,10 @@ class Lookahead:
     def sent(
         self, adoption: Adoption, pace: Callable[[int], Pace], final: Collection[int], level: float, *, shared: bool
     ) -> None:
-        """A round goes up: begin to draft ahead if that pays.
+        """A round is being sent: begin to draft ahead if that pays off.
 
-        `pace`: the shape of a draft after so many new tokens. `final`: tokens that nothing follows. `level`: seconds of
-        a drafter call. `shared`: the verifier may run on this device.
+        `pace`: the shape of a draft after a number of new tokens. `final`: tokens that nothing follows. `level`:
+        seconds of a drafter call. `shared`: the verifier may run on this device.
         """
         self._sent = time.monotonic()
         self.adopted += self._took
@@ -54,14 +54,17 @@ class Lookahead:
             self._drafting.look_ahead(pace, final)
 
     def returned(self, adoption: Adoption, server: float, *, usual: bool) -> None:
-        """The verdict is there. `server`: the verifier's seconds. `usual`: no prompt to read, nothing sent again."""
+        """The verdict has arrived.
+
+        `server`: the verifier's seconds. `usual`: no prompt was read and nothing was resent.
+        """
         self._drafting.halt()
         self._returned = time.monotonic()
         if usual:
             adoption.returned(self._returned - self._sent, server, ahead=self._drafts)
 
     def followed(self, adoption: Adoption, new: int, *, ended: bool) -> None:
-        """The drafter follows the verdict's `new` tokens. `ended`: the answer is complete with them."""
+        """The drafter has followed the verdict's `new` tokens. `ended`: whether they complete the answer."""
         offered, self._offered = self._offered, None
         if ended:
             return

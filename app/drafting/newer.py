@@ -1,8 +1,8 @@
-"""A newer version of a small model, which its server has taught: is it better here than what this device has?
+"""Judges whether a newer version of a small model, taught by its server, is better here than the present one.
 
-Such a version reads the same memory and has the same shape; only its graph is another. It is judged on this device's
-own answers, against what drafts now, which may be what this device has learnt itself. If it is better, it becomes a
-version like any other: it can be taken back, and what the device learns later begins with it.
+Such a version reads the same memory and has the same shape; only its graph differs. It is judged on this device's own
+answers against the version in use, which this device may have learnt itself. If it is better, it becomes a version like
+any other: it can be rolled back, and later learning on the device starts from it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from remote.errors import NotDelivered
 from remote.protocol import Card
 
 OFFERED = "offered"
-"""The folder, in that of all that was learnt, where a version lies until it is judged."""
+"""The subfolder of everything learnt in which a version is kept until it is judged."""
 
 
 def is_newer(card: Card, learner: Learner) -> bool:
-    """Whether a server offers a version of this drafter that is neither the drafter itself nor known already.
+    """Whether a server offers a version of this drafter that is neither the drafter itself nor already known.
 
     Reads files. Raises `DrafterError`.
     """
@@ -44,9 +44,9 @@ def is_newer(card: Card, learner: Learner) -> bool:
 async def fetch_newer(
     client: VerifierClient, card: Card, learner: Learner, learnt: Path, progress: Callable[[int, int], None]
 ) -> Path:
-    """Fetch that version, except for the files that are here. Returns its folder, which is to be deleted when judged.
+    """Fetch that version, except for files that are already here. Returns its folder, to be deleted after that.
 
-    `learnt`: the folder of all that was learnt. Raises what `fetch_drafter` raises.
+    `learnt`: the folder of everything learnt. Raises what `fetch_drafter` raises.
     """
     folder = await fetch_drafter(client, card, learnt / OFFERED, progress=progress, known=learner.folder)
     config = read_config(folder, verify=(GRAPH,))
@@ -57,7 +57,7 @@ async def fetch_newer(
 
 
 def check_judgeable(learner: Learner, server: str) -> None:
-    """Raise `NothingLearnt` where what this device has learnt itself cannot be compared: then it keeps that."""
+    """Raise `NothingLearnt` if what this device has learnt itself cannot be compared; the device then keeps that."""
     own, _ = learner.in_use()
     if own is not None and learner.answers < FEWEST:
         raise _too_few(learner.answers, server)
@@ -70,11 +70,11 @@ def judge(
     progress: Callable[[int, int], None] = lambda done, of: None,
     halted: Callable[[], bool] = lambda: False,
 ) -> Version:
-    """Put the version in `folder` in use if it is better here, and note it in any case.
+    """Use the version in `folder` if it is better here, and record it in any case.
 
-    With too few answers to judge it by, it is used where this device has learnt nothing itself. Raises `NothingLearnt`
-    where it has: then it keeps its own, and the version is judged when there are enough. Raises `DrafterError`,
-    `StorageError`, `OSError`.
+    If there are too few answers to judge it, it is used if this device has learnt nothing itself. Otherwise raises
+    `NothingLearnt`: the device keeps its own version, and this one is judged when there are enough answers. Raises
+    `DrafterError`, `StorageError`, `OSError`.
     """
     begun, (own, now), graph = time.monotonic(), learner.in_use(), folder / GRAPH
     lessons = learner.lessons(progress, halted, graph=now.graph)
@@ -115,5 +115,5 @@ def _too_few(answers: int, server: str) -> NothingLearnt:
 
 
 def _shape(config: DrafterConfig) -> DrafterConfig:
-    """All of a config but the checksums of files, how long it was trained, and how well it guesses."""
+    """A config without the checksums of files, the training time, and the measured quality."""
     return msgspec.structs.replace(config, files={}, steps=0, seconds=0.0, measured=msgspec.UNSET)

@@ -1,7 +1,7 @@
-"""The conversations that were answered last, each with its drafting and its session with the verifier.
+"""The most recently answered conversations, each with its drafting and its session with the verifier.
 
-All drafting runs on one thread. What is learnt by it (the calibration, the texts of the second stage) is shared by the
-conversations that one drafter drafts for.
+All drafting runs on one thread. The calibration and the texts of the second stage are shared by all conversations of
+one drafter.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from drafter.runtime import Drafter
 from storage import Store
 
 OPEN_CONVERSATIONS = 4
-"""Conversations whose drafter state is kept. Others start again from what is stored of them."""
+"""Number of conversations whose drafter state is kept. Others start again from their stored data."""
 
 
 class DraftingPool:
     """Keeps the drafter's state of a few conversations, so that the next answer need not read them again.
 
-    `second_stage`: stored answers are searched for what may come next. `calibrations`: those of earlier starts.
+    `second_stage`: whether stored answers are searched for continuations. `calibrations`: those of earlier runs.
     """
 
     def __init__(self, store: Store, *, second_stage: bool, calibrations: Calibrations = Calibrations(None)) -> None:  # noqa: B008 - it cannot change.
@@ -33,15 +33,15 @@ class DraftingPool:
         self._calibrations = calibrations
         self._second_stage = second_stage
         self._shared: dict[bytes, tuple[Drafter, Calibration, Retrieval | None]] = {}
-        """What conversations share, by the digest of their drafter's memory."""
+        """The state that conversations share, by the digest of their drafter's memory."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
         self._open: OrderedDict[str, tuple[Drafting, VerifierSession]] = OrderedDict()
         self._entered: dict[str, tuple[object, Drafter]] = {}
-        """What each conversation was last entered with: who answers, who drafts."""
+        """The server and drafter with which each conversation was last entered."""
         self._read: OrderedDict[str, tuple[Drafter, Kept]] = OrderedDict()
 
     def kept(self, conversation_id: str, drafter: Drafter) -> Kept:
-        """What was made of a conversation when it was last read in this drafter's tokens, to read on from there."""
+        """The state of a conversation when it was last read in this drafter's tokens, to continue from there."""
         known = self._read.pop(conversation_id, None)
         self._read[conversation_id] = known if known is not None and known[0] is drafter else (drafter, {})
         if len(self._read) > OPEN_CONVERSATIONS:
@@ -51,7 +51,7 @@ class DraftingPool:
     def left(self, conversation_id: str, drafter: Drafter, server: object) -> Drafting | None:
         """Drop a conversation that was entered with another server or drafter.
 
-        Returns its drafting, which is to be quieted.
+        Returns its drafting, on which the caller must call `quiet`.
         """
         if conversation_id not in self._open:
             return None
@@ -61,7 +61,7 @@ class DraftingPool:
         return self._open.pop(conversation_id)[0]
 
     def enter(self, conversation_id: str, drafter: Drafter, server: object = None) -> tuple[Drafting, VerifierSession]:
-        """What an answer in this conversation is written with. The conversation entered longest ago may be dropped.
+        """The drafting and session of a conversation. The least recently entered conversation may be dropped.
 
         `drafter`, `server`: who drafts and who answers; compared by identity.
         """
@@ -79,7 +79,7 @@ class DraftingPool:
         return self._open[conversation_id]
 
     def recalibrate(self, drafter: Drafter) -> None:
-        """Take another calibration for this drafter, because it drafts with another version of what it learnt now."""
+        """Use another calibration for this drafter, because its learnt version has changed."""
         _, retrieval = self._shared_by(drafter)
         calibration = self._calibrations.load(drafter)
         self._shared[drafter.memory_digest] = drafter, calibration, retrieval
@@ -95,7 +95,7 @@ class DraftingPool:
         return [self._open.pop(conversation)[0] for conversation in of_server]
 
     async def quiet(self) -> None:
-        """Stop listening for memory, and drafting ahead. Call it while the connection is still open."""
+        """Stop listening for memory and drafting ahead. Call this while the connection is still open."""
         for drafting, _ in self._open.values():
             await drafting.quiet()
 

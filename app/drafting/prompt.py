@@ -1,10 +1,11 @@
 """A conversation as the tokens that drafter and target read, and how much of the context window it takes.
 
-Answers keep the tokens they were given in. The same text, encoded again, may give other tokens, and then neither the
-verifier's cache nor the drafter's memory would fit. The chat template is rendered for what lies between the answers.
+Answers keep the tokens in which they were given. The same text, encoded again, may give other tokens, and then neither
+the verifier's cache nor the drafter's memory would match. The chat template is rendered for the parts between the
+answers.
 
-Stored tokens count only if they say the stored text. An answer of another drafter, or from an import, may have the
-numbers of another vocabulary; its text, which the person has seen, is encoded instead.
+Stored tokens are used only if they decode to the stored text. An answer of another drafter, or from an import, may have
+ids of another vocabulary; its text, which the person has seen, is encoded instead.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from storage import Message, Store
 from storage.replays import Replay
 
 SLICE = re.compile(r".{1,4096}(?!\S)|.{1,4096}", re.DOTALL)
-"""What is counted of a text at once, if possible up to the end of a word: the tokenizer lets no other thread work
-meanwhile."""
+"""Characters of a text that are counted at once, if possible up to the end of a word: the tokenizer blocks other
+threads meanwhile."""
 SURE = 2
-"""A text that is counted in slices has surely more than one in so many of those tokens."""
+"""A text counted in slices has certainly more than one in this many of the counted tokens."""
 SLACK = 64
-"""Tokens by which a conversation may be counted too long, piece by piece: a tokenizer may join what is apart here."""
+"""Tokens by which counting piece by piece may overestimate a conversation: a tokenizer may join adjacent pieces."""
 LONG = 1 << 16
-"""Characters of a message above which it is first counted in slices whether it is too long."""
+"""Characters of a message above which it is first counted in slices, to find out whether it is too long."""
 FULL = 7 / 8
-"""Share of what can be read that a conversation may fill with the examples of all its questions. The rest is for the
-answer."""
+"""Share of the readable tokens that a conversation may fill including the examples of all its questions. The rest is
+for the answer."""
 UNFINISHED = ("pending", "streaming")
 """Status of an answer that is being written."""
 
@@ -49,7 +50,7 @@ class Context(NamedTuple):
 
     used: int
     limit: int
-    """What can be read: by the drafter, and by the verifier if one is there."""
+    """Most tokens that can be read: by the drafter, and by the verifier if there is one."""
 
     @property
     def share(self) -> float:
@@ -58,7 +59,7 @@ class Context(NamedTuple):
 
 
 def leaves_examples_out(length: int, most_read: int) -> bool:
-    """Whether a conversation of so many tokens has to do with the examples of its last question.
+    """Whether a conversation of this length gets only the examples of its last question.
 
     `length`: total tokens, examples of all questions included. `most_read`: most tokens that the model reads.
     """
@@ -86,14 +87,14 @@ def conversation_tokens(
 
 
 class ConversationTokens:
-    """The prompts of one conversation in tokens. Each ends where the answer to its last question begins.
+    """The prompts of one conversation as tokens. Each ends where the answer to its last question begins.
 
     `prompt`: the recipe of the drafter's own target; no other target may get it. It is a function of the questions so
-    far, so the tokens of earlier turns stay as they were, unless the prompt is `brief`: then only the last question
-    gets examples. The recipe has system messages of its own, and takes no other.
+    far, so the tokens of earlier turns do not change, unless the prompt is `brief`: then only the last question gets
+    examples. The recipe has its own system messages, and accepts no others.
 
-    What was made of a conversation up to its last question is kept. So the first question that a program asks takes
-    time in proportion to the conversation, and each later one to what was said since the one before.
+    The result for a conversation up to its last question is cached. So the first question takes time proportional to
+    the conversation, and each later one only to the text since the previous one.
     """
 
     def __init__(self, text: ChatText, prompt: Prompt | None, *, brief: bool = False) -> None:
@@ -105,11 +106,12 @@ class ConversationTokens:
     ) -> tuple[list[int], Marks] | None:
         """The prompt for the answer to the last question of `thread`, and the marks of the names in the conversation.
 
-        None: it is surely longer than `most` tokens. Without a recipe that marks names, there are no marks.
+        Returns None if it is certainly longer than `most` tokens. Without a recipe that marks names, there are no
+        marks.
 
         `system`: the system prompt, as for `system_apart`. A template without system messages gets it as the beginning
-        of the first question. Answers without tokens that say their text are encoded. Questions without an answer are
-        left out, except the last one, because chat templates want the roles to alternate. Raises `TemplateFailed`,
+        of the first question. Answers without tokens that decode to their text are encoded. Questions without an answer
+        are left out, except the last one, because chat templates require alternating roles. Raises `TemplateFailed`,
         `DrafterCorrupt`.
         """
         said, messages = system_apart(_answered(thread), system)
@@ -128,7 +130,7 @@ class ConversationTokens:
         return written.tokens, written.marks
 
     def _write(self, written: _Written, messages: Sequence[Message], most: int | None, *, shown: bool) -> bool:
-        """Write down what was said next; False: it is surely longer than `most`. `shown`: with examples."""
+        """Add the next turns; returns False if the result is certainly longer than `most`. `shown`: with examples."""
         left = inf if most is None else most + SLACK - len(written.tokens)
         turns = []
         for message in messages:
@@ -161,7 +163,7 @@ class ConversationTokens:
         return True
 
     def _turn(self, marks: Marks, message: Message, left: float) -> _Turn:
-        """What is read of a message. A text that surely has more than `left` tokens is not encoded to its end."""
+        """A message as it is read. A text with certainly more than `left` tokens is not encoded to its end."""
         if message.role == "user":
             said = as_read(replace(message, text=marks.read(message.text))).text
         else:
@@ -177,26 +179,26 @@ class ConversationTokens:
 
 
 class _Turn(NamedTuple):
-    """What is read of one message."""
+    """One message as it is read."""
 
     message: Message
     said: str
     encoded: list[int]
-    """Empty for a question whose length is of no interest."""
+    """Empty for a question whose length is not needed."""
     length: int
-    """Tokens that it takes at least."""
+    """Least number of its tokens."""
     marks: Marks
-    """Marks of the names up to here."""
+    """Marks of the names so far."""
 
 
 @dataclass
 class _Written:
-    """What was made of a conversation so far."""
+    """The state of a conversation so far."""
 
     system: str
     marks: Marks
     spoken: list[tuple[str, str]]
-    """(role, text), as the template gets it."""
+    """(role, text), as passed to the template."""
     messages: list[Message] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -206,10 +208,10 @@ class _Written:
     answer: Message | None = None
     """The last answer, if no question followed it."""
     spelling: list[int] = field(default_factory=list)
-    """How it is encoded as it was said."""
+    """That answer, encoded again."""
 
     def copy(self) -> _Written:
-        """A copy that can go on while this one stays as it is."""
+        """A copy that can be extended independently."""
         return replace(
             self,
             marks=copy(self.marks),
@@ -220,11 +222,11 @@ class _Written:
         )
 
     def begins(self, system: str, messages: Sequence[Message]) -> bool:
-        """Whether a conversation goes on from here."""
+        """Whether a conversation continues this one."""
         return self.system == system and self.messages == messages[: len(self.messages)]
 
     def ask(self, turn: _Turn) -> int:
-        """Add a question to what was spoken, of which it is the last; returns how much that is."""
+        """Add a question, joined to a question just before it; returns the new length of `spoken`."""
         if self.spoken and self.spoken[-1][0] == "user":
             self.spoken[-1] = ("user", f"{self.spoken[-1][1]}\n\n{turn.said}")
         else:
@@ -232,7 +234,7 @@ class _Written:
         return len(self.spoken)
 
     def hear(self, turn: _Turn) -> None:
-        """Add what is no question to what was spoken."""
+        """Add a turn other than a question."""
         self.spoken.append((turn.message.role, turn.said))
         self.answer = turn.message if turn.message.role == "assistant" else self.answer
         self.spelling = turn.encoded
@@ -250,9 +252,9 @@ class _Written:
 
 
 def replayed_tokens(store: Store, text: ChatText, prompt: Prompt | None, replay: Replay) -> list[int]:
-    """The tokens of a conversation to the end of an answer, as when that was drafted.
+    """The tokens of a conversation up to the end of an answer, as when the answer was drafted.
 
-    Raises `ValueError` if the conversation is read in another way now, `NotFound`.
+    Raises `ValueError` if the conversation is now read differently, `NotFound`.
     """
     *thread, answer = store.branches.path(replay.message_id)
     chosen = store.conversations.get(replay.conversation_id).choices.system
@@ -276,9 +278,9 @@ def conversation_messages(thread: Sequence[Message], system: str | None = None) 
 def system_apart(thread: Sequence[Message], system: str | None) -> tuple[str, list[Message]]:
     """The system prompt of a conversation, empty for none, and its messages without that.
 
-    `system`: what was chosen for it, which takes the place of all system messages of an import; empty: the person wants
-    none. None: nothing was chosen, and the system messages of the conversation are its system prompt, as one. Many
-    templates and servers take one system message, and only as the first.
+    `system`: the chosen system prompt, which replaces all system messages of an import; empty: the person wants none.
+    None: nothing was chosen, and the conversation's system messages are joined as its system prompt. Many templates and
+    servers accept only one system message, as the first.
     """
     said = dict.fromkeys(message.text for message in thread if message.role == "system" and message.text)
     spoken = [message for message in thread if message.role != "system"]
@@ -286,7 +288,7 @@ def system_apart(thread: Sequence[Message], system: str | None) -> tuple[str, li
 
 
 def _begun(text: ChatText, system: str) -> list[tuple[str, str]]:
-    """The messages that a conversation with this system prompt begins with, for this template."""
+    """The first messages of a conversation with this system prompt, for this template."""
     if not system:
         return []
     return [("system" if text.takes_system else "user", system)]
@@ -298,7 +300,7 @@ def questions_of(thread: Sequence[Message]) -> list[str]:
 
 
 def shared_prefix(text: ChatText, prompt: Prompt | None = None) -> int:
-    """How many tokens every conversation begins with: the system prompt, up to the first word of the question.
+    """Number of tokens with which every conversation begins: the system prompt, up to the first word of the question.
 
     With the recipe `prompt`: up to its first example.
     """
@@ -327,10 +329,10 @@ def _answered(thread: Sequence[Message]) -> list[Message]:
 
 
 def _after_answer(text: ChatText, rendered: list[int], answer: Message, encoded: list[int]) -> list[int] | None:
-    """What the template puts between an answer and the next one; `rendered` begins with that answer as `encoded`.
+    """The template's tokens between an answer and the next one; `rendered` begins with that answer as `encoded`.
 
-    None if the answer's own tokens cannot be used: they do not say its text, or the template changes what was said
-    before.
+    None if the answer's own tokens cannot be used, because they do not decode to its text, or because the template
+    changes earlier messages.
     """
     if rendered[: len(encoded)] != encoded or not is_spelt(text, answer):
         return None
@@ -343,7 +345,7 @@ def _after_answer(text: ChatText, rendered: list[int], answer: Message, encoded:
 
 
 def is_spelt(text: ChatText, message: Message) -> bool:
-    """Whether a message has tokens that say its text, apart from characters that were removed before it was shown."""
+    """Whether a message's tokens decode to its text, except for characters that were removed before it was shown."""
     if not message.tokens or not text.knows(message.tokens):
         return False
     said = text.decode(message.tokens)
@@ -351,7 +353,7 @@ def is_spelt(text: ChatText, message: Message) -> bool:
 
 
 def marks_said(text: ChatText, message: Message) -> Marks:
-    """The names that the tokens of a message say by their marks."""
+    """The names to which a message's tokens refer by marks."""
     said = text.decode(message.tokens)
     return Marks.of(names_said(said, message.text) or names_said(*_sanitised(said, message)) or {})
 
@@ -374,7 +376,7 @@ def spelt(text: ChatText, message: Message) -> Message:
 def context_of(store: Store, text: ChatText, conversation_id: str, limit: int, prompt: Prompt | None = None) -> Context:
     """The shown branch, counted on the device, without an answer that is being written. Raises `StorageError`.
 
-    The system prompt that was chosen for it counts. What is more than `limit` is not counted to its end.
+    The system prompt chosen for it counts. Beyond `limit` it is not counted to its end.
 
     `prompt`: the recipe, if the target gets it.
     """
@@ -386,12 +388,12 @@ def context_of(store: Store, text: ChatText, conversation_id: str, limit: int, p
             whole = conversation_length(text, thread, prompt, system, most=limit)
             used = used if leaves_examples_out(whole, limit) else whole
     except DrafterError:
-        used = 0  # The answer will say what is wrong with the template.
+        used = 0  # The answer will report what is wrong with the template.
     return Context(used, limit)
 
 
 def context_told(store: Store, conversation_id: str, limit: int | None) -> Context | None:
-    """What an OpenAI-compatible server has counted at the last answer of the shown branch; None: it has not.
+    """The token count that an OpenAI-compatible server reported with the last answer of the shown branch, or None.
 
     Raises `StorageError`.
     """
@@ -412,10 +414,10 @@ def conversation_length(
     brief: bool = False,
     most: float = inf,
 ) -> int:
-    """Tokens of a conversation, within a few tokens of the prompt of its next answer. Raises `TemplateFailed`.
+    """Tokens of a conversation, accurate to a few tokens of the next answer's prompt. Raises `TemplateFailed`.
 
-    The template is rendered for a few short conversations only. `system`: as for `system_apart`. `brief`: with examples
-    for the last question alone. `most`: it is not counted to its end if it is longer than that.
+    The template is rendered only for a few short conversations. `system`: as for `system_apart`. `brief`: with examples
+    only for the last question. `most`: a longer conversation is not counted to its end.
     """
     instructions, thread = system_apart(thread, system)
     if prompt is not None:
@@ -440,10 +442,10 @@ def conversation_length(
 
 
 def least_length(text: ChatText, turns: Sequence[tuple[str, str]], prompt: Prompt | None, limit: int) -> int:
-    """Tokens that a conversation, (role, text), takes at least, counted until that is surely more than `limit`.
+    """Lower bound of the tokens of a conversation, (role, text), counted until it certainly exceeds `limit`.
 
-    Nothing is rendered but a few short conversations, and no page is searched. `prompt`: the recipe, if it is used.
-    Raises `TemplateFailed`.
+    Only a few short conversations are rendered, and no page is searched. `prompt`: the recipe, if it is used. Raises
+    `TemplateFailed`.
     """
     one = len(text.render([("user", "a")]))
     two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))
@@ -456,7 +458,7 @@ def least_length(text: ChatText, turns: Sequence[tuple[str, str]], prompt: Promp
     counted = 0
     for role, said in _read_turns(turns, system=prompt is None):
         for piece in SLICE.finditer(said):
-            # Of a name in an answer only its mark is read; a question keeps its names.
+            # An answer's names are read as marks; a question keeps its names.
             counted += text.length(marks.said(piece[0]) if role == "assistant" else piece[0])
             if least + counted // SURE > limit:
                 return least + counted // SURE
@@ -466,7 +468,7 @@ def least_length(text: ChatText, turns: Sequence[tuple[str, str]], prompt: Promp
 
 
 def _read_turns(turns: Sequence[tuple[str, str]], *, system: bool) -> Iterator[tuple[str, str]]:
-    """The turns that are read: questions with an answer, answers, and the `system` if that is read."""
+    """The turns that are read: questions with an answer, answers, and `system` if it is read."""
     spoken = [(role, said) for role, said in turns if (said or role != "assistant") and (system or role != "system")]
     for at, (role, said) in enumerate(spoken):
         if role != "user" or at + 1 == len(spoken) or spoken[at + 1][0] != "user":
@@ -483,7 +485,10 @@ def _with_systems(
     brief: bool,
     most: float,
 ) -> int:
-    """That length with the system messages of a recipe. `one`: of a prompt without them, `letter`: of its question."""
+    """That length including the system messages of a recipe.
+
+    `one`: length of a prompt without them; `letter`: of its question.
+    """
     first = len(text.render([("system", "a"), ("user", "a")]))
     two = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("system", "a"), ("user", "a")]))
     plain = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("user", "a")]))

@@ -1,7 +1,7 @@
-"""Conversations in tokens, made only for models that read tokens.
+"""Conversations as tokens, made only for models that read tokens.
 
-Who answers is not known when a question is stored: it may be a server that reads text, or the drafter once the line
-breaks. So a conversation is tokenised when its reader is known, once for each kind of reader.
+When a question is stored, it is not known who will answer: perhaps a server that reads text, or the drafter once the
+line breaks. So a conversation is tokenised only when its reader is known, once for each kind of reader.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ class Reading:
     tokens: Sequence[int]
     """Empty: the conversation is too long to be read."""
     marks: Marks
-    """Marks of the names in the conversation; none where the recipe has no marks."""
+    """Marks of the names in the conversation; none if the recipe has no marks."""
     hits: Sequence[Hit] = ()
     """What the recipe found for the last question."""
     brief: bool = False
-    """Only that question has examples: those of all do not fit."""
+    """Whether only that question has examples, because those of all questions do not fit."""
 
 
 Kept = dict[tuple[bool, bool], ConversationTokens]
-"""What was made of a conversation, for each kind of reader: whether by the recipe, whether briefly."""
+"""The state of a conversation for each kind of reader: (by the recipe, brief)."""
 
 
 @dataclass
 class Conversation:
-    """A conversation up to its last question, for whoever is to read it in tokens.
+    """A conversation up to its last question, for models that read tokens.
 
     `thread` and `system`: as for `ConversationTokens.read`.
     """
@@ -48,16 +48,16 @@ class Conversation:
     recipe: Prompt | None
     """The prompt recipe of the drafter's own target."""
     most: int
-    """Most tokens that anybody reads."""
+    """Most tokens that any reader reads."""
     kept: Kept = field(default_factory=dict)
-    """What was made of it for earlier questions."""
+    """Its cached states for earlier questions."""
 
     def read(self, *, own_target: bool, most_read: int, brief: bool) -> Reading:
-        """What a model reads. May take a while; any thread may ask. Raises `TemplateFailed`, `DrafterCorrupt`.
+        """The conversation as a model reads it. Any thread may call it. Raises `TemplateFailed`, `DrafterCorrupt`.
 
-        `own_target`: the drafter, or the target that it was made for; only these are asked by the recipe. `most_read`:
-        tokens of a conversation that are read. `brief`: with examples for the last question alone; also where those of
-        all leave no room for the answer.
+        `own_target`: whether the reader is the drafter or the target that it was made for; only these use the recipe.
+        `most_read`: most tokens of a conversation that are read. `brief`: with examples only for the last question, as
+        also if those of all questions leave no room for the answer.
         """
         recipe = self.recipe if own_target else None
         most_read = min(most_read, self.most)
@@ -70,7 +70,7 @@ class Conversation:
         return self._made(recipe, brief=True, most=self.most) or Reading((), NoMarks(), brief=True)
 
     def _made(self, recipe: Prompt | None, *, brief: bool, most: int) -> Reading | None:
-        """What this kind of reader reads, or None if it is longer than `most` tokens."""
+        """The conversation for this kind of reader, or None if it is longer than `most` tokens."""
         key = recipe is not None, brief
         made = self.kept.setdefault(key, ConversationTokens(self.text, recipe, brief=brief))
         read = made.read(self.thread, self.system, most)

@@ -1,6 +1,6 @@
-"""Texts where the second stage looks for what may come next: the newest stored answers, and the drafter's datastore.
+"""Texts in which the second stage searches for continuations: the newest stored answers, and the drafter's datastore.
 
-Both are read in the background: the datastore once, the answers again at each reply, because the last reply added one.
+Both are read in the background: the datastore once, the answers at each reply, because the last reply added one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from models.config import DrafterError
 from storage import StorageError, Store
 
 STORED_TOKENS = 32_768
-"""Tokens of stored answers that are read, and the oldest answer to its end. Their index takes 4 MB (tracemalloc) and
+"""Tokens of stored answers that are read, up to the end of the oldest answer. Their index takes 4 MB (tracemalloc) and
 10 ms to build."""
 
 
@@ -25,7 +25,7 @@ class Retrieval:
 
     def __init__(self, drafter: Drafter, store: Store) -> None:
         self.indices: tuple[NGramIndex, ...] = ()
-        """Indices of the answers and of the datastore; none at first. An index that is here never changes."""
+        """Indices of the answers and of the datastore; none at first. An index never changes once it is here."""
         self.experience = Experience()
         """How often guesses have come true, in all conversations."""
         self._drafter = drafter
@@ -38,18 +38,18 @@ class Retrieval:
             self._reading = asyncio.create_task(self._read())
 
     async def close(self) -> None:
-        """Wait until nothing reads any more."""
+        """Wait until reading has ended."""
         if self._reading is not None:
             await asyncio.wait([self._reading])
 
     async def _read(self) -> None:
-        # The person need not hear that guesses could not be read; the old indices stay.
+        # The person need not know that guesses could not be read; the old indices stay.
         with contextlib.suppress(StorageError, DrafterError):
             answers = await asyncio.to_thread(self._answers)
             self.indices = (answers, *self.indices[1:])
             if len(self.indices) == 1:
                 self.indices = (answers, await asyncio.to_thread(self._drafter.datastore))
-                # Tried once, in 60 ms, which the first answer without a line need not wait for.
+                # Tried out once, in 60 ms, so that the first answer without a line need not wait for it.
                 await asyncio.to_thread(lambda: self._drafter.independent_rows)
 
     def _answers(self) -> NGramIndex:

@@ -1,7 +1,7 @@
-"""The newest answers: what was sent of each, and what became of it afterwards.
+"""The newest answers: what was sent of each, and how the check ended.
 
 An answer that the small model wrote, in whole or in part, waits until the model has checked it. Its client learns from
-here what held, and what the model says instead.
+here what was confirmed, and what the model says instead.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PATH = "/v1/outrider/answers/"
 
 State = Literal["writing", "waiting", "checked", "replaced", "unchecked", "hosted", "failed"]
 """writing: it is being written. waiting: drafted text in it waits for the model. checked: the model wrote or confirmed
-all of it. replaced: the model says something else from some character on. unchecked: drafted text in it is checked by
-nobody. hosted: a server that checks no drafts wrote it. failed: it broke off."""
+all of it. replaced: the model says something else from some character on. unchecked: drafted text in it will not be
+checked. hosted: a server that checks no drafts wrote it. failed: it broke off."""
 
 
 class AnswerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an answer, for `GET /v1/outrider/answers/{id}`."""
+    """The state of an answer, for `GET /v1/outrider/answers/{id}`."""
 
     id: str
     object: str = "outrider.answer"
@@ -39,21 +39,21 @@ class AnswerReport(msgspec.Struct, frozen=True, kw_only=True):
     source: By
     """Which model vouches for the text that was sent."""
     text: str
-    """What the client was sent."""
+    """The text that the client was sent."""
     spans: tuple[Span, ...]
-    """Which model vouches for which characters of it, as known now."""
+    """Which model vouches for which characters of it, as currently known."""
     drafted: tuple[tuple[int, int], ...] = ()
-    """Ranges of characters that were only drafted when they were sent: `start`, and `end`, which is not included."""
+    """Ranges of characters that were only drafted when sent: `start`, and `end`, which is excluded."""
     checked: int
     """Characters of it, from the first, that the model has written or confirmed."""
     checked_text: str | None = None
-    """The model's own answer, as far as it is known. None until it is checked."""
+    """The model's own answer, as far as known; None until it is checked."""
     why: str = ""
     """Why it is not checked, or why it failed; empty otherwise."""
 
 
 class Answer:
-    """One answer, from the request to what the model made of it."""
+    """One answer, from the request to the model's check."""
 
     def __init__(self, call: Call, model: str) -> None:
         self.id = f"chatcmpl-{secrets.token_hex(12)}"
@@ -69,7 +69,7 @@ class Answer:
 
     @property
     def place(self) -> str:
-        """The path of the report on what became of it."""
+        """The path of its report."""
         return PATH + self.id
 
     @property
@@ -90,7 +90,7 @@ class Answer:
         )
 
     def end(self, *, failed: str = "") -> None:
-        """Note that no more of it is sent. `failed`: why it broke off."""
+        """Record that no more of it will be sent. `failed`: why it broke off."""
         source = self.sent.source
         if source == "drafted":
             self.state = "waiting"
@@ -100,10 +100,10 @@ class Answer:
             self.state = "hosted" if source == "hosted" else "checked"
             self.checked_text = self.sent.text if source == "verified" else None
         self.why = failed
-        self.call = self.call._replace(turns=())  # They may be long, and nobody asks for them any more.
+        self.call = self.call._replace(turns=())  # They may be long, and are no longer needed.
 
     def settle(self, text: str, model: str) -> None:
-        """Note what the model itself says."""
+        """Record what the model itself says."""
         self.checked_text = self.sent.cut(text)
         self.sent.checked = len(commonprefix((self.checked_text, self.sent.text)))
         self.state = "checked" if self.checked_text == self.sent.text else "replaced"
@@ -111,7 +111,7 @@ class Answer:
         self.model, self.why = model or self.model, ""
 
     def give_up(self, why: str) -> None:
-        """Note that nobody checks what was drafted of it."""
+        """Record that its drafted text will not be checked."""
         self.state, self.why = "unchecked", why
 
 

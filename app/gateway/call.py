@@ -1,7 +1,7 @@
-"""What a client asks for: the body of a request for a chat completion, read and checked.
+"""Reads and checks the body of a request for a chat completion.
 
-What would change the answer and cannot be done is refused with the name of its parameter. Fields that nobody knows, and
-those that change nothing here, are passed over, because every client adds some.
+A parameter that would change the answer but is not supported is refused by name. Unknown fields, and those that change
+nothing here, are ignored, because every client adds some.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ NOT_HERE: Neutral = {
     "continue_final_message": (False,),
     "add_generation_prompt": (True,),
 }
-"""Parameters that a server may know, but not the small model that goes on without it."""
+"""Parameters that a server may support, but not the small model that continues without it."""
 
 CONTINUE = "Continue."
-"""What is asked where an answer is the last message."""
+"""The question that is asked if an answer is the last message."""
 
 Turn = tuple[Role, str]
 """Who says what."""
@@ -68,17 +68,17 @@ class Call(NamedTuple):
     turns: tuple[Turn, ...]
     """The conversation. Its last turn is the question."""
     choices: Choices
-    """How it is sampled. A seed is always there, so that the model can check what was drawn without it."""
+    """How it is sampled. There is always a seed, so that the model can check what was sampled without it."""
     stops: tuple[str, ...] = ()
     model: str = ""
-    """The model that it names; empty: none."""
+    """The model that it names; may be empty."""
     stream: bool = False
     counts: bool = False
-    """The stream ends with a count of tokens."""
+    """Whether the stream ends with token counts."""
 
     @property
     def history(self) -> tuple[Turn, ...]:
-        """What was said before the question."""
+        """The turns before the question."""
         return self.turns[:-1]
 
     @property
@@ -116,8 +116,8 @@ def read_call(body: bytes) -> Call:
 def _turns(messages: tuple[AskedMessage, ...]) -> tuple[Turn, ...]:
     """The conversation, which ends with a question.
 
-    Chat templates want the roles to alternate: neighbours of one role are one turn, a system message behind a question
-    comes before it, and an answer without text is none. Raises `FieldRefused`.
+    Chat templates require alternating roles: adjacent messages of one role become one turn, a system message after a
+    question is moved before it, and an answer without text is dropped. Raises `FieldRefused`.
     """
     turns: list[Turn] = []
     for message in messages:

@@ -1,6 +1,6 @@
-"""Checks what the small model wrote alone, as soon as the server is back.
+"""Has text that the small model wrote alone checked as soon as the server is back.
 
-A check never keeps a client waiting: it stops for a request that wants its seat, and is done again afterwards.
+A check never keeps a client waiting: it stops for a request that needs its seat, and is repeated afterwards.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from storage import StorageError
 
 log = logging.getLogger("outrider.gateway")
 PAUSE_SECONDS = (1.0, 60.0)
-"""Shortest and longest pause after a check that failed although the server was there."""
+"""Shortest and longest pause after a check that failed although the server was available."""
 NOBODY = "There is no server to check it: the gateway was started offline."
 CHECKS_NOT = "The server checks no drafts."
 FORGOTTEN = "Its conversation was dropped for newer ones before the server came back."
@@ -35,7 +35,7 @@ class Checks:
         self._come: dict[Seat, asyncio.Event] = {}
 
     def add(self, seat: Seat, answer: Answer) -> None:
-        """Have an answer checked that waits for it."""
+        """Schedule the check of a waiting answer."""
         if seat not in self._tasks:
             self._waiting[seat], self._come[seat] = deque(), asyncio.Event()
             self._tasks[seat] = asyncio.create_task(self._run(seat))
@@ -43,7 +43,7 @@ class Checks:
         self._come[seat].set()
 
     async def close(self) -> None:
-        """Check no more."""
+        """Stop checking."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -69,7 +69,10 @@ class Checks:
                 await asyncio.sleep(min(most, least * 2.0 ** min(failures - 1, 10)))
 
     async def _settled(self, seat: Seat, answer: Answer) -> bool:
-        """Check one answer when the server is there. False: it is to be done again. Raises `StorageError`."""
+        """Check one answer when the server is available.
+
+        Returns False if the check must be repeated. Raises `StorageError`.
+        """
         if not seat.conversations.holds(_conversation(seat, answer)):
             answer.give_up(FORGOTTEN)
             return True
@@ -79,7 +82,7 @@ class Checks:
             return True
         await _until_there(connection)
         while seat.taken:
-            async with seat.lock:  # The request that has it, or waits for it, goes first.
+            async with seat.lock:  # A request that holds it or waits for it goes first.
                 pass
             await asyncio.sleep(0)
         async with seat.lock:
@@ -118,7 +121,7 @@ class Checks:
 
 
 async def _until_there(connection: Connection) -> None:
-    """Wait until a server is there. The connection tries again by itself, more and more seldom."""
+    """Wait until a server is available. The connection retries by itself, at growing intervals."""
     while connection.verifier is None:
         await connection.changed()
 

@@ -1,4 +1,4 @@
-"""Chat completions: answers of the assistant in OpenAI's shape, and a field `outrider` for who wrote what."""
+"""Chat completions: answers of the assistant in OpenAI's format, with a field `outrider` for who wrote what."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 SOURCE = "x-outrider-source"
 """Header with the source of the first text, or of a whole answer."""
 ANSWER = "x-outrider-answer"
-"""Header with the path of the report on what became of the answer."""
+"""Header with the path of the answer's report."""
 
 
 class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The field `outrider` of a chunk, or of a whole answer."""
 
     source: By
-    """Which model vouches for this text. Of a whole answer: `drafted` if any of it is only drafted."""
+    """Which model vouches for this text. For a whole answer: `drafted` if any of it is only drafted."""
     spans: tuple[Span, ...] = ()
     checked: int
     """Characters of the answer, from the first, that the model has written or confirmed."""
     state: State | None = None
     """At the end of an answer."""
     answer: str = ""
-    """At the end of an answer: the path of the report on what becomes of it."""
+    """At the end of an answer: the path of its report."""
     system_unread: bool = False
-    """The model that answers reads no system messages, so those of the request had no effect."""
+    """Set if the model reads no system messages, so that those of the request had no effect."""
 
 
 class MarkedChunk(Chunk, frozen=True, kw_only=True):
@@ -71,17 +71,17 @@ class Completions:
     """The endpoint for chat completions, and the list of models."""
 
     def __init__(self, seats: Seats, answers: Answers, checks: Checks, quiet_seconds: float = QUIET_SECONDS) -> None:
-        """`quiet_seconds`: a stream that has nothing to say for so long says that it is still there."""
+        """`quiet_seconds`: silence after which a stream sends a sign of life."""
         self._seats, self._answers, self._checks = seats, answers, checks
         self._quiet_seconds = quiet_seconds
         self._since = int(time.time())
         self._target = ""
-        """Name of the model that was there last; empty: none has been."""
+        """Name of the last model that was available; empty if none was."""
 
     # ---- models ------------------------------------------------------------------------------------------------------
 
     async def models(self) -> tuple[Model, ...]:
-        """The names that a request may give: the gateway's own, which always fits, and that of the model."""
+        """The model names that a request may give: the gateway's own, which is always valid, and that of the model."""
         await self._seats.first.settled()
         names = dict.fromkeys(filter(None, (OWNER, self._model_name())))
         most = self._seats.first.backend.routing.most_read
@@ -91,7 +91,7 @@ class Completions:
         return _json(Models(object="list", data=await self.models()))
 
     async def model(self, name: str) -> Response:
-        """The model of that name. Raises `GatewayRefused`."""
+        """The model with that name. Raises `GatewayRefused`."""
         for model in await self.models():
             if model.id == name:
                 return _json(model)
@@ -102,7 +102,7 @@ class Completions:
         return self._target
 
     def _check_model(self, name: str) -> None:
-        """Raises `GatewayRefused` for the name of another model. While none is known, any name will do."""
+        """Raises `GatewayRefused` for the name of another model. While no model is known, any name is accepted."""
         target = self._model_name()
         if name and target and name not in (OWNER, target):
             raise self._unknown(name)
@@ -116,10 +116,10 @@ class Completions:
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     async def answer(self, body: bytes) -> Response:
-        """Answer a request. Cancel it if the client hangs up before. Raises `GatewayRefused`."""
+        """Answer a request. Cancel this call if the client disconnects before. Raises `GatewayRefused`."""
         call = await asyncio.to_thread(read_call, body)
         self._check_model(call.model)
-        # In a thread, and before anything is kept: what is stored and rendered may take seconds.
+        # In a thread, and before anything is stored, because storing and rendering may take seconds.
         if (failed := await asyncio.to_thread(self._seats.first.backend.too_long, call.turns)) is not None:
             raise refused(failed)
         answer = self._answers.begin(call, self._model_name() or call.model or OWNER)
@@ -191,7 +191,7 @@ async def _chunks(exchange: Exchange, call: Call, taken: Sequence[Piece]) -> Asy
 
 
 def _marks(exchange: Exchange, *, spans: bool = False) -> Marks:
-    """What is known of the whole answer at its end."""
+    """The marks of the whole answer at its end."""
     answer, writer = exchange.answer, exchange.writer
     return Marks(
         source=answer.sent.source,

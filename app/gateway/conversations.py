@@ -1,7 +1,7 @@
-"""What clients said, as conversations of a scratch database: a request that goes on from an earlier one finds it again.
+"""Clients' conversations in a scratch database: a request that continues an earlier one finds it again.
 
-Clients send the whole conversation with each question. Where all of it but the question is known, the new question is
-stored after the answer that is there, so that the session at the server and the drafter's memory still fit.
+Clients send the whole conversation with each question. If all of it except the question is known, the new question is
+stored after the existing answer, so that the server's session and the drafter's memory still match.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from app.gateway.call import Call, Turn
 from storage import Message, Store
 
 KEPT = 16
-"""Conversations that are kept by one store; the one that was used longest ago is erased."""
+"""Most conversations of one store; beyond that, the least recently used one is erased."""
 
 
 class Place(NamedTuple):
-    """The end of what is known of a conversation."""
+    """The known end of a conversation."""
 
     conversation: str
     message: str
@@ -31,11 +31,11 @@ class Conversations:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._used: OrderedDict[str, list[bytes]] = OrderedDict()
-        """Conversations, the one that was used longest ago first, with the digests of what is known of each."""
+        """Conversations, least recently used first, with the digests of the known part of each."""
         self._ends: dict[bytes, Place] = {}
 
     def knows(self, call: Call) -> bool:
-        """Whether a request continues a conversation that is here."""
+        """Whether a request continues a conversation of this store."""
         return _digest(call.history) in self._ends
 
     def ask(self, call: Call) -> Message:
@@ -49,7 +49,7 @@ class Conversations:
         return self._store.messages.ask(place.conversation, call.question, parent_id=place.message or None)
 
     def remember(self, call: Call, text: str, answer: Message) -> None:
-        """Note that a client was sent this text as an answer, so that its next request can continue from there."""
+        """Record that a client was sent this text as an answer, so that its next request can continue from there."""
         if answer.conversation_id not in self._used or not text or answer.text.strip() != text.strip():
             return
         digest = _digest((*call.turns, ("assistant", text)))
@@ -75,7 +75,7 @@ class Conversations:
 
 
 def _digest(turns: Sequence[Turn]) -> bytes:
-    """A digest of what was said. Programs cut white space off the ends of messages, so that does not count."""
+    """A digest of the messages. Programs strip white space from the ends of messages, so that is ignored."""
     hashed = hashlib.blake2b(digest_size=16)
     for role, text in turns:
         said = text.strip().encode("utf-8", "surrogatepass")

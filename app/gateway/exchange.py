@@ -1,4 +1,4 @@
-"""One answer for one client: it is written in a task of its own, which ends with the client."""
+"""One answer for one client, written in its own task, which ends with the client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Exchange:
         self._seats, self._checks = seats, checks
         self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
         self._begun = asyncio.Event()
-        """Something was put into that queue."""
+        """Set when something was put into that queue."""
         self._error: GatewayRefused | None = None
         self._task = asyncio.create_task(self._run())
 
@@ -46,7 +46,7 @@ class Exchange:
         return piece
 
     async def begins(self, seconds: float) -> bool:
-        """Whether the first piece, or the end, is here within so many seconds. It is not taken."""
+        """Whether the first piece, or the end, arrives within this many seconds. It is not consumed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._begun.wait()
@@ -59,10 +59,10 @@ class Exchange:
 
     @property
     def finish(self) -> str:
-        """Why the answer ends, in OpenAI's word."""
+        """Why the answer ends, in OpenAI's terms."""
         done = None if self.writer is None else self.writer.done
         if self.answer.sent.parted:
-            return "length"  # The drafter had written as much as was asked for.
+            return "length"  # The drafter had written as much as was requested.
         if self.answer.sent.stopped or done is None:
             return "stop"
         return "content_filter" if done.cut_by == "filter" else "length" if done.reason == "length" else "stop"
@@ -109,5 +109,5 @@ class Exchange:
 
 
 async def _stays() -> bool:
-    """A client that hangs up cancels the task that waits in line, so that need not ask."""
+    """A client that disconnects cancels its waiting task, so the line need not check for it."""
     return False

@@ -1,4 +1,4 @@
-"""The gateway over HTTP: who may ask, its routes, its limits on bodies, and its errors, all in OpenAI's shape."""
+"""The gateway over HTTP: access control, routes, body limits and errors, all in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from remote.verifier.security import OPEN_PATHS, BearerAuth, open_to_pages
 
 log = logging.getLogger("outrider.gateway")
 MOST_BODY_BYTES = 16 << 20
-"""More than the longest conversation needs that models read: some two million tokens, with their JSON."""
+"""More than the longest readable conversation needs: some two million tokens as JSON."""
 MOST_THROWN_AWAY = 64 << 20
 HUNG_UP = 499
-"""Nobody reads it. Proxies log this status for a client that left."""
+"""Not read by anybody: the status that proxies log for a client that left."""
 
 
 class Guard(BearerAuth):
-    """Middleware that lets in programs on this device and no web page, or with a token file only holders of a token."""
+    """Middleware that admits programs on this device but no web pages, or with a token file, only token holders."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS and (found := self._refusal(scope)) is not None:
@@ -67,8 +67,7 @@ def create_app(
 ) -> ASGIApp:
     """The gateway as an ASGI app. `tokens`: those that clients may send, or None if clients need none.
 
-    `quiet_seconds`: a stream that has nothing to say for so long says that it is still there. `origins`: of web pages
-    that may ask.
+    `quiet_seconds`: silence after which a stream sends a sign of life. `origins`: of web pages that may ask.
     """
     completions = Completions(seats, answers, checks, quiet_seconds)
 
@@ -108,9 +107,9 @@ def create_app(
 
 
 async def _body(request: Request) -> bytes:
-    """The whole body. Raises `GatewayRefused` for one that is too large, or compressed.
+    """The whole body. Raises `GatewayRefused` if it is too large or compressed.
 
-    Most of that is read all the same, and thrown away: a client that is still sending would not see the error.
+    Most of such a body is still read and discarded, because a client that is still sending would not see the error.
     """
     body, size = bytearray(), 0
     async for chunk in request.stream():
@@ -134,7 +133,7 @@ async def _body(request: Request) -> bytes:
 
 
 async def _unless_gone(request: Request, answer: Coroutine[Any, Any, Response]) -> Response:
-    """The response, unless the client hangs up before it is there: that cancels it. Raises `ClientDisconnect`."""
+    """The response. It is cancelled if the client disconnects first, which raises `ClientDisconnect`."""
     answering = asyncio.ensure_future(answer)
     answered, _ = await first_of(answering, _hung_up(request))
     if not answered:
@@ -143,7 +142,7 @@ async def _unless_gone(request: Request, answer: Coroutine[Any, Any, Response]) 
 
 
 async def _hung_up(request: Request) -> None:
-    """Return once the client has hung up. Its body has been read."""
+    """Return once the client has disconnected. Its body has been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -154,7 +153,7 @@ async def _hung_up(request: Request) -> None:
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, GatewayRefused)
     response = error.response
-    if error.status == 413:  # Some of the body may be unread, so this connection carries no other request.
+    if error.status == 413:  # Part of the body may be unread, so this connection carries no other request.
         response.headers["Connection"] = "close"
     return response
 

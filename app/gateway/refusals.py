@@ -1,4 +1,4 @@
-"""Requests that the gateway does not answer, each with the status and the words that a client of OpenAI's API knows."""
+"""Requests that the gateway refuses, with the statuses and codes that clients of OpenAI's API know."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ OWN_TOKEN = (
     "gateway's device, give it with `outrider remote token NAME`, or, for a server without a name, with `outrider "
     "remote add NAME ADDRESS`; then start the gateway again."
 )
-"""The server behind the gateway refuses it, and would again: a person must repair that."""
+"""The server behind the gateway refuses it, and would again: a person must fix that."""
 SHORTEN = "Leave the oldest messages out. What the model reads beside them, such as examples from pages, counts too."
-"""What to do where a conversation is too long."""
+"""Advice for a conversation that is too long."""
 STATUS: dict[FailureCode, tuple[int, str]] = {
     "unavailable": (503, "server_unavailable"),
     "incompatible": (502, "server_incompatible"),
@@ -32,8 +32,8 @@ STATUS: dict[FailureCode, tuple[int, str]] = {
 class GatewayRefused(Exception):
     """A request that is not answered. The message says why, and what to change.
 
-    `parameter`: the field of the request that is meant. `seconds`: when to come again. `retries`: whether a client may
-    send the same request again by itself, or None if the status says it.
+    `parameter`: the field of the request at fault. `seconds`: when to retry. `retries`: whether a client may retry on
+    its own, or None if the status implies it.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class GatewayRefused(Exception):
 
     @property
     def response(self) -> Response:
-        """The error as a whole answer."""
+        """The error as a response."""
         response = Response(self.body, self.status, media_type=JSON)
         if self.seconds is not None:
             response.headers["Retry-After"] = str(self.seconds)
@@ -76,7 +76,7 @@ def refused(failed: Failed) -> GatewayRefused:
     kind = INVALID if status == 400 else SERVER
     too_long = failed.code == "too_long"
     parameter, more = ("messages", f" {SHORTEN}") if too_long else (None, "")
-    # Official clients send again by themselves after a 5xx. Where the server may have begun, that would be paid twice.
+    # Official clients retry on their own after a 5xx. If the server may have begun, that would be paid for twice.
     retries = False if failed.code in ("broken", "incompatible") else None
     seconds = 1 if status == 503 else None
     return GatewayRefused(

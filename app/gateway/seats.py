@@ -1,7 +1,7 @@
 """Seats: a bounded number of assistants, each of which writes one answer at a time. Requests wait for a free one.
 
-All seats share one drafter and one source. Each has its own database in memory, so what other programs say is neither
-on a disk nor in the person's history.
+All seats share one drafter and one source. Each has its own database in memory, so other programs' conversations are
+neither on disk nor in the person's history.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Seat:
         self._options = Options(drafters, source, settings, seen=seen)
         self.assistant = Assistant(self.store, self._options)
         self.taken = False
-        """A request has it, or waits until the check in progress has stopped."""
+        """Whether a request has it, or waits until the check in progress has stopped."""
         self.checking = False
         self.lock = asyncio.Lock()
         """Held by the answer or the check that uses the assistant."""
@@ -46,7 +46,7 @@ class Seat:
 
     @property
     def alone(self) -> Assistant:
-        """An assistant for the same conversations that asks no server. Its drafter writes in that server's place."""
+        """An assistant for the same conversations that uses no server; its drafter writes instead."""
         if self._alone is None:
             offline = msgspec.structs.replace(self.settings, mode="offline")
             routing = self.assistant.backend.routing
@@ -55,7 +55,7 @@ class Seat:
         return self._alone
 
     async def close(self) -> None:
-        """Let go of the server, and forget every conversation."""
+        """Release the server, and forget every conversation."""
         self.assistant.stop()
         async with self.lock:
             await self.assistant.close()
@@ -107,7 +107,7 @@ class Seats:
 
     @contextlib.asynccontextmanager
     async def seat(self, call: Call, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[Seat]:
-        """A seat for a request for as long as the block runs; the one that knows its conversation, if that is free.
+        """A seat for a request while the block runs; if free, the one that knows its conversation.
 
         Raises `Overloaded` if too many wait, `ClientDisconnect` if the client is `gone` before its turn.
         """
@@ -115,7 +115,7 @@ class Seats:
             seat = self._choose(call)
             seat.taken = True
             try:
-                if seat.checking:  # A check can wait, and is done again.
+                if seat.checking:  # A check can wait, and is repeated.
                     seat.assistant.stop()
                 async with seat.lock:
                     yield seat
@@ -128,7 +128,7 @@ class Seats:
         idle = [seat for seat in free if not seat.checking]
         if known or idle:
             return (known or idle)[0]
-        # The line lets no more in than there are seats: where none is free, another one may be opened.
+        # The line admits no more than there are seats: if none is free, another one may be opened.
         return self._open() if len(self.all) < self.line.places else free[0]
 
     def _open(self) -> Seat:

@@ -1,8 +1,8 @@
-"""The text that a client has been sent, which cannot be taken back, and which model vouches for each part of it.
+"""The text that a client has been sent, which cannot be withdrawn, and which model vouches for each part of it.
 
-A screen takes guesses back; a client of OpenAI's API adds up what it gets. So text is sent only when it is final: the
-model's own text always, and the small model's when nobody else writes. What the model later makes of the latter is
-noted here too.
+A screen can withdraw guesses; a client of OpenAI's API concatenates what it gets. So text is sent only when it is
+final: the model's own text always, and the small model's if nobody else writes. The model's later check of the latter
+is recorded here too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Text that is to be sent now."""
+    """Text to be sent now."""
 
     text: str
     span: Span
@@ -43,19 +43,19 @@ class SentText:
         self._longest_stop = max(map(len, stops), default=0)
         self.text = ""
         self.checked = 0
-        """Characters from the first that the model has written or confirmed."""
+        """Number of characters, from the first, that the model has written or confirmed."""
         self.drafted: list[tuple[int, int]] = []
         """Ranges that were only drafted when they were sent."""
         self.hosted = False
-        """A server that checks no drafts wrote it."""
+        """Whether a server that checks no drafts wrote it."""
         self.stopped = False
-        """A stop string has come, so nothing follows."""
+        """Whether a stop string has occurred, after which nothing follows."""
         self.read = 0
-        """Characters of the answer up to the end of the first stop string; 0: none has come."""
+        """Characters of the answer up to the end of the first stop string, or 0 if there was none."""
         self.end_drafted = False
-        """Only the drafter says that the answer ends here: it wrote the end, or some of the stop string."""
+        """Whether only the drafter says that the answer ends here: it wrote the end, or part of the stop string."""
         self.parted = False
-        """The model says something else than what was sent."""
+        """Whether the model says something other than what was sent."""
 
     @property
     def spans(self) -> list[Span]:
@@ -85,11 +85,10 @@ class SentText:
     def take(
         self, solid: str, alone: str = "", *, hosted: bool = False, complete: bool = False, end_drafted: bool = False
     ) -> list[Piece]:
-        """What is to be sent when the model's text is `solid`, and the drafter goes on after it with `alone`.
+        """What to send if the model's text is `solid` and the drafter continues with `alone`.
 
         `hosted`: a server that checks no drafts wrote `solid`. `complete`: nothing follows, so nothing is held back.
-        `end_drafted`: the drafter wrote the end.
-        Nothing is sent any more where the model has `parted` from what was sent.
+        `end_drafted`: the drafter wrote the end. Nothing more is sent once the model has `parted` from what was sent.
         """
         self.hosted = self.hosted or (hosted and bool(solid))
         whole = self._before_stop(solid + alone, complete=complete)
@@ -118,7 +117,7 @@ class SentText:
         return pieces
 
     def go_on_alone(self) -> None:
-        """Let the drafter bring an answer to its end that the model has parted from."""
+        """Let the drafter complete an answer from which the model has parted."""
         self.parted = False
 
     def cut(self, text: str) -> str:
@@ -127,7 +126,7 @@ class SentText:
         return text[: min(found)] if found else text
 
     def _check(self, solid: str) -> None:
-        """Note what of the text the model's own text has."""
+        """Record how much of the text the model's own text confirms."""
         if solid.startswith(self.text) or self.text.startswith(solid):
             kept = min(len(solid), len(self.text))
         else:

@@ -37,16 +37,16 @@ MOST_CONNECTIONS = 256
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """What the command line chooses for a gateway."""
+    """The command line's options for a gateway."""
 
     model: str | None = None
     """A model of the server."""
     port: int = PORT
-    """0 takes a free one."""
+    """0 means any free port."""
     tokens: Tokens | None = None
     """The tokens that clients may send, or None if they need none."""
     origins: Collection[str] = ()
-    """Web pages that may ask."""
+    """Origins of web pages that may ask."""
     most: int = 4
     """Answers that are written at the same time."""
     waiting: int = 32
@@ -84,7 +84,7 @@ async def _serve(listener: socket.socket, settings: Settings, folders: Folders, 
             running.load()
             url = f"http://{HOST}:{listener.getsockname()[1]}"
             server = Server(running, lambda: print(f"outrider gateway ready at {url}", flush=True))
-            gc.freeze()  # A full collection would walk through all modules, and hold every answer up for 35 ms.
+            gc.freeze()  # A full collection would walk through all modules and delay every answer by 35 ms.
             with _signals_end_quietly():
                 await server.serve(sockets=[listener])
         finally:
@@ -93,7 +93,7 @@ async def _serve(listener: socket.socket, settings: Settings, folders: Folders, 
 
 @contextlib.contextmanager
 def _signals_end_quietly() -> Iterator[None]:
-    """Let uvicorn raise a signal again after it has drained without ending this process at once: the rest is closed."""
+    """Let uvicorn re-raise a signal after draining without ending this process at once, so that the rest is closed."""
     before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

@@ -1,9 +1,9 @@
 """Writes one answer: the assistant's events in, pieces that may be sent out.
 
-While the server is there, only what the model has confirmed is sent. While it is away, the small model's text is sent,
-and marked. When the server is back, the model reads what was sent: it goes on from there if it agrees. If it does not,
-the small model brings the answer to its end, because what a client has cannot be taken back, and the model's own answer
-is told afterwards (`app/gateway/checks.py`).
+While the server is available, only confirmed text is sent. While it is away, the small model's text is sent, and
+marked. When the server is back, the model reads what was sent, and continues from there if it agrees. If not, the small
+model completes the answer, because text that a client has received cannot be withdrawn, and the model's own answer is
+reported afterwards (`app/gateway/checks.py`).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ PARTED = "The server went on with another text than the one that had been sent b
 
 
 class Writer:
-    """One answer while it is written in a seat."""
+    """One answer while it is being written in a seat."""
 
     def __init__(self, answer: Answer, seat: Seat) -> None:
         self._answer, self._seat = answer, seat
         self._text = ReplyText()
         self._alone = False
-        """The drafter writes, and nobody checks it now."""
+        """Whether the drafter writes without being checked."""
         self._hosted = False
         self._drafted: Message | None = None
         """The answer as the drafter had left it when the server came back."""
@@ -50,11 +50,11 @@ class Writer:
         self.tokens = 0
         """Tokens of the answer, whoever wrote them."""
         self.system_unread = False
-        """Who answers does not read the system messages."""
+        """Whether the model does not read the system messages."""
 
     @property
     def stats(self) -> Stats:
-        """The totals of the reply that was written last."""
+        """The totals of the last reply."""
         return self._text.stats
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
@@ -81,7 +81,7 @@ class Writer:
         answer.end(failed="" if self.failed is None else self.failed.message)
 
     async def _follow(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Piece, None]:
-        """The pieces of one reply, until it ends, a stop string comes, or the model parts from what was sent."""
+        """The pieces of one reply, until it ends, a stop string occurs, or the model parts from what was sent."""
         sent, self._text = self._answer.sent, ReplyText()
         self.done = self.failed = None
         async with aclosing(events):
@@ -93,7 +93,7 @@ class Writer:
                     return
 
     def _taken(self, event: Event) -> list[Piece]:
-        """What one event lets be sent."""
+        """What can be sent after one event."""
         text, sent = self._text, self._answer.sent
         if isinstance(event, Started):
             self._answer.message = event.message
@@ -107,8 +107,8 @@ class Writer:
             self.failed = event if isinstance(event, Failed) else None
             end_drafted = self.done is not None and not all(self.done.provenance)
             return sent.take(text.solid, text.ghost, hosted=self._hosted, complete=True, end_drafted=end_drafted)
-        # A guess may stay on the screen when the drafter takes over: what it really wrote is known with its next word.
-        # An answer that is sent as a whole can wait: if the server comes back before its end, the model may change it.
+        # A guess may stay on the screen when the drafter takes over; what it really wrote is known with its next word.
+        # An answer that is sent as a whole can wait: if the server returns before its end, the model may change it.
         final = self._alone and isinstance(event, Drafted | RoundEnded) and self._answer.call.stream
         return sent.take(text.solid, text.ghost if final else "", hosted=self._hosted)
 
@@ -120,12 +120,12 @@ class Writer:
         self._alone, self._hosted = event.mode == "offline", event.mode == "hosted" and not event.checks
 
     def _count(self, stored: Message) -> int:
-        """Tokens of the answer. What came together with a stop string, after it, does not count."""
+        """Tokens of the answer. Tokens after a stop string do not count."""
         sent = self._answer.sent
         return self._seat.assistant.backend.tokens_within(stored, sent.read) if sent.stopped else len(stored.tokens)
 
     def _rest(self) -> AsyncGenerator[Event, None] | None:
-        """The drafter's end of an answer that the model has parted from, or None if it may write no more."""
+        """The drafter's completion of an answer that the model has parted from, or None if it may write no more."""
         drafted, seat, choices = self._drafted, self._seat, self._answer.call.choices
         if drafted is None:
             self.failed = Failed(PARTED, "broken")

@@ -1,4 +1,4 @@
-"""The diagnosis of a server: one finding after another, from its token to the mode that its line gives.
+"""Diagnoses a server: yields one finding after another, from its token to the mode that suits its line.
 
 `outrider remote test` and the screen of remotes print all findings. `outrider doctor` also asks a question, and prints
 what is wrong.
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 TRIPS = 5
 """Round trips that are measured."""
 CHECK_SECONDS = 10.0
-"""Longest wait for a first reply, in addition to the remote's own time to connect. A person waits for it."""
+"""Longest wait for a first reply, in addition to the remote's time to connect. A person waits for it."""
 QUESTION_SECONDS = 30.0
 """Longest wait for the reply to a question."""
 SKEW_SECONDS = 120.0
-"""Difference of two clocks from which on certificates may seem too young or too old."""
+"""Difference of the clocks from which on certificates may seem not yet valid or expired."""
 SOON_DAYS = 14
-"""Days before a certificate expires in which there is a warning."""
+"""Days before a certificate expires from which on there is a warning."""
 MARKS = {"ok": "✓", "warning": "!", "broken": "✗"}
 NAMED_MODELS = 5
 """Most models of a server that are listed by name."""
@@ -60,13 +60,13 @@ NAMED_MODELS = 5
 
 @dataclass(frozen=True)
 class Finding:
-    """One part that was looked at, and its state; `text` says how to repair it where it is not ok."""
+    """One checked part and its state; `text` says how to repair it if it is not ok."""
 
     state: Literal["ok", "warning", "broken"]
     part: str
     text: str
     unreachable: bool = False
-    """Nothing answered at all."""
+    """Whether nothing answered at all."""
 
     def __str__(self) -> str:
         return f"{MARKS[self.state]} {self.part:<11} {sanitise(self.text)}"
@@ -79,7 +79,7 @@ async def check(
     drafter: Drafter | None = None,
     shelf: Path | None = None,
 ) -> AsyncIterator[Finding]:
-    """Look at token, name, connection, TLS, round trips, model, drafter and mode, and close the source.
+    """Check token, name, connection, TLS, round trips, model, drafter and mode, then close the source.
 
     `drafter`: also ask a question with it, which a server may charge for; the finding's part is `answer`. `shelf`:
     folder of the drafters that were fetched from servers.
@@ -92,7 +92,7 @@ async def check(
             return
         async for finding in _server(source, client, settings, drafter, shelf):
             yield finding
-        for finding in _clock(client):  # Also after a failure: the clock may be its reason.
+        for finding in _clock(client):  # Also after a failure, because the clock may be its reason.
             yield finding
     finally:
         await source.close()
@@ -105,7 +105,7 @@ async def _server(
     drafter: Drafter | None,
     shelf: Path | None,
 ) -> AsyncIterator[Finding]:
-    """Every finding but the clock. Ends after the first part that makes the others pointless."""
+    """Every finding except the clock. Ends after the first part that makes the others pointless."""
     if isinstance(source, RemoteSource):
         for finding in _token(source):
             yield finding
@@ -142,7 +142,7 @@ async def _server(
 
 
 def _failed(part: str, error: RemoteError) -> Finding:
-    # An answer of another program is an answer.
+    # Another program's answer is an answer too.
     return Finding("broken", part, str(error), isinstance(error, LinkDown) and not isinstance(error, Stranger))
 
 
@@ -176,7 +176,7 @@ async def _resolve(address: str, proxy: str | None) -> Finding | None:
 
 
 def _connected(handshake: Handshake, ca: Path | None, address: str) -> Iterator[Finding]:
-    """The connection and its TLS. Without TLS there is a warning, but not for a server on this device."""
+    """The connection and its TLS. Without TLS there is a warning, except for a server on this device."""
     yield Finding("ok", "connection", f"to {handshake.address} in {_ms(handshake.connect_seconds)}")
     if handshake.tls_seconds is None:
         if not is_loopback(urlsplit(address).hostname or ""):
@@ -214,7 +214,7 @@ def _ms(seconds: float) -> str:
 
 
 def _clock(client: VerifierClient) -> Iterator[Finding]:
-    """A warning where the server's clock is so far off that certificates may be refused."""
+    """A warning if the server's clock is so far off that certificates may be refused."""
     ahead = client.ahead_seconds
     if ahead is not None and abs(ahead) > SKEW_SECONDS:
         which = "behind" if ahead > 0 else "ahead of"
@@ -243,9 +243,9 @@ async def _verifier(
     except DrafterError as error:
         yield Finding("broken", "drafter", str(error))
         return
-    own = settings.drafter == str(BUNDLED_DRAFTER)  # Else it drafts for every server.
+    own = settings.drafter == str(BUNDLED_DRAFTER)  # Otherwise it drafts for every server.
     foreign = _foreign(card, config)
-    if not (foreign and own) or card.drafter is not None:  # Else there is nothing that a person could do about it.
+    if not (foreign and own) or card.drafter is not None:  # Otherwise there is nothing that a person could do about it.
         yield _fits(card, config, f"to fetch its own: outrider drafter fetch {name}" if own and card.drafter else "")
     if foreign:
         yield Finding("ok", "mode", "hosted: the server answers in plain text, without drafts of this device")
@@ -256,7 +256,7 @@ async def _verifier(
 
 
 def _config_for(card: Card, folder: Path, shelf: Path | None) -> DrafterConfig:
-    """The config of the drafter that this device would draft with: one that was fetched, if it fits, or the first."""
+    """The config of the drafter that this device would use: a fetched one, if it fits, or the first."""
     memory = "" if card.memory is None else card.memory.digest.hex()
     first = read_config(folder)
     others = () if shelf is None or first.memory == memory else kept(shelf)
@@ -264,14 +264,17 @@ def _config_for(card: Card, folder: Path, shelf: Path | None) -> DrafterConfig:
 
 
 def _foreign(card: Card, config: DrafterConfig) -> str:
-    """What keeps the drafter here from speaking the target's tokens; empty: nothing."""
+    """Why the drafter here cannot use the target's tokens; empty if it can."""
     if config.tokenizer and bytes.fromhex(config.tokenizer) != card.tokenizer:
         return "tokenizer"
     return "vocabulary" if config.vocabulary != card.vocabulary else ""
 
 
 def _fits(card: Card, config: DrafterConfig, how: str) -> Finding:
-    """Whether the drafter here was made for the verifier's target. `how`: how to get that one; empty: by a setting."""
+    """Whether the drafter here was made for the verifier's target.
+
+    `how`: how to get the right one; empty: by a setting.
+    """
     if why := _foreign(card, config):
         text = f"the small model was made for {config.target}, not for {card.target} (another {why})"
         return Finding("warning", "fits", f"{text}; {how or 'set `drafter` to one that was'}")
@@ -285,7 +288,7 @@ def _fits(card: Card, config: DrafterConfig, how: str) -> Finding:
 
 
 def _auto_mode(card: Card, config: DrafterConfig) -> str:
-    """How `auto` begins with this server, and what was measured of the small model."""
+    """How `auto` begins with this server, and the figures of the small model."""
     begins = f"auto: the server {'drafts' if card.drafts else 'writes'} at first; the first answers show what is faster"
     if isinstance(config.measured, UnsetType) or _foreign(card, config):
         return begins

@@ -1,4 +1,4 @@
-"""The server that the settings mean, or a conversation, as a place to connect to."""
+"""Resolves the server that the settings or a conversation name to a place to connect to."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Server(NamedTuple):
 
 
 class Asks(NamedTuple):
-    """Whom the command line names."""
+    """The server and model named on the command line."""
 
     model: str | None = None
     """Model of the server in the settings, if one was named."""
     explicit: bool = False
-    """A server or a model was named, so what was chosen for a conversation before does not count."""
+    """Whether a server or a model was named, so that earlier choices for a conversation do not count."""
 
 
 DEFAULT = Server()
@@ -38,9 +38,9 @@ DEFAULT = Server()
 def source_of(settings: Settings, folders: Folders, model: str | None = None) -> Source | None:
     """The server of the settings, or None if the bundled drafter answers without its server.
 
-    In mode offline nobody connects to it, but it says which drafter may write in its place. `model`: takes precedence
-    over the model of a remote or a setting. Raises `Misconfigured`, and `ConfigError` for an unknown remote, or a model
-    that the bundled server does not have.
+    In mode offline it is not connected to, but determines which drafter may write in its place. `model`: overrides the
+    model of a remote or a setting. Raises `Misconfigured`, and `ConfigError` for an unknown remote, or a model that the
+    bundled server does not have.
     """
     if settings.remote and is_address(settings.remote):
         return AddressSource(settings.remote, settings.token, model or settings.remote_model)
@@ -59,7 +59,7 @@ def _unless_bundled(source: Source, settings: Settings) -> Source | None:
 
 
 def source_named(name: str | None, remotes: Remotes, settings: Settings, model: str | None = None) -> Source:
-    """The remote of this name, or else the bundled server. `model`: as in `source_of`. Raises `ConfigError`."""
+    """The remote with this name, or else the bundled server. `model`: as in `source_of`. Raises `ConfigError`."""
     if name is None:
         if model is not None and model != (bundled := bundled_model(settings)):
             raise ConfigError(
@@ -77,7 +77,7 @@ def bundled_model(settings: Settings) -> str:
 
 
 def server_named(settings: Settings, folders: Folders, model: str | None) -> Server:
-    """The server of the settings as a conversation can keep it, with this model. `DEFAULT`: it has no name to keep.
+    """The server of the settings, with this model, as a conversation can store it. `DEFAULT` if it has no name.
 
     Raises `ConfigError` for a remote that is not known.
     """
@@ -87,7 +87,7 @@ def server_named(settings: Settings, folders: Folders, model: str | None) -> Ser
 
 
 def choices_named(settings: Settings, folders: Folders, asks: Asks) -> Choices:
-    """What a new conversation keeps of the server and the model that the command line names. Raises `ConfigError`."""
+    """The server and model named on the command line, as a new conversation stores them. Raises `ConfigError`."""
     server = server_named(settings, folders, asks.model) if asks.explicit else DEFAULT
     return Choices(remote=server.remote, model=server.model)
 
@@ -95,7 +95,7 @@ def choices_named(settings: Settings, folders: Folders, asks: Asks) -> Choices:
 def source_chosen(server: Server, settings: Settings, folders: Folders) -> Source | None:
     """The server that was chosen for one conversation, or None as for `source_of`.
 
-    If the server is not known any more, connecting fails and says so: no other server is asked in its place.
+    If the server is no longer known, connecting fails and says so: no other server is asked instead.
     """
     try:
         if server.remote is None:
@@ -113,7 +113,7 @@ def source_chosen(server: Server, settings: Settings, folders: Folders) -> Sourc
 
 
 def usable_source(settings: Settings, folders: Folders, model: str | None = None) -> Source | None:
-    """What `source_of` gives, for a window: it opens offline, with the reason, if a setting is wrong."""
+    """As `source_of`, for a window: if a setting is wrong, the window opens offline, with the reason."""
     try:
         return source_of(settings, folders, model)
     except (ConfigError, Misconfigured) as error:
@@ -121,7 +121,7 @@ def usable_source(settings: Settings, folders: Folders, model: str | None = None
 
 
 class UnusableSource(Source):
-    """Stands for a verifier that the settings get wrong. Connecting to it fails with the reason."""
+    """Stands for a verifier with invalid settings. Connecting to it fails with the reason."""
 
     def __init__(self, why: str) -> None:
         self._why = why

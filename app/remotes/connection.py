@@ -1,6 +1,6 @@
-"""The connection to a server: one background task that connects, notices a lost line, and connects again.
+"""The connection to a server: one background task that connects, detects a lost line, and reconnects.
 
-Replies use `verifier` while it is there, and call `lost` when a round fails. Everything else happens here, from the
+Replies use `verifier` while it is available, and call `lost` when a round fails. Everything else happens here, from the
 first connection to probing a dead line with a random back-off, so that no reply waits for a connect.
 """
 
@@ -28,32 +28,32 @@ from remote.clock import CLOCK, Clock
 from remote.delivery import fetch_drafter
 
 PATIENCE_SECONDS = 3.0
-"""Longest wait for a verifier to say who it is, if the drafter can answer instead: a prompt may be waiting."""
+"""Longest wait for a verifier to identify itself if the drafter can answer instead: a prompt may be waiting."""
 EDGE_PATIENCE_SECONDS = 15.0
 """The longest wait if nothing else can answer, so that there is no hurry to give up."""
 PATIENT_TRIES = 3
-"""After so many connections in a row that gave no text, the line is probed less often, even if somebody waits."""
+"""Number of consecutive connections without text after which the line is probed less often, even if somebody waits."""
 BROKE = (Broken, Unsent, Stranger)
-"""Errors of a line that broke this moment. Others are of one that has been silent for a while."""
+"""Errors of a line that broke just now. Others belong to one that has been silent for a while."""
 FIRST_WORDS_SECONDS = 0.2
-"""Pause between such an error and the first probe. The line is seldom back sooner, and a probe that fails takes
-processor time from the small model's first words. With it and `Drafting.begin_alone`, three answers at once on two
-cores had them after 60 ms in place of 79 (median), and 5 of 117 in place of 26 of 112 after more than 100 ms."""
+"""Pause between such an error and the first probe. The line is seldom back sooner, and a failing probe takes processor
+time from the small model's first words. With it and `Drafting.begin_alone`, three answers at once on two cores had
+their first words after 60 ms instead of 79 (median), and 5 of 117 instead of 26 of 112 after more than 100 ms."""
 
 
 class Probes:
-    """When to try a dead line again: every second while somebody waits for it, else more and more seldom."""
+    """When to retry a dead line: every second while somebody waits for it, otherwise at growing intervals."""
 
     def __init__(self, link: Link, clock: Clock) -> None:
         self.fruitless = 0
-        """Connections in a row that gave no text: a server may greet, and then fail each round."""
+        """Consecutive connections without text: a server may greet, and then fail each round."""
         self._link, self._clock = link, clock
         self._waiting = 0
         self._hurried = asyncio.Event()
 
     @contextlib.contextmanager
     def wanted(self) -> Iterator[None]:
-        """While this block runs, somebody waits for the server: probe at once, and then every second."""
+        """While the block runs, somebody waits for the server: probe at once, then every second."""
         self._waiting += 1
         self._hurried.set()
         try:
@@ -74,7 +74,7 @@ class Probes:
 class Connection:
     """Keeps the line to one server: a verifier, or an OpenAI-compatible server, which answers without checking drafts.
 
-    `patience`: seconds for a server to say who it is. `modes`: modes that may be chosen. For the other arguments, see
+    `patience`: seconds for a server to identify itself. `modes`: modes that may be chosen. For the other arguments, see
     `KnownServer`.
     """
 
@@ -90,21 +90,21 @@ class Connection:
         anyway: bool = False,
     ) -> None:
         self.server = KnownServer(source, drafters, seen, anyway=anyway)
-        """What the server said of itself when it was last there."""
+        """What the server reported about itself when it was last available."""
         self.speed = Speed(source.options, modes, None if seen is None else seen.beside(FILE))
         """What the answers have measured."""
         self.verifier: Peer | None = None
-        """The server while it is there."""
+        """The server while it is available."""
         self.warming = True
         """Whether the first connection is still being made."""
         self.why = f"connecting to {source.name or 'the server'}"
         """Who answers, or why nobody does."""
         self.error: RemoteError | SourceFailed | None = None
-        """Why there is no server now."""
+        """Why there is no server."""
         self.refuses = False
         """Whether the server refused this device or does not fit it. A person must repair that."""
         self.change = asyncio.Event()
-        """Set at the next change of `verifier`, `warming` or `why`; another one takes its place then."""
+        """Set at the next change of `verifier`, `warming` or `why`, and then replaced by a new one."""
         self.source = source
         self._patience = patience + (source.options.connect_seconds or 0.0)
         self._clock = clock
@@ -123,47 +123,47 @@ class Connection:
 
     @property
     def line_may_break(self) -> bool:
-        """Whether there is a line at all: not to a server that this program has started on this device."""
+        """Whether there is a line at all, as there is not to a server that this program started on this device."""
         return self.source.address is not None
 
     @property
     def why_mode(self) -> str:
-        """Who verifies, and by which figures the mode was chosen."""
+        """Who verifies, and the figures behind the mode."""
         said = self.speed.modes.why(self.speed.link.rtt_seconds or 0.0)
         return f"{self.why}; {said}" if said else self.why
 
     def mode(self, mode: Mode, why: str | None = None, *, alone: bool = True, writer: str = "") -> ModeChanged:
-        """The event that this mode begins here. Without `why`: who answers, or why nobody does.
+        """The event for a change to this mode. `why`: by default who answers, or why nobody does.
 
-        `writer`: who writes where no server is there.
+        `writer`: who writes while there is no server.
         """
         peer = self.verifier
         model, checks = (writer, self.server.checks) if peer is None else (sanitise(peer.model_name), peer.checks)
         return ModeChanged(mode, self.why if why is None else why, alone, model, checks)
 
     def wanted(self) -> contextlib.AbstractContextManager[None]:
-        """While this block runs, somebody waits for a server; see `Probes.wanted`.
+        """While the block runs, somebody waits for a server; see `Probes.wanted`.
 
-        Only a line to a verifier that broke this very moment is not probed at once.
+        Only a line to a verifier that broke just now is not probed at once.
         """
         return self._probes.wanted()
 
     def gained(self) -> None:
-        """Take note that text has arrived: the server does more than greet."""
+        """Note that text has arrived, so the server does more than greet."""
         self._probes.fruitless = 0
 
     def lost(self, verifier: Peer, error: RemoteError) -> None:
-        """Take note that a round with this server failed."""
+        """Note that a round with this server failed."""
         self.speed.link.failed()
         if verifier is self.verifier:
             self._leave(error)
 
     def connect_again(self, why: str) -> None:
-        """Leave the server, and greet it again at once: a drafter for its model has become usable."""
+        """Disconnect and reconnect at once, because a drafter for the server's model has become usable."""
         self._leave(SourceFailed(f"{why}; connecting again"))
 
     async def fetch(self, shelf: Path, progress: Callable[[int, int], None]) -> None:
-        """Fetch the drafter that the server offers, and connect again, to draft with it.
+        """Fetch the drafter that the server offers, and reconnect to draft with it.
 
         `progress`: see `fetch_drafter`. Raises what that raises, and `SourceFailed`.
         """
@@ -182,7 +182,7 @@ class Connection:
         await self.speed.close()
         if not self.source.shared:
             await self.source.close()
-        self.change.set()  # Nothing changes from now on; whoever waits for a change is released.
+        self.change.set()  # Nothing changes from now on; those who wait for a change are released.
 
     # ---- the task ----------------------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Connection:
             except Exception as error:
                 if isinstance(error, RemoteError | SourceFailed):
                     self.refuses = isinstance(error, Incompatible) or hopeless(error)
-                else:  # A fault of ours. Answers wait for this task, and would wait for ever.
+                else:  # A bug of ours. Answers wait for this task, and would wait for ever.
                     error = SourceFailed(f"connecting failed ({type(error).__name__}: {error})")
                 self._become(None, error)
                 await self._probes.pause(hopeless=self.refuses)
@@ -219,7 +219,7 @@ class Connection:
         self._lost.set()
 
     def _become(self, verifier: Peer | None, error: RemoteError | SourceFailed | None) -> None:
-        why = sanitise(verifier.why if verifier else str(error))  # A server names its model as it likes.
+        why = sanitise(verifier.why if verifier else str(error))  # A server's name for its model may be anything.
         if (self.verifier, self.why, self.warming) != (verifier, why, False):
             self.verifier, self.error, self.why, self.warming = verifier, error, why, False
             self.change.set()
@@ -227,7 +227,7 @@ class Connection:
 
 
 def wants_token(error: Exception | None) -> bool:
-    """Whether the server wants a token, and got none or a wrong one."""
+    """Whether the server requires a token, and got none or a wrong one."""
     return isinstance(error, Refused) and error.code == "unauthorised"
 
 

@@ -1,4 +1,4 @@
-"""The connections to all servers that are needed now: of the open conversation, and of what is written or waits.
+"""The connections to all servers that are needed now: by the open conversation, the running reply and the queue.
 
 Each conversation is answered by the server that was chosen for it, or else by the default one.
 """
@@ -39,22 +39,22 @@ class Connections:
 
     @property
     def shown_source(self) -> Source | None:
-        """The place of the server of the open conversation, also while nobody connects to it."""
+        """The source of the open conversation's server, even if nothing connects to it."""
         return self._source(self._shown)
 
     @property
     def open(self) -> list[Connection]:
-        """All of them."""
+        """All connections."""
         return [connection for connection in self._open.values() if connection is not None]
 
     def use(self, source: Source | None) -> Connection | None:
-        """Make this the default server, and return the connection to the one before."""
+        """Make this the default server, and return the connection to the previous one."""
         self._default = source
         before, self._open[DEFAULT] = self._open[DEFAULT], self._connect(source)
         return before
 
     def show(self, choices: Choices) -> None:
-        """Take note that a conversation with these choices is open now."""
+        """Note that a conversation with these choices is now open."""
         self.to(choices)
         self._shown = self._server(choices)
 
@@ -69,18 +69,18 @@ class Connections:
         return connection
 
     def present(self, choices: Choices) -> Connection | None:
-        """The connection for these choices if it was made before. Any thread may ask."""
+        """The connection for these choices if it exists. Any thread may call it."""
         return self._open.get(self._server(choices))
 
     def source(self, choices: Choices) -> Source | None:
-        """The place of the server for these choices, also while nobody connects to it."""
+        """The source of the server for these choices, even if nothing connects to it."""
         return self._source(self._server(choices))
 
     def _source(self, server: Server) -> Source | None:
         return self._default if server == DEFAULT or self._chosen is None else self._chosen(server)
 
     def take_unneeded(self, needed: Collection[Connection | None]) -> list[Connection]:
-        """Forget all but the default connection, that of the open conversation, and those `needed`; returns them."""
+        """Remove and return the connections except the default, the open conversation's and those `needed`."""
         servers = [
             server
             for server, connection in self._open.items()

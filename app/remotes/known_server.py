@@ -1,4 +1,4 @@
-"""What is known of the server at a source: who answers there, and what the drafters of this device can do for it."""
+"""What is known of the server at a source: who answers there, and which drafters of this device fit it."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from remote.protocol import Card
 
 
 class KnownServer:
-    """Greets a server, and remembers what it said for as long as it is away.
+    """Greets a server, and remembers what it said while it is away.
 
-    `drafters`: those of this device. A verifier for whose model there is none answers in plain text, if it can.
-    `seen`: which models were seen before, or None if nothing is known. `anyway`: the drafter of the settings may write
-    in the place of any model.
+    `drafters`: those of this device. A verifier without a matching drafter answers in plain text, if it can. `seen`:
+    which models were seen before, or None if nothing is known. `anyway`: the drafter of the settings may substitute for
+    any model.
     """
 
     def __init__(self, source: Source, drafters: Drafters, seen: LastSeen | None, *, anyway: bool) -> None:
         self.met = False
         """Whether it has ever answered."""
         self.checks = source.kind != "openai"
-        """Whether it checks drafts, as far as is known."""
+        """Whether it checks drafts, if known."""
         self.most_read: int | None = None
-        """Most tokens of a conversation that its model reads, as far as is known."""
+        """Most tokens of a conversation that its model reads, if known."""
         self.memory = memory_seen(source, seen)
-        """Digest of the memory of its model, by its card or by the last one seen, or None if it has none."""
+        """Digest of its model's memory, from its card or from the last one seen, or None if it has none."""
         self.fits = source.own or drafters.has(self.memory)
         """Whether a drafter of this device was made for that model, and drafts well enough for it."""
         self.no_substitute = why_nobody(drafters, self.memory, own=source.own, anyway=anyway)
-        """Why no drafter may write in the place of that model, as a sentence, or None if one may."""
+        """Why no drafter may substitute for that model, as a sentence, or None if one may."""
         self.offer: Offer | None = None
-        """The drafter for its model that it offers and that is not here."""
+        """The drafter that it offers for its model and that is not here."""
         self._source, self._drafters, self._seen, self._anyway = source, drafters, seen, anyway
 
     async def greet(self, patience: float, speed: Speed) -> Peer:
-        """Ask who is there, within `patience` seconds, and what it can do. Raises `RemoteError` and `SourceFailed`."""
+        """Ask, within `patience` seconds, who is there and what it can do. Raises `RemoteError` and `SourceFailed`."""
         peer = await self._greet(patience, speed)
         self.met, self.checks, self.most_read = True, peer.checks, peer.most_read
         return peer
@@ -67,7 +67,7 @@ class KnownServer:
         if found.drafter is not None and (drafter is None or drafter.memory_digest != memory):
             self.offer = Offer(found, source.name or client.host)
         if drafter is None:
-            await self._note(memory)  # Its drafter may be here, and not be good enough.
+            await self._note(memory)  # Its drafter may be here but not good enough.
             return await self._in_plain_text(found, chat, patience, speed)
         speed.greeted(client.rtt_seconds)
         speed.modes.drafts = found.drafts
@@ -82,7 +82,7 @@ class KnownServer:
     async def _in_plain_text(
         self, card: Card, chat: CompletionsClient | None, patience: float, speed: Speed
     ) -> Endpoint:
-        """A verifier for whose model this device has no drafter, as the plain chat server that it also is.
+        """A verifier for whose model this device has no drafter, used as the plain chat server that it also is.
 
         Raises `Incompatible` if only a verifier may be there.
         """
@@ -92,15 +92,15 @@ class KnownServer:
         return self._endpoint(chat, await chat.models(patience, wanted=self._source.model), speed)
 
     async def _note(self, memory: bytes | None) -> None:
-        """Remember which model is there, by the digest of its memory, or None for another vocabulary or none."""
+        """Remember which model is there, by the digest of its memory, or None if it has none or another vocabulary."""
         self.memory = memory
         self.fits = await asyncio.to_thread(self._drafters.has, memory)
         judged = asyncio.to_thread(why_nobody, self._drafters, memory, own=False, anyway=self._anyway)
         self.no_substitute = await judged
         if self._seen is not None and self._source.address is not None:
-            await asyncio.to_thread(self._seen.note, self._source.address, memory)  # May wait for the disk.
+            await asyncio.to_thread(self._seen.note, self._source.address, memory)  # May block on the disk.
 
 
 def memory_seen(source: Source | None, seen: LastSeen | None) -> bytes | None:
-    """Digest of the memory of the model that was last seen at a source, or None if it had none or nobody knows."""
+    """Digest of the memory of the model last seen at a source, or None if it had none or is unknown."""
     return None if seen is None or source is None or source.address is None else seen.memory(source.address)

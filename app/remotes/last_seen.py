@@ -1,7 +1,7 @@
-"""Which model was last seen at each address, so that the drafter never answers for a model that it does not fit.
+"""Remembers which model was last seen at each address, so that the drafter never answers for an unfit model.
 
-A model is known by the digest of its memory, which belongs to one target and its drafter. An address that was never
-seen fits no drafter, nor does one where another kind of server answers.
+A model is known by the digest of its memory, which belongs to one target and its drafter. An unknown address fits no
+drafter, nor does one where another kind of server answers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST = 200
 
 
 class LastSeen:
-    """Memory digests by address, in a file. Without `path`, only this run of the program remembers them."""
+    """Memory digests by address, in a file. Without `path`, they are remembered only for this run of the program."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._notes = Notes(path, dict[str, str])

@@ -1,17 +1,18 @@
-"""The bundled verifier as a source: a process on this device, for as long as the app lives.
+"""Servers that this program runs on this device as sources: the bundled verifier, and a model that the person added.
 
-A start takes about a second, or some with PyTorch, and happens in the background. A verifier that dies is started
-again, after a pause that grows with each failed start.
+Starting takes about a second, or a few with PyTorch, and happens in the background. A verifier that dies is restarted,
+after a pause that grows with each failed start.
 """
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.remotes.own_server import NotServed, OwnServer, started, started_ahead
 from app.remotes.source import Source, SourceFailed
-from remote import Kind, VerifierClient
+from remote import CompletionsClient, Kind, VerifierClient
 
 PAUSE_SECONDS = (1.0, 300.0)
 """Shortest and longest pause before another start."""
@@ -22,10 +23,10 @@ class Loopback(Source):
 
     kind: Kind = "verifier"
 
-    def __init__(self, target: str, drafter: str) -> None:
+    def __init__(self, target: str, drafter: str | None) -> None:
         self._target = target
         self._drafter = drafter
-        # A person who changed only one of the two may have chosen a pair that does not fit.
+        # A person who changed only one of the two may have chosen a mismatched pair.
         self.own = (target == str(BUNDLED_TARGET)) == (drafter == str(BUNDLED_DRAFTER))
         self.url: str | None = None
         """Address of the verifier that was started last."""
@@ -36,7 +37,7 @@ class Loopback(Source):
 
     @property
     def process_id(self) -> int | None:
-        """Process id of the running verifier; None where none runs."""
+        """Process id of the running verifier, or None if none runs."""
         return None if self._server is None else self._server.process_id
 
     async def client(self) -> VerifierClient:
@@ -52,7 +53,7 @@ class Loopback(Source):
 
     async def _started(self) -> VerifierClient:
         try:
-            self._server = started(self._target, self._drafter)
+            self._server = self._start()
             self._failures += 1
             self.url = await self._server.url()
         except NotServed as error:
@@ -62,14 +63,17 @@ class Loopback(Source):
         self._failures = 0
         return VerifierClient(self.url, self._server.token)
 
+    def _start(self) -> OwnServer:
+        return OwnServer(self._target, None) if self._drafter is None else started(self._target, self._drafter)
+
     async def gone(self) -> None:
         if self._server is not None:
             await self._server.end()
 
     async def close(self) -> None:
         await self._end()
-        if (ahead := started_ahead(self._target, self._drafter)) is not None:
-            await ahead.close()  # Another server was chosen before this one was asked for.
+        if self._drafter and (ahead := started_ahead(self._target, self._drafter)) is not None:
+            await ahead.close()  # Another server was chosen before this one was needed.
 
     async def _end(self) -> None:
         server, self._server = self._server, None
@@ -78,3 +82,27 @@ class Loopback(Source):
             await client.close()
         if server is not None:
             await server.close()
+
+
+class LocalModel(Loopback):
+    """A model on this device, which answers by itself while a server is away. `path`: a GGUF file, or a folder."""
+
+    kind: Kind = "openai"
+
+    def __init__(self, name: str, path: Path) -> None:
+        super().__init__(str(path), None)
+        self.name = name
+        self.own = False
+
+    async def _started(self) -> VerifierClient:
+        client = await super()._started()
+        assert self._server is not None
+        assert self.url is not None
+        self.chat = CompletionsClient(self.url, self._server.token)
+        return client
+
+    async def _end(self) -> None:
+        chat, self.chat = self.chat, None
+        if chat is not None:
+            await chat.close()
+        await super()._end()

@@ -1,12 +1,12 @@
 """Chooses the faster mode for this line, from the measured times of rounds and the round trip.
 
-`hosted`: the server writes by itself, with drafts of its own where they pay, and only the first round of an answer
-waits for the line. `edge`: this device drafts, and each round waits for the line.
+`hosted`: the server writes on its own, with its own drafts if they pay off, and only the first round of an answer waits
+for the line. `edge`: this device drafts, and each round waits for the line.
 
-The rule is that of `drafter/pacer.py`: use the faster mode, look at the other one again now and then, and save for a
-trial before it is made. Its `Pacer` counts rounds of one answer. Here the modes are compared over answers and runs of
-the program, and a look at edge mode costs nearly nothing: while an answer comes in hosted mode, some drafts of this
-device are compared with the text (`watched`), and only if they say that edge mode wins is it tried.
+The rule is that of `drafter/pacer.py`: use the faster mode, try the other one again now and then, and save up before a
+trial. Its `Pacer` counts rounds of one answer. Here the modes are compared over answers and runs of the program, and
+estimating edge mode costs nearly nothing: while an answer arrives in hosted mode, some drafts of this device are
+compared with the text (`watched`), and edge mode is tried only if they suggest that it wins.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ Amount = Annotated[float, Meta(ge=0, le=1e9)]
 KEPT = 0.95
 """Weight that a round keeps after each further round of its mode: about 20 rounds count."""
 LONG = 0.99
-"""Weight that a round keeps where tokens are counted: about 100 rounds count."""
+"""Weight that a round keeps when tokens are counted: about 100 rounds count."""
 PRIOR = 50.0
-"""Rounds of both modes' average that are added to a mode's own count of tokens a round, if both draft."""
+"""Rounds at both modes' average that are added to a mode's own tokens per round, if both draft."""
 DRAFTED = 1.2
-"""Tokens a round from which on the server's rounds have drafts."""
+"""Tokens per round from which on the server's rounds are assumed to have drafts."""
 TRIED = 8.0
-"""Rounds after which a mode is known."""
+"""Rounds after which a mode counts as known."""
 BETTER = 1.05
-"""The next answer switches the mode if the other is so many times as fast."""
+"""The next answer switches the mode if the other one is this many times as fast."""
 SWITCH: dict[Verifying, float] = {"edge": 1.15, "hosted": 1.3}
-"""A running answer leaves this mode if the other is so many times as fast; what a stream has on its way is lost."""
+"""A running answer leaves its mode if the other one is this many times as fast; a stream's tokens in transit are
+lost."""
 WORTH_TRYING = 0.85
-"""Edge mode is worth a look if it may be so many times as fast as hosted mode."""
+"""Edge mode is worth a trial if it may be this many times as fast as hosted mode."""
 RETRIED = 8
-"""Answers after which the slower mode is looked at again."""
+"""Answers after which the slower mode is measured again."""
 WATCHED = 4
-"""Drafts that are compared with a stream."""
+"""Number of drafts that are compared with a stream."""
 MOST_TAU = 8.0
-"""Most tokens a round that are expected of a draft before any was compared."""
+"""Most tokens per round that are expected of a draft before any was compared."""
 NODE = 0.05
-"""Share of a forward by which a node of a draft makes it longer, before any was measured."""
+"""Share of a forward by which each node of a draft lengthens it, before this was measured."""
 STAKE = 2.0
-"""Tokens of the allowance with which a trial begins."""
+"""Tokens in the allowance that a trial requires."""
 
 
 class Rounds(Struct):
@@ -70,17 +71,17 @@ class Rounds(Struct):
 
     @property
     def known(self) -> bool:
-        """Whether the mode has been tried enough."""
+        """Whether the mode has been measured enough."""
         return self.count >= TRIED
 
     @property
     def tau(self) -> float:
-        """Tokens of a round. There was one."""
+        """Tokens per round. Requires at least one round."""
         return self.long_tokens / max(self.long_count, 1e-9)
 
 
 class Learnt(Struct):
-    """All that is known of both modes with one server."""
+    """Everything learnt about both modes with one server."""
 
     mode: Verifying = "hosted"
     """The mode that was chosen last."""
@@ -89,18 +90,18 @@ class Learnt(Struct):
     drafts: Amount = 0.0
     """Drafts of this device that were compared with a stream."""
     draft_tokens: Amount = 0.0
-    """Tokens that their rounds would have brought, the target's own included."""
+    """Tokens that their rounds would have gained, the target's own included."""
     draft_seconds: Amount = 0.0
     draft_nodes: Amount = 0.0
     answers: Annotated[int, Meta(ge=0)] = 0
-    """Answers since the slower mode was looked at."""
+    """Answers since the slower mode was measured."""
     lost: bool = False
-    """The last trial of edge mode was given up."""
+    """Whether the last trial of edge mode was given up."""
     allowance: Annotated[float, Meta(ge=-1e9, le=1e9)] = 0.0
 
 
 class ModeMeter:
-    """Learns how fast each mode is, and chooses one. Hysteresis keeps noise from switching it back and forth.
+    """Learns how fast each mode is, and chooses one. Hysteresis prevents switching back and forth because of noise.
 
     `allowed`: the modes that may be chosen.
     """
@@ -113,7 +114,7 @@ class ModeMeter:
         self.recall(Learnt())
 
     def recall(self, learnt: Learnt) -> None:
-        """Go on from what was learnt before."""
+        """Continue from what was learnt before."""
         self._learnt = learnt
         self._rounds: dict[Verifying, Rounds] = {"edge": learnt.edge, "hosted": learnt.hosted}
         self._allowance = Allowance(learnt.allowance)
@@ -122,7 +123,7 @@ class ModeMeter:
 
     @property
     def learnt(self) -> Learnt:
-        """What is known."""
+        """The current knowledge."""
         self._learnt.allowance = self._allowance.left
         return self._learnt
 
@@ -132,7 +133,7 @@ class ModeMeter:
         return self._learnt.mode
 
     def edge(self, tokens: int, seconds: float, server_seconds: float, *, opening: bool = False) -> None:
-        """Take the times of an edge round: without the round trip, and at the verifier.
+        """Record the times of an edge round: without the round trip, and at the verifier.
 
         `opening`: the round was the first of its answer.
         """
@@ -142,26 +143,29 @@ class ModeMeter:
         self._rounds["edge"].add(tokens, seconds, opening)
 
     def hosted(self, tokens: int, seconds: float, *, opening: bool = False) -> None:
-        """Take the time of a hosted round, without the round trip. `opening`: the round was the first of its answer."""
+        """Record the time of a hosted round, without the round trip.
+
+        `opening`: whether it was the first of its answer.
+        """
         if not opening:
             self._passed("hosted", tokens, seconds)
         self._rounds["hosted"].add(tokens, seconds, opening)
 
     def _passed(self, mode: Verifying, tokens: int, seconds: float) -> None:
-        """Count a round on the allowance: as part of a trial if the other mode is known and this one is not."""
+        """Charge a round to the allowance, as part of a trial if the other mode is known and this one is not."""
         other = self._rounds[_other(mode)]
         if len(self.allowed) == 1 or self._rounds[mode].known or not other.known:
             self._allowance.earned(tokens)
         else:
             self._allowance.spent(seconds * self.rates(self._rtt)[_other(mode)] - tokens)
 
-    # ---- drafts beside a stream --------------------------------------------------------------------------------------
+    # ---- drafts during a stream --------------------------------------------------------------------------------------
 
     def may_watch(self, rtt_seconds: float, *, shared: bool) -> bool:
         """Whether drafts of this device may be compared with a stream that begins.
 
-        `shared`: they would take the time of cores that the verifier runs on, so that must be saved up first. If it can
-        draft, it does the same on the same cores, and edge mode adds only the line.
+        `shared`: they would take time of cores that the verifier uses, which must be saved up first. If the verifier
+        can draft, it does the same on the same cores, and edge mode would only add the line.
         """
         learnt, hosted = self._learnt, self._rounds["hosted"]
         if len(self.allowed) == 1 or learnt.lost or learnt.edge.known or learnt.drafts >= WATCHED:
@@ -178,24 +182,24 @@ class ModeMeter:
         return self._rounds["hosted"].known and self.may_watch(rtt_seconds, shared=shared)
 
     def watched(self, tokens: int, seconds: float, nodes: int) -> None:
-        """Take a draft that was compared: the tokens of its round, the seconds that it took, and its nodes."""
+        """Record a compared draft: the tokens of its round, its seconds, and its nodes."""
         self._learnt.drafts += 1
         self._learnt.draft_tokens += tokens
         self._learnt.draft_seconds += seconds
         self._learnt.draft_nodes += nodes
 
     def disturbed(self, seconds: float) -> None:
-        """Count so many seconds of the verifier's cores as lost."""
+        """Count this many seconds of the verifier's cores as lost."""
         self._allowance.spent(seconds * self.rates(self._rtt)["hosted"])
 
     # ---- the choice --------------------------------------------------------------------------------------------------
 
     def rates(self, rtt_seconds: float) -> dict[Verifying, float]:
-        """Tokens per second of each mode; 0 for a mode of which nothing was measured."""
+        """Tokens per second of each mode; 0 for a mode without measurements."""
         edge, hosted = self._rounds["edge"], self._rounds["hosted"]
         taus: dict[Verifying, float] = {mode: rounds.tau for mode, rounds in self._rounds.items()}
         if edge.count and hosted.count and hosted.tau >= DRAFTED:
-            # What is said matters more than who drafts.
+            # The text matters more than who drafts.
             tokens, count = edge.long_tokens + hosted.long_tokens, edge.long_count + hosted.long_count
             for mode, rounds in self._rounds.items():
                 taus[mode] = (PRIOR * tokens / count + rounds.long_tokens) / (PRIOR + rounds.long_count)
@@ -213,12 +217,12 @@ class ModeMeter:
         return rates
 
     def _expected(self) -> tuple[float, float]:
-        """Tokens and seconds of an edge round, without the round trip, by the drafts that were compared; 0: unknown."""
+        """Tokens and seconds of an edge round, without the round trip, from the compared drafts; 0 if unknown."""
         learnt, hosted = self._learnt, self._rounds["hosted"]
         if learnt.drafts < WATCHED or not hosted.count:
             return 0.0, 0.0
         draft, forward = learnt.draft_seconds / learnt.drafts, hosted.seconds / hosted.count
-        if hosted.tau >= DRAFTED:  # About half of a round with a draft is the draft.
+        if hosted.tau >= DRAFTED:  # The draft takes about half of a round with a draft.
             seconds = max(forward, draft + forward / 2)
         else:
             seconds = draft + forward * (1 + NODE * learnt.draft_nodes / learnt.drafts)
@@ -239,9 +243,9 @@ class ModeMeter:
         return self.mode
 
     def _look_again(self, slower: Verifying) -> None:
-        """Forget the slower mode, and have it measured once more."""
+        """Forget the slower mode, so that it is measured once more."""
         learnt = self._learnt
-        if slower == "edge":  # By drafts that cost little.
+        if slower == "edge":  # By drafts, which cost little.
             learnt.edge = self._rounds["edge"] = Rounds()
             learnt.drafts = learnt.draft_tokens = learnt.draft_seconds = learnt.draft_nodes = 0.0
             learnt.lost = False
@@ -250,7 +254,7 @@ class ModeMeter:
             learnt.mode = "hosted"
 
     def _tries_edge(self, rates: dict[Verifying, float]) -> bool:
-        """Whether an answer begins in edge mode because it may be about as fast."""
+        """Whether an answer starts in edge mode because that may be about as fast."""
         learnt = self._learnt
         fresh = learnt.drafts >= WATCHED and not (learnt.edge.known or learnt.lost)
         right = learnt.draft_tokens >= DRAFTED * learnt.drafts
@@ -283,9 +287,9 @@ class ModeMeter:
         return f"{who[self.mode]}{rate}{beside}, {line}"
 
     def _better(self, rates: dict[Verifying, float], factor: float) -> Verifying:
-        """The better mode: the present one unless the other is `factor` times as fast.
+        """The better mode: the current one unless the other is `factor` times as fast.
 
-        Edge mode is entered for a trial only with something in the allowance.
+        Edge mode is tried only if the allowance suffices.
         """
         now, other = self.mode, _other(self.mode)
         if len(self.allowed) == 1 or not self._rounds[now].count or rates[other] <= factor * rates[now]:

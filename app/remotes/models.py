@@ -1,6 +1,6 @@
 """All models that a person can choose: those of every remote, and the bundled one.
 
-Each server is asked for its list at once and has its own time for it, so one that is away holds up no other. No
+All servers are asked for their lists in parallel, each with its own time limit, so one that is away delays no other. No
 question is sent. A list costs a server next to nothing.
 """
 
@@ -22,7 +22,7 @@ from remote.openai.model_list import LATEST
 from remote.protocol import Card
 
 LIST_SECONDS = 6.0
-"""Longest wait for the list of one server, in addition to its time to connect. A person waits for it."""
+"""Longest wait for one server's list, in addition to its time to connect. A person waits for it."""
 MOST_NAME = 200
 """Characters of a model's name that are shown."""
 
@@ -34,9 +34,9 @@ class OfferedModel:
     server: str
     """Name of the remote, or its address if it has none, or `bundled`."""
     name: str
-    """The server's name for it, by which it is asked for."""
+    """The server's name for it, by which it is requested."""
     checks: bool
-    """The server checks drafts; False: it streams its answers only."""
+    """Whether the server checks drafts; otherwise it only streams its answers."""
     context: int | None = None
     """Most tokens of a conversation, or None if the server does not say."""
     images: bool | None = None
@@ -44,11 +44,11 @@ class OfferedModel:
 
     @property
     def shown(self) -> str:
-        """Its name as one line that a terminal may show."""
+        """Its name as one line that is safe for a terminal."""
         return " ".join(sanitise(self.name).split())[:MOST_NAME]
 
     def is_named(self, name: str) -> bool:
-        """Whether it is meant by this name, which may leave out the tag `:latest`."""
+        """Whether this name means it; the tag `:latest` may be omitted."""
         return self.name in (name, name + LATEST)
 
     @property
@@ -64,7 +64,7 @@ class OfferedModel:
 
 @dataclass(frozen=True)
 class ServerModels:
-    """What one server offers, or why it offers nothing."""
+    """The models of one server, or why there are none."""
 
     server: str
     models: tuple[OfferedModel, ...] = ()
@@ -84,9 +84,9 @@ def servers(settings: Settings, folders: Folders) -> list[str]:
 async def list_models(
     names: Sequence[str], settings: Settings, folders: Folders, *, seconds: float = LIST_SECONDS
 ) -> AsyncGenerator[ServerModels, None]:
-    """What each of these servers offers, as soon as it has answered. `seconds`: the longest wait for each.
+    """Yields what each of these servers offers as soon as it has answered. `seconds`: the longest wait for each.
 
-    Leaving the iterator early leaves the servers in peace. Raises `ConfigError` if the remotes cannot be read.
+    Leaving the iterator early cancels the remaining requests. Raises `ConfigError` if the remotes cannot be read.
     """
     remotes = Remotes(folders)
     asking = [asyncio.create_task(_list(name, remotes, settings, seconds)) for name in names]
@@ -100,13 +100,13 @@ async def list_models(
 
 
 def find_offered(listed: Sequence[ServerModels], name: str) -> list[OfferedModel]:
-    """The models that are meant by this name: those of exactly this name, if there are any."""
+    """The models that this name means: those with exactly this name, if there are any."""
     models = [model for one in listed for model in one.models]
     return [model for model in models if model.name == name] or [model for model in models if model.is_named(name)]
 
 
 async def _list(name: str, remotes: Remotes, settings: Settings, seconds: float) -> ServerModels:
-    if name == BUNDLED:  # It is started when it is needed, and has one model.
+    if name == BUNDLED:  # It is started when needed, and has one model.
         return ServerModels(name, (OfferedModel(name, bundled_model(settings), True),))
     try:
         source = _source(name, remotes, settings)

@@ -1,7 +1,7 @@
-"""The look at this device: model servers at their usual ports, on 127.0.0.1 alone.
+"""Finds model servers on this device: at their usual ports, only on 127.0.0.1.
 
 Nothing is sent before the person asks for it. Anything may listen at such a port, so every answer is bounded in time
-and size, and what is no model server is named with a reason.
+and size, and anything but a model server is reported with a reason.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ HOST = "127.0.0.1"
 PORTS = (11434, 1234, 8080, 8000)
 """Usual ports: Ollama; LM Studio; llama.cpp; vLLM, `transformers serve` and `outrider serve`."""
 LOOK_SECONDS = 4.0
-"""Longest look at one port. All are looked at together."""
+"""Longest time for one port. All are checked in parallel."""
 SHORTEST = 0.05
 """Least seconds for the second question."""
 PAGE_SECONDS = 1.0
-"""Longest wait for a page that only serves to recognise a program."""
+"""Longest wait for a page that only serves to identify a program."""
 MAX_PAGE_BYTES = 1 << 20
 
 
 class Program(NamedTuple):
-    """A program that serves models. `name`: what its remote is called."""
+    """A program that serves models. `name`: of its remote."""
 
     title: str
     name: str
@@ -67,11 +67,11 @@ class NearbyServer:
     program: Program
     port: int
     models: tuple[Model, ...] = ()
-    """Models to choose from; none where it lists none. A server that checks drafts has one."""
+    """Models to choose from; empty if it lists none. A server that checks drafts has one."""
     checks_drafts: bool = False
-    """It is an Outrider server."""
+    """Whether it is an Outrider server."""
     locked: bool = False
-    """It wants a token, and lists its models only then."""
+    """Whether it requires a token to list its models."""
 
     @property
     def host(self) -> str:
@@ -79,12 +79,12 @@ class NearbyServer:
 
     @property
     def loads_any(self) -> bool:
-        """It loads whatever model it is asked for. It lists only what it has downloaded."""
+        """Whether it loads any requested model and lists only what it has downloaded."""
         return self.program == TRANSFORMERS
 
     @property
     def offer(self) -> str:
-        """What it has, in words. Not sanitised."""
+        """Its models in words, not sanitised."""
         if self.locked:
             return "wants a token"
         if not self.models:
@@ -96,7 +96,7 @@ class NearbyServer:
         return f"{names} and {more} more" if more > 0 else names
 
     def remote(self, model: str | None) -> Remote:
-        """Its entry for the registry. `model`: what to ask it for, or None for the first that it lists."""
+        """Its entry for the registry. `model`: the model to ask for, or None for the first that it lists."""
         if self.checks_drafts:
             return Remote(url=f"http://{self.host}", kind="verifier")
         return Remote(url=f"http://{self.host}/v1", kind="openai", model=model)
@@ -104,7 +104,7 @@ class NearbyServer:
 
 @dataclass(frozen=True)
 class Unusable:
-    """Something listens at a port, and cannot be used now; `why` says the reason. It may quote what answered."""
+    """Something listens at a port but cannot be used now; `why` gives the reason, which may quote the answer."""
 
     port: int
     why: str
@@ -112,21 +112,21 @@ class Unusable:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the look found, in the order of the ports."""
+    """The results, in the order of the ports."""
 
     servers: tuple[NearbyServer, ...] = ()
     unusable: tuple[Unusable, ...] = ()
 
 
 async def look(ports: Sequence[int] = PORTS, seconds: float = LOOK_SECONDS) -> Surroundings:
-    """Look for model servers at these ports of 127.0.0.1, at all of them together. `seconds`: longest for each port."""
+    """Look for model servers at these ports of 127.0.0.1, in parallel. `seconds`: longest time for each port."""
     found = await asyncio.gather(*(_look_at(port, seconds) for port in dict.fromkeys(ports)))
     servers = tuple(one for one in found if isinstance(one, NearbyServer))
     return Surroundings(servers, tuple(one for one in found if isinstance(one, Unusable)))
 
 
 def free_name(program: Program, taken: Iterable[str]) -> str:
-    """A name for a new remote: the program's own, or with the first number that is free."""
+    """A name for a new remote: the program's own, with the first free number if necessary."""
     names, number = set(taken), 2
     if program.name not in names:
         return program.name
@@ -149,7 +149,7 @@ def known_as(server: NearbyServer, model: str | None, remotes: Remotes) -> str |
 
 
 async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
-    """What listens at a port, or None for a free one. No answer makes it raise."""
+    """What listens at a port, or None if it is free. No answer makes it raise."""
     url, begun = f"http://{HOST}:{port}", time.monotonic()
     async with VerifierClient(url) as verifier, CompletionsClient(url) as endpoint:
         try:
@@ -157,7 +157,7 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
         except Unsent:
             return None
         except (LinkDown, Refused):
-            pass  # It is no Outrider server, or wants a token. Its list of models tells more.
+            pass  # It is not an Outrider server, or requires a token. Its list of models shows more.
         except RemoteError as error:
             return Unusable(port, str(error))
         else:
@@ -184,7 +184,7 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
 
 
 class PageWire(Wire):
-    """Asks for pages of any program."""
+    """Requests pages of any program."""
 
     headers = {"accept": JSON}
 
@@ -216,7 +216,7 @@ def _field(page: Any, name: str) -> Any:
 
 
 async def _page(wire: Wire, path: str) -> bytes:
-    """The body of a page of JSON; empty where there is no such page."""
+    """The body of a JSON page; empty if there is no such page."""
     try:
         async with wire.within(PAGE_SECONDS):
             answer = await wire.exchange("GET", path, Traffic(), silence=PAGE_SECONDS)

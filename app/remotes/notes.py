@@ -1,7 +1,7 @@
 """Small private files of JSON that the program keeps about servers from one run to the next.
 
-A file that cannot be read counts as empty, and one that cannot be written is not missed: nothing here is needed to
-answer a question.
+A file that cannot be read counts as empty, and one that cannot be written is ignored: nothing here is needed to answer
+a question.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Notes(Generic[T]):
         return self._kind()
 
     def change(self, change: Callable[[T], T]) -> None:
-        """Replace the content by what `change` makes of it. No change of another process is lost."""
+        """Replace the content by the result of `change`. Changes of other processes are not lost."""
         if self.path is not None:
             with contextlib.suppress(OSError), one_at_a_time(self.path):
                 content = msgspec.json.encode(change(self.read()))
@@ -48,7 +48,7 @@ def newest(known: dict[str, T], key: str, value: T, most: int) -> dict[str, T]:
 
 
 def note_origin(folder: Path, address: str | None) -> None:
-    """Note that the small model in `folder` was fetched from a server, because a person wanted it.
+    """Record that the small model in `folder` was fetched from a server at a person's request.
 
     The note is in the model's own folder, so deleting the model withdraws the consent.
     """

@@ -1,4 +1,4 @@
-"""Small models that servers offer for this device: what a person is asked about one, once, and what was answered."""
+"""Small models that servers offer for this device: the question about each one, asked once, and the answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.sanitise import sanitise
 from remote.protocol import Card
 
 MOST = 200
-"""Most answers that are kept; the oldest are forgotten first."""
+"""Most answers that are kept; the oldest are dropped first."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The small model of a server's model, which is not on this device."""
+    """The small model for a server's model, which is not on this device."""
 
     card: Card
     server: str
@@ -36,7 +36,7 @@ class Offer:
 
     @property
     def question(self) -> str:
-        """What a person is asked, in a few lines."""
+        """The question to the person, in a few lines."""
         assert self.card.drafter is not None
         model, licence = sanitise(short_model(self.card.target)), sanitise(self.card.drafter.licence)
         return (
@@ -48,7 +48,7 @@ class Offer:
 
     @property
     def hint(self) -> str:
-        """What a command prints, because it does not ask."""
+        """The hint that a command prints instead of asking."""
         model = sanitise(short_model(self.card.target))
         return (
             f"{sanitise(self.server)} offers a small model for {model} ({self.size}), with which answers come faster "
@@ -57,17 +57,17 @@ class Offer:
 
 
 class Told:
-    """The offers that a person has been told of, by digest, in a file, so that nobody is asked twice."""
+    """The offers that were shown to a person, by digest, in a file, so that nobody is asked twice."""
 
     def __init__(self, path: Path) -> None:
         self._notes = Notes(path, list[str])
 
     def first_time(self, offer: Offer) -> bool:
-        """Whether this is the first time that a person is told of an offer. It is noted as told."""
+        """Whether an offer is shown for the first time. Records it as shown."""
         return self.first(offer.digest.hex())
 
     def first(self, name: str) -> bool:
-        """As `first_time`, for anything with a name. If the file cannot be written, it is told again the next time."""
+        """As `first_time`, for anything with a name. If the file cannot be written, it is shown again the next time."""
         if name in self._notes.read():
             return False
         self._notes.change(lambda told: [*told, name][-MOST:])

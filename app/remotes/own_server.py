@@ -1,8 +1,8 @@
 """The process of the bundled server: started, waited for, ended.
 
 Its stdin is a pipe from the app. It ends when the pipe closes, so no server is left behind, however the app ends. It
-may be started ahead, before the app has loaded what it needs itself: both take about as long. This module imports
-little for that reason.
+may be started ahead, before the app has loaded its own modules, because both take about the same time. This module
+imports little for that reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ READY = re.compile(rb"https?://\S+")
 """The address in the line that a server prints when it is ready."""
 START_SECONDS = 180.0
 END_SECONDS = 2.0
-"""Longest wait for it to end by itself; then it is killed. Also for its last words."""
+"""Longest wait for it to end by itself before it is killed, and for its last output."""
 ADVICE = how_to_install("server")
 
 
@@ -43,10 +43,13 @@ class NotServed(Exception):
 
 
 class OwnServer:
-    """A process that serves a model on loopback, and answers only to `token`: this device may have other accounts."""
+    """A process that serves a model on loopback, and requires `token`, because this device may have other accounts."""
 
-    def __init__(self, target: str, drafter: str) -> None:
-        """Start it. `target`: a model's folder or name; `drafter`: a folder. Raises `NotServed`, `OSError`."""
+    def __init__(self, target: str, drafter: str | None) -> None:
+        """Start it. `target`: a model's folder, file or name; `drafter`: a folder, or None for no drafts.
+
+        Raises `NotServed`, `OSError`.
+        """
         if (reason := why_not(target)) is not None:
             raise NotServed(reason)
         self.token = secrets.token_urlsafe(32)
@@ -54,10 +57,11 @@ class OwnServer:
         file = Path(self._folder.name) / "token"
         file.write_text(self.token, encoding="ascii")
         threads = str(draft_threads())
-        if target != str(BUNDLED_TARGET) and drafter == str(BUNDLED_DRAFTER):
-            # A model that the person chose has no drafter yet: the server makes one while nobody asks.
+        if drafter is None or (target != str(BUNDLED_TARGET) and drafter == str(BUNDLED_DRAFTER)):
+            # A model that the person chose has no drafter yet: the server makes one while idle.
             command = own_command("serve", "--port", "0", "--watch-stdin", "--log-format", "off")
             command += ["--threads", threads, "--model", target, "--token-file", str(file)]
+            command += ["--no-drafter"] if drafter is None else []
         else:
             command = own_command(target, drafter, str(file), threads, module="app.cli.own_server")
         pipe = subprocess.PIPE
@@ -70,7 +74,7 @@ class OwnServer:
         self._first_line: Future[bytes] = Future()
         self._ended: Future[int] = Future()
         for future in (self._first_line, self._ended):
-            future.set_running_or_notify_cancel()  # From here on, who gives up waiting does not cancel it.
+            future.set_running_or_notify_cancel()  # From here on, giving up the wait does not cancel the start.
         # Daemon threads: the app can end without them, and its end closes the pipe.
         threading.Thread(target=self._watch, name="own server", daemon=True).start()
         self._listening = threading.Thread(target=self._listen, name="own server's stderr", daemon=True)
@@ -97,7 +101,7 @@ class OwnServer:
         return found.group().decode("ascii")
 
     async def end(self) -> int:
-        """Wait for its end; returns its exit code."""
+        """Wait for it to end; returns its exit code."""
         return await asyncio.wrap_future(self._ended)
 
     async def close(self) -> None:
@@ -140,11 +144,11 @@ def why_not(target: str) -> str | None:
 
 
 _ahead: dict[tuple[str, str], OwnServer] = {}
-"""What was started ahead and not taken yet, by target and drafter. What nobody takes ends with the app."""
+"""Servers that were started ahead and are not in use yet, by target and drafter. Unused ones end with the app."""
 
 
 def start_ahead(settings: Settings, folders: Folders) -> None:
-    """Start the bundled server now, if it is the one that the settings mean. What is wrong is said where it is used."""
+    """Start the bundled server now if the settings mean it. Errors are reported where it is used."""
     if settings.mode == "offline" or (settings.remote and is_address(settings.remote)):
         return
     pair = settings.target, settings.drafter
@@ -154,10 +158,10 @@ def start_ahead(settings: Settings, folders: Folders) -> None:
 
 
 def started(target: str, drafter: str) -> OwnServer:
-    """The server of this pair that was started ahead, or else a new one. Raises `NotServed`, `OSError`."""
+    """The server for this pair that was started ahead, or else a new one. Raises `NotServed`, `OSError`."""
     return started_ahead(target, drafter) or OwnServer(target, drafter)
 
 
 def started_ahead(target: str, drafter: str) -> OwnServer | None:
-    """The server of this pair that was started ahead, for the first caller, or None if there is none."""
+    """The server for this pair that was started ahead, only for the first caller, or None if there is none."""
     return _ahead.pop((target, drafter), None)

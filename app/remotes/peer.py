@@ -87,7 +87,7 @@ class VerifierSession:
         self._read: list[int] = []
 
     def with_verifier(self, verifier: Verifier) -> RemoteSession:
-        """The session with this verifier, or a new one if it was with another verifier."""
+        """The session, or a new one if it was with another verifier."""
         if self._session is None or self._client is not verifier.client:
             session = verifier.client.session(ReplyLimits.of(verifier.card))
             self._client, self._session, self._read = verifier.client, session, []
@@ -100,21 +100,21 @@ class VerifierSession:
         return len(tokens) - known
 
     def record(self, tokens: Sequence[int]) -> None:
-        """Note that the verifier has read these tokens of the conversation, and keeps no others."""
+        """Record that the verifier has read these tokens of the conversation, and holds no others."""
         self._read = list(tokens)
 
     def drop(self) -> None:
-        """Begin a new session with the next request."""
+        """Start a new session with the next request."""
         self._client = None
 
 
 def choose_model(models: Sequence[Model], name: str | None) -> Model:
-    """The model of this name, or the first one. Only an answer shows whether one that is not listed exists."""
+    """The model with this name, or the first one. Only an answer shows whether an unlisted model exists."""
     return find_model(models, name) or unlisted_model(models, name or "")
 
 
 def list_of(models: Sequence[Model]) -> str:
-    """The names of the models that a server lists, for a sentence. Empty: none."""
+    """The names of the models that a server lists, for a sentence; may be empty."""
     names = [model.id for model in models if not isinstance(model, UnlistedModel)]
     others = " and others" if len(names) > LISTED_MODELS else ""
     return quoted(", ".join(names[:LISTED_MODELS])) + others

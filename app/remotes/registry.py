@@ -1,4 +1,4 @@
-"""The registry of remotes: servers with a name, how each is reached, and where its token is.
+"""The registry of remotes: named servers, how each is reached, and where its token is.
 
 They are kept in `remotes.toml`, which the program rewrites. People's own file, `config.toml`, is never rewritten. A
 file that cannot be read is never overwritten.
@@ -24,7 +24,7 @@ from remote.credentials import bearer_token, without_credentials
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 BUNDLED = "bundled"
-"""Name of the verifier that runs on this device; no remote may have it."""
+"""Name of the verifier on this device, which no remote may have."""
 FILES = ("ca", "cert", "key")
 """Fields that are paths of files."""
 HEADER = "# Written by Outrider: `outrider remote`, or the screen of servers. Comments are not kept.\n"
@@ -42,7 +42,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     url: Url
     kind: Kind = "auto"
-    """Which kind of server is there; auto: ask it."""
+    """The kind of server; auto: find out by asking it."""
     model: Text | None = None
     """Model to ask an OpenAI-compatible server for, or None for the first that it lists."""
     system: PromptName | None = None
@@ -69,7 +69,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def shown_url(self) -> str:
-        """The address as it may be shown: a person may have written credentials into the file."""
+        """The address without credentials, which a person may have written into the file."""
         return without_credentials(self.url)
 
 
@@ -104,7 +104,7 @@ class Remotes:
         return name in self._remotes
 
     def get(self, name: str) -> Remote:
-        """The remote of this name. Raises `ConfigError`, which lists all names."""
+        """The remote with this name. Raises `ConfigError`, which lists all names."""
         if name not in self._remotes:
             known = f"; yours: {', '.join(self._remotes)}" if self._remotes else ""
             raise ConfigError(
@@ -114,9 +114,9 @@ class Remotes:
         return self._remotes[name]
 
     def meant_by(self, setting: str | None) -> str | None:
-        """The remote's name for a value of the setting `remote` that is no address, or None for the bundled verifier.
+        """The remote's name for a setting `remote` that is not an address, or None for the bundled verifier.
 
-        Raises `ConfigError` where there is no such remote.
+        Raises `ConfigError` if there is no such remote.
         """
         name = None if setting == BUNDLED else setting or self.used
         if name is not None:
@@ -124,9 +124,9 @@ class Remotes:
         return name
 
     def put(self, name: str, remote: Remote, token: str | None = None, *, was: str | None = None) -> Remote:
-        """Add or replace a remote; return it as it is kept. `was`: its earlier name.
+        """Add or replace a remote; return it as stored. `was`: its earlier name.
 
-        Without `token`, the earlier one stays if the server is the same. Raises `ConfigError`.
+        Without `token`, the earlier token stays if the server is the same. Raises `ConfigError`.
         """
         was = was or name
         if problem := name_problem(name):
@@ -152,7 +152,7 @@ class Remotes:
 
         try:
             self._change(change)
-        except BaseException:  # Ctrl+C too: a token without its remote would stay for ever.
+        except BaseException:  # Also on Ctrl+C: a token without its remote would stay for ever.
             if before is None and remote.token != "environment":
                 self.tokens.drop(name, remote.url, remote.token)
             raise
@@ -163,7 +163,7 @@ class Remotes:
         return remote
 
     def remove(self, name: str) -> None:
-        """Delete a remote and its token. Raises `ConfigError`; a `TokenError` where only the token is still there."""
+        """Delete a remote and its token. Raises `ConfigError`; `TokenError` if only the token could not be deleted."""
         remote = self.get(name)
 
         def change(remotes: dict[str, Remote], use: str | None) -> _Content:
@@ -174,7 +174,7 @@ class Remotes:
             self.tokens.drop(name, remote.url, remote.token)
 
     def use(self, name: str | None) -> None:
-        """Choose the remote that is in use: the bundled verifier for None or `BUNDLED`. Raises `ConfigError`."""
+        """Choose the remote to use; None or `BUNDLED` means the bundled verifier. Raises `ConfigError`."""
         name = None if name == BUNDLED else name
 
         def change(remotes: dict[str, Remote], _: str | None) -> _Content:
@@ -202,9 +202,9 @@ class Remotes:
         return f"{remote.token_variable} ({'set' if environment.get(remote.token_variable) else 'not set'})"
 
     def _change(self, change: Callable[[dict[str, Remote], str | None], _Content]) -> None:
-        """Read the file again, apply `change` to its content, and write it.
+        """Reread the file, apply `change` to its content, and write it.
 
-        Another window may have written since this one read: a person takes a while to type a token.
+        Another window may have written since this one read it: a person takes a while to type a token.
         """
         try:
             with one_at_a_time(self.path):
@@ -227,7 +227,7 @@ def name_problem(name: str) -> str | None:
 
 
 def field_problem(field: str, text: str) -> str | None:
-    """What is wrong with the text of one field of a form, or None. Empty text leaves the field out."""
+    """What is wrong with the text of one form field, or None. Empty text omits the field."""
     if field == "name":
         return name_problem(text)
     if not text:
@@ -256,7 +256,7 @@ def checked(remote: Remote) -> Remote:
         parts = urlsplit(remote.url)
         _, held = parts.port, "@" in parts.netloc
     except ValueError as error:
-        held = "@" in remote.url  # Some passwords end the part of an address in which they stand.
+        held = "@" in remote.url  # Some passwords end the part of an address that contains them.
         if not held:
             raise ConfigError(f"this cannot be kept: {error}") from None
     if held:

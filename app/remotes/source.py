@@ -1,4 +1,4 @@
-"""Sources: where the server that answers is, and how to get a client of it."""
+"""Sources: where a server is, and how to get a client for it."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ class Source:
     """How to reach a server: a verifier, or an OpenAI-compatible server."""
 
     address: str | None = None
-    """Its address, if that is known before it is connected to."""
+    """Its address, if known before connecting."""
     name: str | None = None
     """The person's name for it."""
     kind: Kind = "auto"
-    """Which kind of server is there."""
+    """The kind of server."""
     model: str | None = None
     """Which model to ask an OpenAI-compatible server for, or None for the first one that it lists."""
     system: str | None = None
     """Name of the system prompt that its new conversations begin with, or None if the settings decide."""
     own: bool = False
-    """Whether its model was chosen together with the drafter, so that the drafter is taken to fit it."""
+    """Whether its model was chosen together with the drafter, so that the drafter is assumed to fit it."""
     options = TransportOptions()
     """How it is reached."""
     chat: CompletionsClient | None = None
     """A client for an OpenAI-compatible server at the address, or None if only a verifier can be there."""
     shared: bool = False
-    """Whether several connections use it, none of which closes it."""
+    """Whether several connections share it, none of which closes it."""
 
     async def client(self) -> VerifierClient:
-        """A client of the server as soon as it listens; always the same one while it stays. Raises `SourceFailed`.
+        """A client of the server as soon as that listens; always the same one while the server stays. Raises
+        `SourceFailed`.
 
-        Several connections may ask at the same time.
+        Several connections may call this at the same time.
         """
         raise NotImplementedError
 
@@ -56,7 +57,7 @@ class Source:
 
 
 def stays_here(source: Source | None) -> bool:
-    """Whether what is asked stays on this device: nobody is asked, or a server on its own loopback."""
+    """Whether questions stay on this device: there is no server, or it is on loopback."""
     if source is None or source.address is None:
         return True
     return is_loopback(urlsplit(source.address).hostname or "")
@@ -83,9 +84,9 @@ class AddressSource(Source):
 class RemoteSource(Source):
     """A remote of the registry. `model`: what to ask an OpenAI-compatible server for if the remote names no model.
 
-    The token is fetched and the files are read on the first connection. So a locked keyring or a missing certificate
-    means offline, and the chat still opens. A failure is kept and not tried again, because a keyring may ask the person
-    each time.
+    The token is fetched and the files are read on the first connection. So with a locked keyring or a missing
+    certificate the chat still opens, offline. A failure is remembered and not retried, because a keyring may ask the
+    person each time.
     """
 
     def __init__(self, name: str, remotes: Remotes, model: str | None = None) -> None:

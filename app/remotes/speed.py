@@ -1,7 +1,7 @@
-"""How fast one server and the line to it are: round trips, costs, and what its modes and drafts gain.
+"""Measures how fast one server and its line are: round trips, costs, and the gains of modes and drafts.
 
-What is learnt of the modes is kept, so that the next start begins in the mode that won. A server is known by its
-address, its target and the drafter of this device: if one of them changes, the modes are measured anew.
+What is learnt about the modes is stored, so that the next run begins in the mode that won. A server is identified by
+its address, its target and this device's drafter: if one of them changes, the modes are measured again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST_ROUND_SECONDS = 0.03
 
 
 class Speed:
-    """What the answers of one server measure. `modes`: those that may be chosen. `record`: a file for what they teach.
+    """Measurements from the answers of one server. `modes`: those that may be chosen. `record`: file for the results.
 
     Without a record, nothing is kept.
     """
@@ -41,9 +41,9 @@ class Speed:
     ) -> None:
         self.link = Link(read_seconds=options.read_seconds, connect_seconds=options.connect_seconds)
         self.costs = CostMeter(FIRST_COST)
-        """Measures what a round costs."""
+        """Measures the cost of a round."""
         self.payoff = Payoff()
-        """Measures whether drafts pay."""
+        """Measures whether drafts pay off."""
         self.adoption = Adoption()
         """Measures what drafting ahead gains."""
         self.modes = ModeMeter(modes)
@@ -51,33 +51,33 @@ class Speed:
         """Smoothed time of a round at the verifier, or None before the first round."""
         self._record = Notes(record, dict[str, Learnt])
         self._key = ""
-        """The key of what `modes` has learnt, or empty before there was a verifier."""
+        """The key for what `modes` has learnt, or empty before there was a verifier."""
         self._keeping: asyncio.Task[None] | None = None
 
     def greeted(self, rtt_seconds: float | None) -> None:
-        """Take the time of the first small exchange, if it was measured."""
+        """Record the time of the first small exchange, if it was measured."""
         if rtt_seconds is not None:
             self.link.greeted(rtt_seconds)
             self.costs.first = replace(FIRST_COST, round=rtt_seconds + FIRST_ROUND_SECONDS)
 
     async def recall(self, key: str) -> None:
-        """Continue from what was learnt of the modes under a key of `key_of`."""
+        """Continue from what was learnt about the modes under a key of `key_of`."""
         if key != self._key:
             known = await asyncio.to_thread(self._record.read)
             self.modes.recall(known.get(key, Learnt()))
             self._key = key
 
     def served(self, reply: RoundReply) -> None:
-        """Take a round that succeeded."""
+        """Record a round that succeeded."""
         self._served(reply.rtt_seconds, reply.verdict.server_seconds, reply)
 
     def streams(self, stream: HostedStream, server_seconds: float) -> None:
-        """Take the beginning of a stream. `server_seconds`: the verifier's time for its first tokens."""
+        """Record the beginning of a stream. `server_seconds`: the verifier's time for its first tokens."""
         assert stream.rtt_seconds is not None
         self._served(stream.rtt_seconds, server_seconds, stream)
 
     def speaks(self, stream: ChatStream) -> None:
-        """Take the first byte of an OpenAI-compatible server, which came after its own time and a round trip."""
+        """Record the first byte of an OpenAI-compatible server, which took its own time plus a round trip."""
         rtt = min(stream.first_byte_seconds, self.link.rtt_seconds or stream.first_byte_seconds)
         self._served(rtt, stream.first_byte_seconds - rtt, stream)
 
@@ -86,25 +86,25 @@ class Speed:
         self.waited(server)
 
     def waited(self, server: float) -> None:
-        """Take one measured time of a round at the verifier."""
+        """Record one measured time of a round at the verifier."""
         before = self.server_seconds
         self.server_seconds = server if before is None else before + (server - before) / 4
 
     def answered(self) -> None:
-        """Keep, in the background, what an answer has taught of the modes."""
+        """Save, in the background, what an answer has taught about the modes."""
         if self._key and (self._keeping is None or self._keeping.done()):
             key, learnt = self._key, deepcopy(self.modes.learnt)
             keep = asyncio.to_thread(self._record.change, lambda known: newest(known, key, learnt, MOST))
             self._keeping = asyncio.create_task(keep)
 
     async def close(self) -> None:
-        """Wait until what was learnt is kept."""
+        """Wait until everything learnt is saved."""
         if self._keeping is not None:
             await self._keeping
 
 
 def key_of(address: str | None, card: Card, drafter: DrafterConfig) -> str:
-    """The key of a server with this target, and of a drafter. Without `address`: this program's own server."""
+    """The key of a server with this target, and a drafter. Without `address`: this program's own server."""
     memory = "" if card.memory is None else card.memory.digest.hex()
     graph = [drafter.files.get(name, "") for name in (GRAPH, GRAPH_WEIGHTS)]
     parts = [(address or "").strip().rstrip("/"), card.target, memory, *graph]

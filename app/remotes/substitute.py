@@ -1,6 +1,6 @@
-"""Which drafter may write in the place of a model that is away: its own, if what that writes is readable.
+"""Decides which drafter may substitute for a model that is away: the model's own, if its text is readable.
 
-Another one may if the settings say so (`offline = "drafter"`), and then it is the one that they name.
+Another one may only if the settings allow it (`offline = "drafter"`): the one that they name.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ NOT_ITS_OWN = "No small model on this device was made for that server's model, a
 
 
 def why_nobody(drafters: Drafters, memory: bytes | None, *, own: bool, anyway: bool) -> str | None:
-    """Why no drafter may write in the place of a model, as a sentence, or None if the one that drafts for it may.
+    """Why no drafter may substitute for a model, as a sentence, or None if the one that drafts for it may.
 
-    `memory`: digest of the model's memory, as far as known. `own`: the drafter of the settings was chosen together with
-    the model. `anyway`: that drafter may write in the place of any model. Reads configs at most.
+    `memory`: digest of the model's memory, if known. `own`: the drafter of the settings was chosen together with the
+    model. `anyway`: that drafter may substitute for any model. Reads only configs.
     """
     first = drafters.first.config
     config = drafters.config(memory) or (first if own else None)

@@ -1,4 +1,4 @@
-"""The remotes as the screen manages them: which are known, which one answers now, and what can be done with each."""
+"""Manages the remotes for the screen: which are known, which one answers now, and what can be done with each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Asker(Protocol):
 
 
 class RemoteSwitcher:
-    """Switches the asker from one remote to another, and keeps, tests and removes remotes.
+    """Switches the asker between remotes, and saves, tests and removes remotes.
 
     `settings`: those of the program's start. `ports`: where `look` looks, by default the usual ones.
     """
@@ -47,9 +47,9 @@ class RemoteSwitcher:
         *,
         ports: Sequence[int] | None = None,
     ) -> None:
-        """`fresh`: what the command line has chosen for new conversations."""
+        """`fresh`: the command line's choices for new conversations."""
         self.fresh = fresh
-        """What new conversations begin with, until another remote is used."""
+        """The choices with which new conversations begin, until another remote is used."""
         self._settings, self._folders, self._asker, self._ports = settings, folders, asker, ports
         self.trouble = ""
         """Start-up error, if any."""
@@ -58,17 +58,17 @@ class RemoteSwitcher:
 
     @property
     def status(self) -> ModeChanged:
-        """State of the connection to that remote."""
+        """State of the connection to the remote in use."""
         return self._asker.status()
 
     @property
     def told(self) -> Path:
-        """File of the small models that servers offered, and that the person has heard of."""
+        """File of the offered small models about which the person was informed."""
         return self._folders.offers
 
     @property
     def unconfigured(self) -> bool:
-        """Whether no server was ever named: neither by the settings nor in the registry."""
+        """Whether no server was ever named, in the settings or the registry."""
         chosen = self._settings.remote is not None or self._settings.mode == "offline"
         try:
             return not chosen and not self.trouble and not len(self.remotes())
@@ -76,11 +76,11 @@ class RemoteSwitcher:
             return False
 
     def remotes(self) -> Remotes:
-        """The remotes as they are on the disk now, because another window may change them. Raises `ConfigError`."""
+        """The remotes as they are on disk now, because another window may change them. Raises `ConfigError`."""
         return Remotes(self._folders)
 
     def use(self, name: str | None) -> str:
-        """Use this remote from now on and at the next start; returns a notice if that has a limit, else "".
+        """Use this remote from now on and at the next start; returns a notice if there is a restriction, or "".
 
         A running answer is finished by the remote that began it. Raises `ConfigError`.
         """
@@ -99,9 +99,9 @@ class RemoteSwitcher:
         return ""
 
     async def save(self, name: str, remote: Remote, token: str | None, was: str | None) -> Remote:
-        """Save a remote in the place of the one named `was`; returns it as it is kept. Raises `ConfigError`.
+        """Save a remote, replacing the one named `was`; returns it as stored. Raises `ConfigError`.
 
-        The first one of all is used from now on. It takes as long as a person needs to unlock a keyring.
+        The very first remote is used from now on. May take as long as a person needs to unlock a keyring.
         """
         from app.remotes.source import options_of
         from remote import Misconfigured
@@ -121,7 +121,7 @@ class RemoteSwitcher:
     async def remove(self, name: str) -> None:
         """Delete a remote and its token. If it answers now, the bundled verifier takes over.
 
-        It takes as long as `save`. Raises `ConfigError`.
+        May take as long as `save`. Raises `ConfigError`.
         """
         remotes = self.remotes()
         try:
@@ -150,13 +150,13 @@ class RemoteSwitcher:
         return list_models(servers, self._settings, self._folders)
 
     def named(self, listed: Sequence[ServerModels], name: str) -> list[OfferedModel]:
-        """The models among these that are meant by a name."""
+        """The models among these that a name means."""
         from app.remotes.models import find_offered
 
         return find_offered(listed, name)
 
     def make_default(self, name: str, model: str | None) -> str:
-        """Let this model of a remote, or the bundled one, answer new conversations; returns a notice as `use` does.
+        """Have this model of a remote, or the bundled one, answer new conversations; returns a notice like `use`.
 
         Raises `ConfigError`.
         """
@@ -186,13 +186,13 @@ class RemoteSwitcher:
         return check(source, self._settings, shelf=self._folders.fetched)
 
     async def look(self) -> Surroundings:
-        """Look for model servers on this device. Only for a person who asked for it."""
+        """Look for model servers on this device. Call this only at a person's request."""
         from app.remotes.nearby import PORTS, look
 
         return await look(self._ports or PORTS)
 
     async def adopt(self, server: NearbyServer, model: str | None) -> tuple[str, str]:
-        """Use a server that `look` found, and keep it under a free name if it is new.
+        """Use a server that `look` found, and save it under a free name if it is new.
 
         Returns its name, and the notice of `use`. Raises `ConfigError`.
         """

@@ -1,4 +1,4 @@
-"""Keeps tokens: in the keyring where one works, else in a file that only this account can read.
+"""Stores tokens: in the keyring if one works, else in a file that only this account can read.
 
 A token belongs to a remote's name and to the server at its address, so it is never sent anywhere else. After a change
 of the address in `remotes.toml`, the token has to be given again. No token is printed, or put into an error.
@@ -20,11 +20,11 @@ Place = Literal["keyring", "file"]
 SERVICE = "outrider"
 FILE = "tokens.json"
 KEYRING_SECONDS = 60.0
-"""Longest wait for the keyring. It may ask the person to unlock it; without a screen it may never answer."""
+"""Longest wait for the keyring, which may ask the person to unlock it and may never answer without a screen."""
 
 
 class TokenError(ConfigError):
-    """A token that cannot be read or kept; the message says where and what to do."""
+    """A token that cannot be read or stored; the message says where and what to do."""
 
 
 class Tokens:
@@ -34,7 +34,7 @@ class Tokens:
         self.file = folders.config / FILE
 
     def keep(self, name: str, url: str, token: str) -> Place:
-        """Keep a token; returns where it is kept. Raises `TokenError`."""
+        """Store a token; returns where it is stored. Raises `TokenError`."""
         account = _account(name, url)
         if _keeps(account, token):
             self._change(account, None)
@@ -43,14 +43,14 @@ class Tokens:
         return "file"
 
     def find(self, name: str, url: str, place: Place) -> str:
-        """The token of a remote. Raises `TokenError` where it is gone, or the keyring does not give it."""
+        """The token of a remote. Raises `TokenError` if it is gone or the keyring does not return it."""
         account = _account(name, url)
         if place == "file":
             token = self._read().get(account)
         else:
             try:
                 token = _ask(lambda: _keyring().get_password(SERVICE, account))
-            except Exception as error:  # Each system's keyring fails in its own way.
+            except Exception as error:  # Each system's keyring raises its own errors.
                 raise TokenError(
                     f"the keyring does not give the token of {name} ({type(error).__name__}); unlock it, "
                     f"or give the token again: outrider remote token {name}"
@@ -63,7 +63,7 @@ class Tokens:
         return token
 
     def drop(self, name: str, url: str, place: Place) -> None:
-        """Delete a token. Raises `TokenError` where that fails."""
+        """Delete a token. Raises `TokenError` if that fails."""
         account = _account(name, url)
         if place == "file":
             self._change(account, None)
@@ -82,7 +82,7 @@ class Tokens:
         return self.file.exists() and not is_private(self.file)
 
     def _change(self, account: str, token: str | None) -> None:
-        """Put one token into the file, or take it out (None), and keep the changes of other windows."""
+        """Put one token into the file, or remove it (None), and preserve the changes of other windows."""
         if token is None and account not in self._read():
             return
         try:
@@ -122,12 +122,12 @@ def _account(name: str, url: str) -> str:
 
 
 def _keyring() -> Any:
-    """The system's keyring. Raises the keyring's own errors where there is none that is safe to use."""
+    """The system's keyring. Raises the keyring's own errors if there is none that is safe to use."""
     import keyring  # 50 ms, and D-Bus or a dynamic library behind it.
     from keyring.errors import NoKeyringError
 
     found = keyring.get_keyring()
-    if found.priority < 1:  # No keyring, or one that keeps tokens unencrypted.
+    if found.priority < 1:  # No keyring, or one that stores tokens unencrypted.
         raise NoKeyringError(type(found).__name__)
     return found
 
@@ -139,26 +139,26 @@ def _forget(account: str) -> None:
 
 
 def _keeps(account: str, token: str) -> bool:
-    """Whether the keyring took a token and gives it back."""
+    """Whether the keyring stored a token and returns it."""
 
     given_up = threading.Event()
 
     def kept() -> bool:
         ring = _keyring()
         ring.set_password(SERVICE, account, token)
-        if given_up.is_set():  # Unlocked too late: the file has the token by now, and nobody would delete this one.
+        if given_up.is_set():  # Unlocked too late: the file has the token by now, and this copy would never be deleted.
             _forget(account)
         return bool(ring.get_password(SERVICE, account) == token)
 
     try:
         return _ask(kept)
-    except Exception:  # No keyring, or a locked one: the file does as well.
+    except Exception:  # No keyring, or a locked one: the file works too.
         given_up.set()
         return False
 
 
 def _ask(call: Callable[[], T], seconds: float = KEYRING_SECONDS) -> T:
-    """The result of a call of the keyring. Raises `TimeoutError` after so many seconds, and what the call raises."""
+    """The result of a call to the keyring. Raises `TimeoutError` after this many seconds, and what the call raises."""
     answers: list[T] = []
     errors: list[Exception] = []
 
@@ -168,7 +168,7 @@ def _ask(call: Callable[[], T], seconds: float = KEYRING_SECONDS) -> T:
         except Exception as error:
             errors.append(error)
 
-    # No thread of a pool: the interpreter would wait for it at its end.
+    # Not a pool thread, for which the interpreter would wait at its end.
     thread = threading.Thread(target=run, name="keyring", daemon=True)
     thread.start()
     thread.join(seconds)

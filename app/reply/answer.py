@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.events import Drafted, Reasoned, Retracted, Verified
+from app.events import Drafted, Reasoned, Retracted, Stretch, Verified
 from app.sanitise import Sanitiser, sanitise
 from models.guide.names import Marks, NoMarks
 from models.text.chat_text import ChatText
@@ -44,6 +44,8 @@ class Answer:
         """The model that wrote, or checked, last; empty while only the drafter has."""
         self.drafter = ""
         """The drafter that wrote alone, by its name for people; empty if none did."""
+        self.stretches: list[Stretch] = []
+        """Who wrote which part of a text, as far as models on this device stood in for a server's."""
         self.reasoning = ""
         """What a server's model thought before its answer, as far as it is kept."""
         self.reasoning_seconds = 0.0
@@ -116,6 +118,15 @@ class Answer:
             self.tokens[self.verified :] = tokens
         self.verified += len(tokens)
         return self._show(verified=len(tokens), from_draft=from_draft)
+
+    def written_by(self, writer: str, *, here: bool) -> Stretch | None:
+        """Note who writes from now on. Returns what is new; None if no model on this device takes part."""
+        if not here and not self.stretches:
+            return None
+        if here and not self.stretches and (self.model or self.drafter):
+            self.stretches.append(Stretch(0, self.model or self.drafter))
+        self.stretches.append(Stretch(len(self.text), writer, here))
+        return self.stretches[-1]
 
     def begin_text(self, text: str) -> list[Shown]:
         """Become text that begins with `text`, in place of the tokens. Nobody verifies it."""

@@ -4,7 +4,7 @@ A question is stored before anything is loaded or sent, and its answer after eac
 round in flight. One reply runs at a time.
 
 What writes the answers (`app/reply/backend.py`: numpy, ONNX Runtime, the drafter's weights) takes most of a second to
-load. A window has it loaded in the background, and can read conversations meanwhile. If it cannot be loaded, the window
+load. A window loads it in the background, and can read conversations meanwhile. If it cannot be loaded, the window
 stays open and says why.
 """
 
@@ -41,7 +41,7 @@ log = logging.getLogger("outrider.start")
 
 
 class NotLoaded(Exception):
-    """There is no backend, and the text says why."""
+    """There is no backend; the text says why."""
 
 
 class Assistant:
@@ -57,11 +57,11 @@ class Assistant:
         self._trouble = ""
         """Why the backend could not be loaded."""
         self._ready = asyncio.Event()
-        """It is loaded, or never will be."""
+        """Set when it is loaded, or never will be."""
         self._waiting = False
-        """A question waits for it."""
+        """Whether a question waits for it."""
         self._stopping = asyncio.Event()
-        """The running reply is to end as soon as possible, with what it has."""
+        """Set to end the running reply as soon as possible, with its text so far."""
         self._shown = NONE
         """The choices of the open conversation."""
         self._chosen: tuple[Source | None, ...] = ()
@@ -91,7 +91,7 @@ class Assistant:
             self._loading = asyncio.create_task(self._load_backend(self._load))
 
     async def close(self) -> None:
-        """Let go of the servers, and end one that was started here."""
+        """Release the servers, and end one that was started here."""
         if self._loading is not None:
             await self._loading
         if self._backend is not None:
@@ -110,7 +110,7 @@ class Assistant:
         return self._backend is not None
 
     async def until_loaded(self) -> Backend:
-        """The backend as soon as it is loaded. It begins to connect. Raises `NotLoaded`."""
+        """The backend as soon as it is loaded, which then begins to connect. Raises `NotLoaded`."""
         await self._ready.wait()
         self.backend.start()
         return self.backend
@@ -129,8 +129,8 @@ class Assistant:
             self._open(options)
             self.follow(self._shown)
             self.start()
-            gc.freeze()  # Its modules stay, and collections would take 100 ms to walk through them all.
-        except Exception as error:  # Whatever it is, conversations can still be read.
+            gc.freeze()  # Its modules stay, and garbage collections would take 100 ms to walk through them all.
+        except Exception as error:  # Whatever the error, conversations can still be read.
             log.error("the assistant did not start", exc_info=error)
             foreseen = code_of(error) is not None
             why = str(error) if foreseen else f"Outrider could not start ({type(error).__name__}); see: outrider log"
@@ -140,9 +140,9 @@ class Assistant:
     # ---- who answers -------------------------------------------------------------------------------------------------
 
     def use(self, source: Source | None) -> None:
-        """Ask this server from now on, or the drafter alone if None, wherever a conversation has no server of its own.
+        """Ask this server from now on, or only the drafter if None, in conversations without a server of their own.
 
-        A running reply is finished over its own connection.
+        A running reply finishes over its own connection.
         """
         if self._backend is not None:
             self._backend.routing.use(source)
@@ -150,7 +150,7 @@ class Assistant:
             self._chosen = (source,)
 
     def follow(self, choices: Choices) -> None:
-        """Connect to the server of the conversation that is open now, which has these choices."""
+        """Connect to the server of the newly opened conversation, which has these choices."""
         self._shown = choices
         if self._backend is not None:
             self._backend.routing.follow(choices)
@@ -164,7 +164,7 @@ class Assistant:
         return ModeChanged("warming", "the small model is being loaded")
 
     async def settled(self, conversation_id: str | None = None) -> ModeChanged:
-        """The mode as soon as the first connection to a conversation's server is made or has failed.
+        """The mode once the first connection to a conversation's server has been made or has failed.
 
         The open conversation's server is meant unless an id is given. Raises `StorageError`.
         """
@@ -175,7 +175,7 @@ class Assistant:
         return self.status()
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
-        """The mode as soon as the backend is loaded, and each later change of it while no reply runs.
+        """Yields the mode once the backend is loaded, and each later change while no reply runs.
 
         A reply reports its own changes, except one by `use`.
         """
@@ -192,32 +192,32 @@ class Assistant:
                 unsaid = False
                 note(status := self.status())
                 yield status
-            if connection is routing.shown:  # Else `use` was called while nobody listened.
+            if connection is routing.shown:  # Otherwise `use` was called while nobody listened.
                 await first_of(self.outbox.stirred(), *([] if change is None else [change.wait()]))
-            # Two things that happen at once wake this up once: the change is asked for, whatever ended the wait.
+            # Two simultaneous events wake this up only once, so the change is checked whatever ended the wait.
             changed = change is not None and change.is_set() and not self.replying
             unsaid = unsaid or changed or connection is not routing.shown
             connection = routing.shown
 
     def stays_here(self) -> bool:
-        """Whether what is asked stays on this device; False while that is not known."""
+        """Whether questions stay on this device; False while that is unknown."""
         return self._backend is not None and self._backend.routing.stays_here
 
     @property
     def offer(self) -> Offer | None:
-        """The small model that the open conversation's server offers and that is not here."""
+        """The small model offered by the open conversation's server, if it is not on this device yet."""
         return None if self._backend is None else self._backend.routing.offer
 
     async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
         """Download that small model, and draft with it from then on.
 
-        `progress` is called with the bytes that have come and the bytes in all. Raises `RemoteError`, `SourceFailed`,
+        `progress` is called with the bytes received so far and the total. Raises `RemoteError`, `SourceFailed`,
         `NotLoaded`.
         """
         await (await self.until_loaded()).routing.fetch_offered(progress)
 
     async def news(self) -> list[tuple[str, str]]:
-        """What to say once about small models that came without figures: a name for it, and a sentence.
+        """Messages to show once about small models that came without figures: a key and a sentence for each.
 
         Waits until they are measured.
         """
@@ -231,15 +231,15 @@ class Assistant:
     def context(self, conversation_id: str) -> Context | None:
         """How much of the context window the shown branch takes, without an answer that is being written.
 
-        None if that is not known: the backend is not loaded, or nobody who reads tokens answers. Any thread may ask.
-        Raises `StorageError`.
+        None if unknown, because the backend is not loaded or no model that reads tokens answers. Any thread may call
+        it. Raises `StorageError`.
         """
         return None if self._backend is None else self._backend.context(conversation_id)
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
-        """Spans of an answer's characters that were not verified; none if its tokens do not say.
+        """Spans of an answer's unverified characters; none if its tokens do not show them.
 
-        Before the backend is loaded, it is all of them or none.
+        Before the backend is loaded, either the whole answer or nothing.
         """
         if self._backend is not None:
             return self._backend.drafted_spans(message)
@@ -259,7 +259,7 @@ class Assistant:
             raise RuntimeError("one reply at a time: stop the running one, or wait for it")
 
     def stop(self) -> None:
-        """End the running reply, which keeps what it has."""
+        """End the running reply, which keeps its text so far."""
         self._stopping.set()
 
     def reply(
@@ -267,7 +267,7 @@ class Assistant:
     ) -> AsyncGenerator[Event, None]:
         """Store a question, answer it, store the answer. The last event is `Done` or `Failed`.
 
-        Leaving the iterator early stops the reply and stores what it has.
+        Leaving the iterator early stops the reply and stores its text so far.
         """
 
         def ask() -> Message:
@@ -277,7 +277,7 @@ class Assistant:
         return self._events(ask=ask)
 
     def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[Event, None]:
-        """Store another wording of a question beside it, and answer that; the new branch is shown."""
+        """Store another wording of a question next to it, and answer that; the new branch is shown."""
 
         def ask() -> Message:
             asked = self.store.messages.get(message_id)
@@ -296,33 +296,33 @@ class Assistant:
     def regenerate(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Answer the question of this answer, or this question, once more; the new answer is shown.
 
-        It is sampled as the settings say. If they say temperature 0 and the greedy answer is there already, the
-        temperature is 0.8. So the target, if it is there, simply answers in the place of a drafted answer.
+        It is sampled according to the settings. If their temperature is 0 and the greedy answer already exists, the
+        temperature is 0.8. So if the drafter gave the answer, the target, if available, simply answers greedily.
         """
         return self._events(lambda backend: backend.another_answer(message_id))
 
     def resume(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Continue an answer that was stopped, failed on the way, or reached its limit.
 
-        The new answer is stored beside that one, begins with its tokens and is shown instead. It is sampled as that one
-        was, and may get as many tokens more as a new one. Verified tokens stay verified. Drafted ones go up as a draft
-        if the target is there; `Judged`, before `Done`, says what was kept.
+        The new answer is stored next to that one, begins with its tokens and is shown instead. It is sampled in the
+        same way, and may get as many additional tokens as a new answer. Verified tokens stay verified. Drafted ones are
+        sent as a draft if the target is available; `Judged`, before `Done`, reports what was kept.
         """
         return self._events(lambda backend: backend.rest(message_id))
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
-        """Verify a stored answer: its drafted tokens go up as a draft, and the target continues from there.
+        """Verify a stored answer: its drafted tokens are sent as a draft, and the target continues from there.
 
-        The new answer is stored beside that one, which stays as it was, and is shown instead unless something was said
-        after it. `Judged`, before `Done`, says what was kept. Without a server it is `Failed`, and nothing is stored.
-        An OpenAI-compatible server checks no drafts: it answers again, and the two texts are compared.
+        The new answer is stored next to that one, which stays unchanged, and is shown instead unless other messages
+        follow it. `Judged`, before `Done`, reports what was kept. Without a server it is `Failed`, and nothing is
+        stored. An OpenAI-compatible server checks no drafts: it answers again, and the two texts are compared.
         """
         return self._events(lambda backend: backend.verification(message_id))
 
     async def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
         """Answer or verify an entry of the queue; no events if another program was faster.
 
-        It leaves the queue once the target has answered, or never can. If the line is lost on the way, the drafter may
+        It leaves the queue once the target has answered, or never can. If the line is lost meanwhile, the drafter may
         finish the answer, which then waits to be verified.
         """
         started, last = queued.message_id is not None, None
@@ -344,7 +344,7 @@ class Assistant:
     async def _events(
         self, request: Callable[[Backend], Request | None] | None = None, *, ask: Callable[[], Message] | None = None
     ) -> AsyncGenerator[Event, None]:
-        """The events of one answer. Everything that is asked of an assistant comes through here.
+        """The events of one answer. All requests to an assistant go through here.
 
         `ask` stores a question at once, so that a kill while the program loads does not lose it, and returns its
         pending answer. `request` stores any other pending answer, or returns None if there is nothing to write.
@@ -381,7 +381,7 @@ class Assistant:
         finally:
             self._waiting = False
             if pending is not None and written is None:
-                with contextlib.suppress(StorageError):  # Then it is recovered when the store is opened again.
+                with contextlib.suppress(StorageError):  # It is then recovered when the store is opened again.
                     status: FinalStatus = "failed" if isinstance(last, Failed) else "stopped"
                     self.store.messages.finish(pending.id, (), (), "", status, {})
         if backend is None or written is None:

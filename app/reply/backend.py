@@ -1,4 +1,4 @@
-"""What writes the assistant's answers: the servers and drafters of its conversations, and what becomes of a request."""
+"""Writes the assistant's answers: the servers and drafters of its conversations, and the handling of requests."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class Backend:
         self._store, self._options, self._outbox = store, options, outbox
         self._learnt = Learnt(store, options.learnt if options.settings.learn else None)
         self._unread: set[str] = set()
-        """Conversations whose system prompt was said to be unread."""
+        """Conversations whose system prompt was reported as unread."""
 
     def start(self) -> None:
         """Begin to connect; returns at once."""
         self.routing.start()
 
     async def close(self) -> None:
-        """Let go of the servers, and end one that was started here."""
+        """Release the servers, and end one that was started here."""
         await self.routing.close()
 
     # ---- what is asked: a pending answer is stored, and how to write it ----------------------------------------------
 
     def new_answer(self, pending: Message, *, waits: bool = False) -> Request:
-        """Answer a stored question. `waits`: it came out of the queue. Raises `StorageError`."""
+        """Answer a stored question. `waits`: whether it came from the queue. Raises `StorageError`."""
         return new_answer(self._settings_of(pending.conversation_id), pending, waits=waits)
 
     def another_answer(self, message_id: str) -> Request:
@@ -77,20 +77,20 @@ class Backend:
         )
 
     def verification(self, message_id: str) -> Request:
-        """Verify an answer whose server is there. Raises `NoAnswer`, `StorageError`."""
+        """Verify an answer whose server is available. Raises `NoAnswer`, `StorageError`."""
         drafted = self._store.messages.get(message_id)
         conversation, connection = drafted.conversation_id, self.routing.connection_of(drafted.conversation_id)
         if problem := self.routing.no_server(conversation):
             raise NoAnswer(problem.message, problem.code)
         if not unverified(drafted):
             raise NoAnswer(nothing_to_verify(drafted), "internal")
-        # Only the rest is asked for if nothing of the answer was drafted here.
+        # Only the rest is requested if no part of the answer was drafted here.
         anew = connection is not None and isinstance(connection.verifier, Endpoint) and not all(drafted.provenance)
         text = self.routing.drafter_of(conversation).text
         return verify(self._store, self._settings_of(conversation), drafted, text, anew=anew)
 
     def queued_answer(self, queued: Queued) -> Request | None:
-        """Answer or verify an entry of the queue; None if another program was faster.
+        """Answer or verify a queue entry, or return None if another program was faster.
 
         Raises `NoAnswer`, `StorageError`.
         """
@@ -104,7 +104,7 @@ class Backend:
         return None if pending is None else self.new_answer(pending, waits=True)
 
     def _settings_of(self, conversation_id: str) -> Settings:
-        """The settings, with what was chosen for this conversation. Raises `StorageError`."""
+        """The settings, with the choices for this conversation. Raises `StorageError`."""
         choices = self._store.conversations.get(conversation_id).choices
         return settings_for(self._options.settings, choices, self._options.fixed)
 
@@ -132,6 +132,7 @@ class Backend:
             by_choice = routing.nobody_by_choice(message.conversation_id) if connection is None else None
             reply = Reply(
                 generation,
+                stand_in=routing.stand_in,
                 alone=request.does != "verifies",
                 nobody=lambda: by_choice if connection is None else connection.server.no_substitute,
                 early=self._options.early,
@@ -168,7 +169,7 @@ class Backend:
         """The answer before its first token. Raises `NoAnswer`, `DrafterError`, `StorageError`."""
         conversation, routing, options = request.message.conversation_id, self.routing, self._options
         kept = routing.pool.kept(conversation, drafter)
-        # In a thread: 10,000 messages take 0.2 s, in which nobody could type.
+        # In a thread: 10,000 messages take 0.2 s, which would block typing.
         given = await asyncio.to_thread(
             request.read,
             self._store,
@@ -194,7 +195,7 @@ class Backend:
         )
 
     def _checkpoint(self, request: Request, generation: Generation, known: dict[str, Any]) -> dict[str, Any]:
-        """Store the answer so far, and what is known of it if that differs from `known`. Returns what is stored."""
+        """Store the answer so far, and its statistics if they differ from `known`. Returns the stored statistics."""
         answer, now = generation.answer, stats_so_far(request, generation)
         with contextlib.suppress(StorageBusy):  # The next checkpoint stores what this one did not.
             written = answer.tokens, answer.provenance, answer.text
@@ -221,30 +222,30 @@ class Backend:
         return context_of(self._store, drafter.text, conversation_id, most, drafter.prompt if guided else None)
 
     def too_long(self, turns: Sequence[tuple[str, str]]) -> Failed | None:
-        """Why a conversation that is not stored, (role, text), is surely too long; None if it may be short enough.
+        """Why a conversation that is not stored, (role, text), is certainly too long, or None if it may not be.
 
-        Takes little time, however long it is. Any thread may ask.
+        Takes little time, however long it is. Any thread may call it.
         """
         connection = self.routing.shown
         if connection is not None and (connection.warming or not connection.server.checks):
-            return None  # A server that reads no tokens of ours says so itself.
+            return None  # A server that does not read our tokens reports this itself.
         away = connection is None or connection.verifier is None
         limit = CONTEXT_TOKENS if away else self.routing.most_read_over(connection)
         drafters = self.routing.drafters
         drafter = drafters.of_memory(None if connection is None else connection.server.memory) or drafters.first
         prompt = drafter.prompt if self.routing.fits else None
-        with contextlib.suppress(DrafterError):  # The answer will say what is wrong with the template.
+        with contextlib.suppress(DrafterError):  # The answer will report what is wrong with the template.
             return None if least_length(drafter.text, turns, prompt, limit) <= limit else too_long(limit).event
         return None
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
-        """Spans of an answer's characters that were not verified; none if its tokens do not say."""
-        from app.archive.html_markdown import drafted_spans  # `ask` need not wait for Markdown.
+        """Spans of an answer's unverified characters; none if its tokens do not show them."""
+        from app.archive.html_markdown import drafted_spans  # So that `ask` does not load Markdown.
 
         return drafted_spans(sanitise(message.text), message.tokens, message.provenance, self._spelling(message))
 
     def tokens_within(self, message: Message, length: int) -> int:
-        """How many tokens of an answer its first `length` characters take."""
+        """How many tokens the first `length` characters of an answer take."""
         spelling = self._spelling(message)
 
         def characters(count: int) -> int:
@@ -253,7 +254,7 @@ class Backend:
         return bisect_left(range(len(message.tokens)), length, key=characters)
 
     def _spelling(self, message: Message) -> Callable[[Sequence[int]], str]:
-        """Tokens of a message to text, with the names that their marks stand for."""
+        """A function from a message's tokens to text, with names in place of marks."""
         tokenizer = self.routing.drafter_of(message.conversation_id).text
         marks = marks_said(tokenizer, message)
         return lambda tokens: marks.shown(tokenizer.decode(tokens))

@@ -18,12 +18,13 @@ from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.remotes.choice import Asks
+    from app.remotes.loopback import LocalModel
     from app.remotes.source import Source
     from app.reply.routing import Options
     from drafter.runtime import Drafter
     from drafter.shelf import Drafters
 
-# Nothing heavy is imported before a function needs it: a window has this module before its first frame.
+# Nothing heavy is imported at module level: a window imports this module before its first frame.
 
 
 @asynccontextmanager
@@ -37,12 +38,12 @@ async def open_assistant(
     last: bool = False,
     fixed: Collection[str] = (),
 ) -> AsyncIterator[Assistant]:
-    """Open an assistant with its own database. It connects in the background, and ends a verifier that it starts.
+    """Open an assistant with its own database. It connects in the background, and ends a verifier that it started.
 
-    `asks`: the server that the command line names. `conversation`: the one that will be continued, or how its id
-    begins; `last`: the last one. Its server is connected to, and each conversation is answered by the server that was
-    chosen for it. `fixed`: settings that no conversation replaces. Raises `DrafterError`, `StorageError`,
-    `Misconfigured`, `ConfigError`.
+    `asks`: the server named on the command line. `conversation`: the one to be continued, or the beginning of its id;
+    `last`: the last one. The assistant connects to its server; each conversation is answered by the server chosen for
+    it. `fixed`: settings that no conversation overrides. Raises `DrafterError`, `StorageError`, `Misconfigured`,
+    `ConfigError`.
     """
     from app.remotes.choice import Asks, source_of
 
@@ -65,12 +66,12 @@ def assistant_of_window(store: Store, settings: Settings, folders: Folders, mode
 
     `model`: the model to ask the server of the settings for, if the command line names one.
     """
-    # A window is still there when the server is back, so a question may wait; a command has ended by then.
+    # A window is still open when the server is back, so a question may wait; a command has ended by then.
     settings = settings.replaced({"offline": settings.offline or "queue"}, "the screen")
 
     async def load(shown: Choices) -> Options:
         if model is None and shown.remote is None:
-            # First of all: the server loads its own modules and model while this process loads what it needs.
+            # This comes first, so that the server loads in parallel with this process.
             import_module("app.remotes.own_server").start_ahead(settings, folders)
         await asyncio.to_thread(import_module, "app.reply.backend")
         source = import_module("app.remotes.choice").usable_source(settings, folders, model)
@@ -80,7 +81,7 @@ def assistant_of_window(store: Store, settings: Settings, folders: Folders, mode
 
 
 async def options_of(settings: Settings, folders: Folders, source: Source | None) -> Options:
-    """What an assistant of a person answers with. `source`: the default server. Raises `DrafterError`."""
+    """The options of a person's assistant. `source`: the default server. Raises `DrafterError`."""
     from app.remotes.choice import source_chosen
     from app.remotes.last_seen import LastSeen
     from app.reply.routing import Options
@@ -96,11 +97,21 @@ async def options_of(settings: Settings, folders: Folders, source: Source | None
         chosen=partial(source_chosen, settings=settings, folders=folders),
         prompts=SystemPrompts(folders),
         learnt=folders.learnt if folders.saved else None,
+        stand_in=_stand_in(settings, folders),
     )
 
 
+def _stand_in(settings: Settings, folders: Folders) -> LocalModel | None:
+    """The model on this device that answers while a server is away. Raises `ConfigError`."""
+    from app.local.registry import LocalModels
+    from app.remotes.loopback import LocalModel
+
+    chosen = LocalModels(folders).chosen(settings.local) if settings.offline == "local" else None
+    return None if chosen is None else LocalModel(*chosen)
+
+
 def drafters_of(drafter: Drafter, settings: Settings, folders: Folders) -> Drafters:
-    """That drafter and those that were downloaded. A drafter that the settings name drafts for every model."""
+    """The given drafter and the downloaded ones. A drafter that the settings name drafts for every model."""
     from drafter.shelf import Drafters
 
     if settings.drafter != str(BUNDLED_DRAFTER):

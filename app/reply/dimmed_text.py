@@ -1,12 +1,12 @@
-"""How much of the text that was shown dimmed was taken back: one definition for the panel and for the benchmarks.
+"""Measures how much dimmed text was withdrawn: one definition for the panel and for the benchmarks.
 
 Drafted text is dimmed until a verdict decides. A dimmed character is *confirmed* if the verified text has the same
-character in the same place, and *withdrawn* if it leaves the screen. Text that nobody decides about, as in an answer
-that was written offline, is neither. Characters are counted, because a reader sees those and the events of every mode
-tell them. Drafted tokens that are never shown, in the other branches of a tree, do not count.
+character in the same place, and *withdrawn* if it leaves the screen. Text that is never decided, as in an answer
+written offline, is neither. Characters are counted, because a reader sees them and the events of every mode contain
+them. Drafted tokens that are never shown, in other branches of a tree, do not count.
 
-It takes all events of an answer to decide. `Retracted` alone does not say what goes: the text that follows may begin
-with the same words, and then they never left the screen.
+The decision needs all events of an answer. `Retracted` alone does not show what is removed: the text that follows may
+begin with the same words, which then never left the screen.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class DimmedText:
     withdrawn: int = 0
     _dimmed: str = ""
     _retracted: str = ""
-    """Text that the last event took back. The next event says whether the same text replaces it."""
+    """Text that the last event withdrew. The next event shows whether the same text replaces it."""
 
     @property
     def share(self) -> float | None:
-        """Withdrawn characters as a share of the decided ones; None before any is decided."""
+        """Withdrawn characters as a share of the decided ones, or None before any is decided."""
         decided = self.confirmed + self.withdrawn
         return self.withdrawn / decided if decided else None
 
     def apply(self, event: Event) -> None:
-        """Take the next event."""
+        """Apply the next event."""
         if isinstance(event, Drafted):
             stays = len(commonprefix((self._retracted, event.text)))
             self.withdrawn += len(self._retracted) - stays
@@ -55,7 +55,7 @@ class DimmedText:
         elif isinstance(event, Started | Done | Failed):
             self.withdrawn += len(self._retracted)
             if isinstance(event, Done) and all(event.provenance):
-                self.withdrawn += len(self._dimmed)  # Guesses of a round that was never answered.
+                self.withdrawn += len(self._dimmed)  # Guesses of a round without a verdict.
             self._dimmed = self._retracted = ""
 
     def _confirm(self, text: str) -> None:

@@ -1,7 +1,7 @@
 """Edge mode: rounds that are drafted on the device and verified by the verifier.
 
-One round is: draft, send, take the verdict, emit. While it is in flight, the drafter drafts ahead for what its verdict
-may bring. Each round teaches the connection what rounds cost, and the next tree is as large as pays.
+One round is: draft, send, take the verdict, emit. While it is in flight, the drafter drafts ahead for the possible
+verdicts. From each round the connection learns what rounds cost, and the next tree is sized accordingly.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from models.tree import DraftTree
 from remote import Incompatible, RemoteSession, RoundReply
 
 SAMPLED_DEPTH, SAMPLED_NODES = 8, 60
-"""Size of a sampled tree if nobody chose one: what pays on lines of some 100 ms."""
+"""Default size of a sampled tree: the best on lines of some 100 ms."""
 MEMORY_SECONDS = 0.25
 """Longest wait for the last round's memory before the next draft."""
 UNHEARD = 16
-"""Tokens whose memory is asked for at once, while none of it is needed for a draft."""
+"""Tokens whose memory is requested at once while no draft needs it."""
 
 
 class Draft(NamedTuple):
-    """What goes up with a round."""
+    """The draft that is sent with a round."""
 
     tree: DraftTree
     levels: int = 0
     """Drafter calls that it took, if known."""
     cost: Cost | None = None
-    """Measured costs by which its size was chosen, or None if the settings alone decided."""
+    """Measured costs from which its size was chosen, or None if only the settings decided."""
     made: bool = False
-    """The drafter was asked for it, or wrote it offline."""
+    """Whether the drafter was called for it, or wrote it offline."""
 
 
 class Edge:
@@ -46,7 +46,7 @@ class Edge:
     def __init__(self, generation: Generation, connection: Connection, verifier: Verifier) -> None:
         self._generation, self.connection, self.verifier = generation, connection, verifier
         self._cost_ahead: Cost | None = None
-        """Costs by which trees are made ahead of the verdict in flight."""
+        """Costs used for trees that are drafted ahead of the verdict in flight."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """Rounds until the answer is complete or another mode is better. Raises `RemoteError`."""
@@ -69,7 +69,7 @@ class Edge:
             if reply is None:
                 generation.end("stopped")
                 return
-            # 3. Take the verdict: the target keeps the beginning of the draft, and adds a token of its own.
+            # 3. Take the verdict: the target keeps the beginning of the draft and adds a token of its own.
             was_offline = bool(generation.answer.suffix)
             shown = await self._take(draft.tree, reply)
             # 4. Emit what has changed.
@@ -79,12 +79,12 @@ class Edge:
             meter.ended(report, drafted_here=not was_offline)
             yield RoundEnded(generation.stats, report)
             if was_offline and generation.mode(connection) != "edge":
-                return  # What was written offline is judged.
+                return  # Text written offline is judged.
 
     # ---- 1. draft ----------------------------------------------------------------------------------------------------
 
     async def _choose_draft(self) -> bool:
-        """Whether to adopt the draft that was made ahead. A new one waits for the last round's memory first.
+        """Whether to adopt the draft that was made ahead. Otherwise first waits for the last round's memory.
 
         The newest memory is worth more to a draft than the milliseconds it takes to arrive.
         """
@@ -94,7 +94,7 @@ class Edge:
         return adopts
 
     async def draft(self, *, adopts: bool = False) -> Draft:
-        """Tokens that were written offline if there are any, else what the drafter expects next.
+        """Tokens that were written offline, if any, or else a new draft.
 
         `adopts`: use the draft that was made ahead.
         """
@@ -118,7 +118,7 @@ class Edge:
 
     @property
     def _pays(self) -> bool:
-        """Whether a new draft is worth its time. A fixed pace drafts always, and so does a text that depends on it."""
+        """Whether a new draft is worth its time. With a fixed pace, or if the text depends on drafts, always."""
         given = self._generation.given
         return given.settings.pace == "fixed" or given.draft_sampling is not None or self.connection.speed.payoff.pays
 
@@ -169,7 +169,7 @@ class Edge:
         return reply
 
     def _draft_ahead(self) -> None:
-        """Draft in the background for what the verdict may bring."""
+        """Draft in the background for the possible verdicts."""
         generation, cost = self._generation, self.connection.speed.costs.cost
         left = generation.most - generation.answer.verified
 
@@ -183,7 +183,7 @@ class Edge:
     # ---- 3. take -----------------------------------------------------------------------------------------------------
 
     async def _take(self, tree: DraftTree, reply: RoundReply) -> list[Shown]:
-        """Put a verdict into the answer, and let the drafter follow."""
+        """Add a verdict to the answer, and have the drafter follow."""
         generation, drafting, verdict = self._generation, self._generation.drafting, reply.verdict
         before = len(generation.committed)
         shown = generation.take_verdict(tree, reply, full=self._is_full(reply))
@@ -195,12 +195,15 @@ class Edge:
         return shown
 
     def _is_full(self, reply: RoundReply) -> bool:
-        """The session can take no more tokens."""
+        """Whether the session can take no more tokens."""
         return reply.verdict.length >= self.verifier.card.limits.max_tokens
 
 
 def put_off(memory_from: int | None, committed: int) -> int | None:
-    """From where to ask for memory that no draft needs yet: nothing while it is little, as each time costs a while."""
+    """The position from which to request memory that no draft needs yet.
+
+    None is requested while it is little, because each request takes a while.
+    """
     return None if memory_from is None or committed - memory_from < UNHEARD else memory_from
 
 

@@ -1,8 +1,8 @@
 """An answer as text from an OpenAI-compatible server, which verifies nothing and knows no tokens of ours.
 
-A question may cost money, so it is sent once. Whatever goes wrong after that ends the answer, with the text that has
-come. Only a request that never left, or that the server refused before it began, is sent again. The answer is stored as
-text without tokens: nobody has verified any, and no limit is counted in them.
+A question may cost money, so it is sent once. Any failure after that ends the answer, with the text received so far.
+Only a request that was never sent, or that the server refused before it began, is repeated. The answer is stored as
+text without tokens, because none are verified and no limit is counted in them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import AsyncGenerator, Sequence
 from os.path import commonprefix
 
 from app.concurrency import abandon
-from app.events import Cut, RoundEnded
+from app.events import Cut, ModeChanged, RoundEnded
 from app.exits import GO_ON
 from app.model_names import short_model
 from app.remotes.connection import Connection, wants_token
 from app.remotes.peer import Endpoint
+from app.reply.answer import INCOMPLETE
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
+from app.reply.read_along import ReadAlong
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
 from remote.errors import quoted
 from remote.openai.dialect import SAMPLING
@@ -26,18 +28,18 @@ from remote.openai.ends import end_of
 from remote.protocol import Sampling
 
 BETWEEN_SECONDS = 60.0
-"""Longest silence between two words, if the remote's settings name none. The system notices a dead line sooner; a busy
-server may put an answer aside for a while."""
+"""Longest silence between two words, if the remote's settings name none. The system detects a dead line sooner; a busy
+server may pause an answer for a while."""
 BUSY_TRIES = 4
-"""Requests that a full server may refuse. It is asked again after 1, 2 and 4 s, or when it says."""
+"""How many requests a full server may refuse. It is asked again after 1, 2 and 4 s, or when it says."""
 BUSY_SECONDS = 60.0
 """Longest wait that a server may ask for."""
 UNSENT_TRIES = 3
-"""Times that a server may be found and be gone again before the question leaves."""
+"""How often a server may be found and lost again before the question is sent."""
 MOST_REASON = 80
 """Characters of a server's reason for an end that are shown."""
 SHARE = 256
-"""The answer is stored when it has grown by this fraction: each time all of it is written, and answers may be long."""
+"""The answer is stored when it has grown by this fraction, because all of it is written each time."""
 IMAGES = (
     "An image was sent ({names}). If {model} reads no images, choose a model that does, or ask in a new conversation "
     "without it. The question and its files are kept."
@@ -45,26 +47,44 @@ IMAGES = (
 
 
 class EndpointText:
-    """The text of one answer, by one OpenAI-compatible server."""
+    """The text of one answer, by one OpenAI-compatible server, or from where another one broke off.
 
-    def __init__(self, generation: Generation, connection: Connection, endpoint: Endpoint) -> None:
+    `away`: why the server that was asked is away, if this is a model on this device that stands in for it.
+    `reader`: such a model reads along, and continues the answer if the line breaks.
+    """
+
+    def __init__(
+        self,
+        generation: Generation,
+        connection: Connection,
+        endpoint: Endpoint,
+        *,
+        away: str | None = None,
+        reader: ReadAlong | None = None,
+    ) -> None:
         self._generation, self._connection, self._endpoint = generation, connection, endpoint
         self._host = endpoint.client.host
+        self._away, self._reader = away, reader
+        self.broke = False
+        """The line has broken, and another model is to continue."""
         answer = generation.answer
-        self._known = answer.sent or answer.decoded(answer.verified)
-        """The text that the server is to go on with."""
-        self._join = Continuation(self._known, continues=endpoint.model.continues)
+        if away is None:
+            self._known = answer.sent or answer.decoded(answer.verified)
+        else:
+            self._known = answer.decoded(len(answer.tokens)).rstrip(INCOMPLETE) or answer.sent
+        """The text that the server is to continue."""
+        self._join = Continuation(self._known, continues=endpoint.model.continues, exact=away is not None)
         self._thinks = False
-        """The model is reasoning."""
+        """Whether the model is reasoning."""
         self._thinking_since: float | None = None
 
     async def steps(self) -> AsyncGenerator[Step, None]:
-        """The text until the answer is complete. Returns early if the question has not left. Raises `NoAnswer`."""
+        """The text until the answer is complete. Returns early if the question was not sent. Raises `NoAnswer`."""
         generation = self._generation
-        if generation.given.settings.mode == "edge":
+        if self._away is None and generation.given.settings.mode == "edge":
             advice = "which checks no drafts. Choose --mode auto or hosted"
             raise NoAnswer(f"{self._host} is an OpenAI-compatible server, {advice}.", "incompatible")
-        yield self._connection.mode("hosted")
+        yield self._mode()
         await generation.drafting.quiet()
         stream: ChatStream | None = None
         try:
@@ -84,9 +104,12 @@ class EndpointText:
                 generation.end("stopped")
                 return
             generation.figures.carried(stream)
-            generation.answer.model = self._endpoint.model.id
+            if (stretch := generation.answer.written_by(self._name, here=self._away is not None)) is not None:
+                yield stretch
+            if self._away is None or not generation.answer.model:
+                generation.answer.model = self._name
             if refused := _chosen(stream.left_out, generation.given.sampling):
-                yield self._connection.mode("hosted", f"{self._connection.why}; the server does not accept {refused}")
+                yield self._mode(f"the server does not accept {refused}")
             async for step in self._read(stream):
                 yield step
         except Unsent as error:
@@ -95,13 +118,29 @@ class EndpointText:
                 raise NoAnswer(f"No answer: {error}.", "unavailable", passing=True) from error
             self._connection.lost(self._endpoint, error)
         except (RemoteError, Diverged) as error:
-            raise self._failure(error) from error
+            if self._reader is None or not isinstance(error, LinkDown):
+                raise self._failure(error) from error
+            self._connection.lost(self._endpoint, error)
+            self.broke = True
         finally:
+            if self._reader is not None:
+                await self._reader.end()
             if stream is not None:
                 await stream.aclose()
 
+    @property
+    def _name(self) -> str:
+        """The model's name: a person's own for one on this device."""
+        return self._endpoint.model.id if self._away is None else self._connection.source.name or ""
+
+    def _mode(self, also: str = "") -> ModeChanged:
+        if self._away is None:
+            return self._connection.mode("hosted", f"{self._connection.why}; {also}" if also else None)
+        said = f"{self._away}; {self._name} on this device writes"
+        return ModeChanged("offline", f"{said}; {also}" if also else said, model=self._name, checks=False)
+
     async def _opened(self) -> ChatStream | None:
-        """The answer as soon as it begins; None if it is stopped before. An answer that nobody takes is closed."""
+        """The answer as soon as it begins, or None if it is stopped before. An answer that is not taken is closed."""
         asking, stream = asyncio.create_task(self._ask()), None
         try:
             stream = await self._generation.unless_stopped(asking)
@@ -111,7 +150,7 @@ class EndpointText:
         return stream
 
     async def _ask(self) -> ChatStream:
-        """Send the question, with the answer so far if the server can go on with that."""
+        """Send the question, with the answer so far if the server can continue it."""
         given, options = self._generation.given, self._endpoint.client.options
         first = options.first_words_seconds or given.settings.first_words_timeout
         begun = [("assistant", self._join.sent)] if self._join.sent else []
@@ -147,28 +186,30 @@ class EndpointText:
                 yield RoundEnded(generation.stats)
 
     def _take(self, stream: ChatStream, piece: str) -> list[Step]:
-        """What a piece of the stream changes. An empty piece is reasoning."""
+        """Process a piece of the stream. An empty piece is reasoning."""
         steps: list[Step] = []
-        generation, name = self._generation, self._endpoint.model.id
+        generation, name = self._generation, self._name
         if piece and not generation.answer.is_text:
             steps += generation.answer.begin_text(self._known)
             self._connection.speed.speaks(stream)
         if piece and self._thinks:
             self._thinks = False
-            steps.append(self._connection.mode("hosted"))
+            steps.append(self._mode())
         if not piece and not self._thinks:
             self._thinks = True
-            steps.append(self._connection.mode("hosted", f"{self._connection.why}; {name} is reasoning"))
+            steps.append(self._mode(f"{name} is reasoning"))
         if thought := stream.new_thoughts():
             now = generation.clock.now()
             self._thinking_since = now if self._thinking_since is None else self._thinking_since
             steps.append(generation.answer.add_reasoning(thought, now - self._thinking_since))
         steps += generation.answer.add_text(self._join.take(piece))
         generation.figures.grew(generation.answer)
+        if self._reader is not None:
+            self._reader.follow(generation.answer.server_text)
         return steps
 
     def _end(self, stream: ChatStream) -> None:
-        """Say that the answer is over, whether it is whole, and what cut it."""
+        """End the answer: whether it is complete, and what cut it off."""
         end, cut_by = end_of(stream.reason), ""
         kind: Cut | None = None
         if end == "filter":
@@ -200,7 +241,7 @@ class EndpointText:
         return f"cut at a limit of {self._host}", "length"
 
     def _failure(self, error: Exception) -> NoAnswer:
-        """What the person reads if there is no answer, or no more of it."""
+        """The message to the person if there is no answer, or no more of it."""
         if isinstance(error, LinkDown):
             self._connection.lost(self._endpoint, error)
         if isinstance(error, Diverged):
@@ -232,7 +273,7 @@ class EndpointText:
 
 
 def _chosen(fields: Sequence[str], sampling: Sampling) -> str:
-    """Those of the fields that change the answer and that somebody has set, with commas between them."""
+    """Those of the fields that change the answer and were set by somebody, separated by commas."""
     return ", ".join(
         field for field in fields if field in SAMPLING and getattr(sampling, field) != getattr(Sampling(), field)
     )
@@ -242,21 +283,22 @@ def _chosen(fields: Sequence[str], sampling: Sampling) -> str:
 
 
 class Diverged(Exception):
-    """A server that was asked again says something else than before, so the two texts cannot be joined."""
+    """A server that was asked again says something different, so the two texts cannot be joined."""
 
 
 class Continuation:
-    """Finds what is new in a server's words when it is asked again for an answer that broke off.
+    """Finds the new part of a server's text when it is asked again for an answer that broke off.
 
-    A server that can go on is sent the text so far (`sent`). Any other server begins anew, and its words count once it
-    has repeated all of that text.
+    A server that can continue is sent the text so far (`sent`). Any other server starts over, and its text counts once
+    it has repeated all of that.
     """
 
-    def __init__(self, known: str, *, continues: bool) -> None:
-        """`known`: the text so far. `continues`: the server can go on with a text that it is sent."""
-        # Servers may cut white space off a message's end, and words begin with it: so that is to come again.
-        self.sent = known.rstrip() if continues else ""
-        """The text that the server is to go on with; empty: it begins anew."""
+    def __init__(self, known: str, *, continues: bool, exact: bool = False) -> None:
+        """`known`: the text so far. `continues`: whether the server can continue a text that it is sent. `exact`:
+        whether it does so at the last character, white space included."""
+        # Other servers may strip white space from a message's end, and words begin with it, so it is expected again.
+        self.sent = (known if exact else known.rstrip()) if continues else ""
+        """The text that the server is to continue; empty if it starts over."""
         self._again = known[len(self.sent) :]
         self._heard = ""
 
@@ -269,7 +311,7 @@ class Continuation:
             return ""
         if not self._heard.startswith(self._again) and not self.sent:
             raise Diverged
-        # If the server goes on with a text that it was sent, only white space was to come again.
+        # If the server continues a text that it was sent, only white space was expected again.
         same = len(commonprefix((self._heard, self._again)))
         new, self._again = self._heard[same:], ""
         return new

@@ -1,4 +1,4 @@
-"""What is counted of one answer while it is written: rounds, tokens, bytes and seconds."""
+"""The counters of one answer while it is written: rounds, tokens, bytes and seconds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from remote.openai.schema import Usage
 
 
 class Figures:
-    """Counts what writers report, and sums it up. `verified`: tokens that were verified before the answer began."""
+    """Sums up the writers' reports. `verified`: tokens that were verified before the answer began."""
 
     def __init__(self, ahead: Lookahead, drafting: Drafting, verified: int, clock: Clock) -> None:
         self.rounds = 0
         self.unsent = 0
-        """How often the question did not leave."""
+        """How often the question could not be sent."""
         self._ahead, self._drafting, self._clock = ahead, drafting, clock
         self._verified_before, self._guessed_before = verified, drafting.guessed
         self._drafted_nodes = 0
@@ -29,7 +29,7 @@ class Figures:
         self._first_token: float | None = None
 
     def carried(self, exchange: RoundReply | HostedStream | ChatStream, *, nodes: int = 0) -> None:
-        """Count an exchange with a server, and the nodes of a draft that went up with it."""
+        """Count an exchange with a server, and the nodes of the draft that was sent with it."""
         self._traffic.append(exchange)
         self._drafted_nodes += nodes
         if isinstance(exchange, ChatStream):
@@ -42,7 +42,7 @@ class Figures:
 
     @property
     def usage(self) -> Usage | None:
-        """What an OpenAI-compatible server has counted."""
+        """The token counts of an OpenAI-compatible server."""
         return None if self._text is None else self._text.usage
 
     @property
@@ -60,7 +60,7 @@ class Figures:
     def stats(self, answer: Answer, prompt: int, connection: Connection | None) -> Stats:
         """The totals so far. `prompt`: tokens of the conversation before the answer."""
         link = None if connection is None else connection.speed.link
-        # What was measured of a line that is down is not what the line is like now.
+        # Measurements of a line that is down do not describe it now.
         rtt = None if connection is None or connection.verifier is None else connection.speed.link.rtt_seconds
         read = 0 if self._text is not None else prompt
         return Stats(

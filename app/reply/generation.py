@@ -1,4 +1,4 @@
-"""One answer while it is written: what it is written from, what there is of it, and every way in which it changes.
+"""One answer while it is written: its input, its current state, and every way in which it changes.
 
 Four writers share it: rounds (`app/reply/edge.py`), a stream (`app/reply/hosted.py`), the text of another server
 (`app/reply/endpoint.py`) and the drafter alone (`app/reply/offline.py`). `app/reply/reply.py` chooses between them.
@@ -16,7 +16,7 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
 from app.drafting.readings import Conversation, Reading
-from app.events import Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, SystemUnread
+from app.events import Cut, EndReason, ModeChanged, Reasoned, Redrawn, RoundEnded, Stats, Stretch, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier, VerifierSession
@@ -36,24 +36,24 @@ from remote.openai.schema import Content
 from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
-Step = Shown | Reasoned | SystemUnread | Redrawn | ModeChanged | RoundEnded
+Step = Shown | Reasoned | SystemUnread | Redrawn | ModeChanged | Stretch | RoundEnded
 
 PREFILL_SECONDS = 0.01
-"""A guess at the target's time for each token that it has not read. A deadline may be too late, but not too early."""
+"""Assumed time of the target for each unread token. A deadline may be too late, but not too early."""
 FIRST_SERVER_SECONDS = 0.5
-"""A guess at the target's time for a round before any was measured."""
+"""Assumed time of the target for a round, before any was measured."""
 TOKEN_BYTES = 4
-"""Size of a token on its way up."""
+"""Bytes of a token on the uplink."""
 MEMORY_LIMIT_SECONDS = 1.0
 """Longest wait for memory before a request, which needs the line for itself."""
 SURE = 0.7
-"""Drafted tokens are shown while the chance that the target keeps a token and all before it is at least this.
+"""Drafted tokens are shown while the chance that the target keeps a token and all preceding ones is at least this.
 On 60 everyday questions, before the first round, that shows 7.5 of 29 tokens, of which 7 % are withdrawn. At 0.5 it
 shows 13.7, and 16 % are withdrawn; at 0 28.3 and 46 %."""
 
 
 def sure_path(tree: DraftTree) -> list[int]:
-    """The tokens of a draft that may be read before they are checked: its likeliest path, as far as that is sure.
+    """The tokens of a draft that may be shown before they are checked: its likeliest path, as far as it is sure.
 
     Empty for a tree without known chances.
     """
@@ -67,18 +67,18 @@ def sure_path(tree: DraftTree) -> list[int]:
 
 @dataclass(frozen=True)
 class GenerationInput:
-    """What an answer is written from. It is known before the first token and does not change."""
+    """The input of an answer. It is known before the first token and does not change."""
 
     conversation: Conversation
-    """The messages before it, for whoever reads them in tokens."""
+    """The messages before it, for models that read tokens."""
     resumed: int = field(default=0, kw_only=True)
-    """Tokens of the answer that it goes on with, which are read too."""
+    """Tokens of the answer that it continues, which are read too."""
     system: str = field(default="", kw_only=True)
-    """The system prompt; empty: none. The recipe does not read it."""
+    """The system prompt; may be empty. The recipe does not read it."""
     system_digest: str | None = field(default=None, kw_only=True)
     """See `app.reply.request.system_digest`."""
     messages: Sequence[tuple[str, Content]]
-    """That conversation as (role, content), for a server that reads no tokens of ours."""
+    """That conversation as (role, content), for a server that does not read our tokens."""
     images: Sequence[str] = field(default=(), kw_only=True)
     """Names of the images in that conversation."""
     text: ChatText
@@ -87,17 +87,17 @@ class GenerationInput:
     most: int | None
     """Maximum tokens of the whole answer, in the drafter's vocabulary, or None to fill the context."""
     redrawn: bool = field(default=False, kw_only=True)
-    """At a temperature that nobody chose, because the likeliest answer is there already."""
+    """Whether it is sampled at a temperature that nobody chose, because the likeliest answer already exists."""
     draft: bool
-    """False: the target alone, token by token."""
+    """Whether to draft; if not, the target writes alone, token by token."""
     prediction: str = ""
-    """Text that the answer will probably have: what was written offline. For a server that reads no tokens of ours."""
+    """Text that the answer will probably contain, written offline. For a server that does not read our tokens."""
     unreadable: NoAnswer | None = None
-    """Why only a server that takes images can answer: there is one."""
+    """Why only a server that accepts images can answer, because there is an image."""
 
     @property
     def left_to_server(self) -> tuple[str, ...]:
-        """Fields of `sampling` that nobody has chosen, so an OpenAI-compatible server's own values count."""
+        """Fields of `sampling` that nobody chose, so that an OpenAI-compatible server's own values apply."""
         settings = self.settings
         if settings.temperature is not None:
             return ()
@@ -105,7 +105,7 @@ class GenerationInput:
 
     @property
     def draft_sampling(self) -> DraftSampling | None:
-        """How to sample candidates, or None to take the likeliest ones, as always if the target is greedy."""
+        """How to sample candidates, or None to take the likeliest ones, as if the target is greedy."""
         sampling = self.sampling
         if self.settings.tree == "deterministic" or sampling.temperature == 0:
             return None
@@ -113,7 +113,7 @@ class GenerationInput:
 
     @property
     def coins(self) -> Coins | None:
-        """The coins by which the target samples, or None if it is greedy."""
+        """The coins with which the target samples, or None if it is greedy."""
         return Coins.at(self.sampling.temperature, self.sampling.seed)
 
 
@@ -131,9 +131,8 @@ class Generation:
         stopping: asyncio.Event,
         clock: Clock = CLOCK,
     ) -> None:
-        """`connection`: to the server that is asked, if any. `begun`: the answer so far, of which the target keeps or
-        replaces the tokens that are not verified. `stopping`: set once the answer is to end as soon as possible;
-        whoever writes it then calls `end`.
+        """`connection`: to the server, if any. `begun`: the answer so far, of which the target may replace unverified
+        tokens. `stopping`: set when the answer is to end as soon as possible; its writer then calls `end`.
         """
         self.given, self.drafting, self.clock = given, drafting, clock
         self.connection, self.session = connection, session
@@ -141,18 +140,18 @@ class Generation:
         self.ahead = Lookahead(drafting, enabled=given.draft and given.settings.ahead and given.draft_sampling is None)
         self.figures = Figures(self.ahead, drafting, begun.verified, clock)
         self.guided = False
-        """The conversation is read by the drafter's prompt recipe."""
+        """Whether the conversation is read by the drafter's prompt recipe."""
         self._reading = Reading((), NoMarks())
-        """What whoever writes now reads. Nothing while only servers have been asked that read no tokens of ours."""
+        """What the current writer reads; None while only servers were asked that do not read our tokens."""
         self.reason: EndReason | None = None
-        """Why the answer is over; None while it is written."""
+        """Why the answer ended; None while it is being written."""
         self.cut_by = ""
         """What ended the answer before the model did; empty if that is its limit of tokens, or nothing."""
         self.cut_kind: Cut | None = None
         """One word for `cut_by`; None if that is the limit of tokens, or nothing."""
         self.stop_tokens = set(given.text.stop_tokens)
         self.own_target = False
-        """A verifier took part whose target the drafter was made for."""
+        """Whether a verifier took part whose target the drafter was made for."""
         self._stopping = stopping
         self._mode_chosen = False
 
@@ -160,7 +159,7 @@ class Generation:
 
     @property
     def prompt(self) -> Sequence[int]:
-        """Tokens of the conversation, up to where the answer begins, for whoever writes now."""
+        """Tokens of the conversation up to the beginning of the answer, for the current writer."""
         return self._reading.tokens
 
     @property
@@ -176,7 +175,7 @@ class Generation:
 
     @property
     def unreadable(self) -> NoAnswer | None:
-        """Why whoever writes now cannot read the conversation, or None if it can."""
+        """Why the current writer cannot read the conversation, or None if it can."""
         given = self.given
         if given.unreadable is not None:
             return given.unreadable
@@ -186,12 +185,12 @@ class Generation:
 
     @property
     def tokens(self) -> list[int]:
-        """Tokens of the conversation, with all that has been written of the answer."""
+        """Tokens of the conversation, including all of the answer so far."""
         return [*self.prompt, *self.answer.tokens]
 
     @property
     def committed(self) -> list[int]:
-        """Tokens of the conversation, with the verified ones of the answer."""
+        """Tokens of the conversation, including the verified ones of the answer."""
         return [*self.prompt, *self.answer.tokens[: self.answer.verified]]
 
     @property
@@ -201,7 +200,7 @@ class Generation:
 
     @property
     def stopping(self) -> bool:
-        """The person has stopped the answer."""
+        """Whether the person has stopped the answer."""
         return self._stopping.is_set()
 
     @property
@@ -212,17 +211,17 @@ class Generation:
     # ---- what changes it ---------------------------------------------------------------------------------------------
 
     async def address(self, *, own_target: bool, most_read: int) -> None:
-        """Have the conversation read by who writes next: the drafter or the target that it was made for, or another.
+        """Have the conversation read by the next writer: the drafter, the target it was made for, or another model.
 
-        Only the first two are asked by the drafter's prompt recipe. `most_read`: tokens of a conversation that are
-        read. Examples that were left out once stay out of this answer, so that whoever continues it reads the same.
-        Raises `TemplateFailed`, `DrafterCorrupt`.
+        Only the first two use the drafter's prompt recipe. `most_read`: tokens of a conversation that are read.
+        Examples that were left out once stay out of this answer, so that its next writer reads the same. Raises
+        `TemplateFailed`, `DrafterCorrupt`.
         """
         given, brief = self.given, self._reading.brief
         if given.unreadable is not None:
             return
         self.guided = own_target and given.conversation.recipe is not None
-        # In a thread: a tokenizer takes a while, in which nobody could type.
+        # In a thread, because tokenizing takes a while, which would block typing.
         reading = await asyncio.to_thread(
             given.conversation.read, own_target=own_target, most_read=most_read, brief=brief
         )
@@ -231,7 +230,7 @@ class Generation:
             self.answer.name(reading.marks)
 
     def take_verdict(self, tree: DraftTree, reply: RoundReply, *, full: bool) -> list[Shown]:
-        """Append what a round's verdict brought. `full`: the verifier can read no more tokens."""
+        """Append the result of a round's verdict. `full`: the verifier can read no more tokens."""
         verdict = reply.verdict
         accepted = [int(tree.tokens[node]) for node in verdict.accepted]
         shown = self.verify(accepted + ([] if verdict.bonus is None else [verdict.bonus]), len(accepted))
@@ -242,7 +241,7 @@ class Generation:
         return shown
 
     def take_progress(self, progress: Progress) -> list[Shown]:
-        """Append what a round of a hosted stream brought."""
+        """Append the result of a round of a hosted stream."""
         shown = self.verify(unpack_tokens(progress.tokens), progress.drafted)
         self.session.record(self.committed[: progress.length])
         if progress.finished and self.reason is None:
@@ -259,7 +258,7 @@ class Generation:
         return shown
 
     def draft(self, token: int, *, ends: bool) -> list[Shown]:
-        """Append a token that the drafter wrote alone. `ends`: the answer may be complete with it."""
+        """Append a token that the drafter wrote alone. `ends`: whether it may complete the answer."""
         shown = self.answer.draft(token)
         self.figures.grew(self.answer)
         if ends:
@@ -267,7 +266,7 @@ class Generation:
         return shown
 
     def cut(self, tokens: Sequence[int], after: int | None = None) -> list[int]:
-        """The tokens up to the first that ends an answer, as many as fit after `after` tokens of the answer.
+        """The tokens up to the first one that ends an answer, as many as fit after `after` tokens of the answer.
 
         `after` is all of its tokens by default.
         """
@@ -280,7 +279,7 @@ class Generation:
         return kept
 
     def end(self, reason: EndReason, *, cut_by: str = "", kind: Cut | None = None) -> None:
-        """Say why the answer is over, and what cut it, in words and as one word."""
+        """Record why the answer ended and what cut it off, in words and as one word."""
         self.reason, self.cut_by, self.cut_kind = reason, cut_by, kind
 
     def _end_after(self, tokens: Sequence[int]) -> None:
@@ -294,13 +293,13 @@ class Generation:
 
     @property
     def chooses_mode(self) -> bool:
-        """Whether the faster mode is taken, because the settings name none."""
+        """Whether the faster mode is chosen, because the settings name none."""
         return self.given.draft and self.given.settings.mode == "auto"
 
     def mode(self, connection: Connection) -> Verifying:
-        """Who drafts now. The first call chooses; later ones say what the answer had better go on in."""
+        """Who drafts now. The first call chooses; later calls return the mode in which the answer should continue."""
         if self.answer.suffix:
-            return "edge"  # What was written offline goes up as a draft.
+            return "edge"  # Text written offline is sent as a draft.
         if not self.chooses_mode:
             return "hosted" if self.given.settings.mode == "hosted" else "edge"
         chosen, self._mode_chosen = self._mode_chosen, True
@@ -308,7 +307,7 @@ class Generation:
         return connection.speed.modes.review(rtt) if chosen else connection.speed.modes.choose(rtt)
 
     def memory_from(self, verifier: Verifier) -> int | None:
-        """The first token whose memory to ask for, or None if the drafter cannot read this verifier's memory."""
+        """The first token whose memory to request, or None if the drafter cannot read this verifier's memory."""
         readable = self.given.draft and self.drafting.reads(verifier.card.memory)
         self.own_target = self.own_target or readable
         return self.drafting.memory_from if readable else None
@@ -318,11 +317,11 @@ class Generation:
         return MOST if self.drafting.learns and self.memory_from(verifier) is not None else 0
 
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:
-        """Seconds for the verifier to answer to these tokens, of which it may have to read some first."""
+        """Seconds for the verifier to answer after these tokens, some of which it may have to read first."""
         unread = self.session.unread(committed)
         estimate = (connection.speed.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unread
         return connection.speed.link.deadline(estimate, TOKEN_BYTES * unread)
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
-        """The result of `work`. None if the person stops the answer first; then the work is cancelled."""
+        """The result of `work`, or None if the person stops the answer first, which cancels the work."""
         return await unless_set(self._stopping, work)

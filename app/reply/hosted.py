@@ -1,8 +1,8 @@
-"""Hosted mode: a stream that the verifier drafts and verifies by itself.
+"""Hosted mode: a stream that the verifier drafts and verifies on its own.
 
-The drafter on the device takes the memory that comes along, so it can go on at any token when the stream breaks. Where
-it may do so, it reads along in the background too, so that its first word then needs one step. A few of its drafts are
-compared with what comes: they tell whether edge mode would be faster.
+The drafter on the device receives the accompanying memory, so it can continue at any token if the stream breaks. If it
+may do so, it also reads along in the background, so that its first word then needs only one step. A few of its drafts
+are compared with the stream, to find out whether edge mode would be faster.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from remote import HostedStream
 from remote.protocol import Memory, Progress
 
 MEMORY_BYTES = 64 * 1024
-"""More than a frame of memory has, which may come before the next words of a stream."""
+"""More than the size of a memory frame, which may precede the next words of a stream."""
 GHOST_SECONDS = 0.03
 """Least round trip that leaves time to read guesses before the first words of a stream."""
 WATCH_PAUSE = 8
@@ -32,7 +32,7 @@ WATCH_PAUSE = 8
 
 
 class Watched(NamedTuple):
-    """A draft of this device, made while a stream comes."""
+    """A draft of this device, made while a stream arrives."""
 
     start: int
     """Position of the token that it begins with."""
@@ -53,24 +53,24 @@ class Hosted:
         reads_along: bool = False,
         again: bool = False,
     ) -> None:
-        """`alone`: the drafter may go on alone, so it needs the memory. `reads_along`: it reads what comes, too.
+        """`alone`: the drafter may continue alone, so it needs the memory. `reads_along`: it also reads the stream.
 
-        `again`: the last stream broke, so the line may be down. The drafter is not kept busy with guesses; what it
-        would write alone is begun while the stream is asked for.
+        `again`: the last stream broke, so the line may be down. The drafter is not kept busy with guesses; it starts
+        writing alone while the stream is requested.
         """
         self._generation, self.connection, self.verifier = generation, connection, verifier
         self._alone, self._reads_along, self._again = alone, reads_along, again
         self.begun = False
-        """Text has come."""
+        """Whether text has arrived."""
         self._opening = self._warm = False
-        """The stream opens its answer. The verifier has run something before."""
+        """Whether the stream opens its answer, and whether the verifier has run anything before."""
         self._asked = self._last = 0.0
-        """When the stream was asked for, and when its last words came."""
+        """When the stream was requested, and when its last words arrived."""
         self._watching: asyncio.Task[Watched | None] | None = None
         self._watches = self._remembers = False
-        """Drafts of this device may be compared with the stream. Memory was asked for."""
+        """Whether drafts of this device may be compared with the stream, and whether memory was requested."""
         self._watched_at = 0
-        """Tokens that there were at the last draft."""
+        """Number of tokens at the last draft."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The stream until the answer is complete or another mode is better. Raises `RemoteError`."""
@@ -144,7 +144,7 @@ class Hosted:
             if self._watching is not None:
                 self._watching.cancel()
                 await asyncio.gather(self._watching, return_exceptions=True)
-            if generation.reason is not None:  # Else the line broke, and the drafter may need what it reads.
+            if generation.reason is not None:  # Otherwise the line broke, and the drafter may need what it reads.
                 drafting.read_no_more()
             if generation.reason in ("end", "length"):
                 await drafting.follow(generation.tokens)
@@ -162,7 +162,7 @@ class Hosted:
         return generation.memory_from(self.verifier) if needed or self._watches else None
 
     def _watch(self) -> None:
-        """Begin a draft of what comes next, if it is to be compared. All memory that was asked for is here."""
+        """Begin a draft of the next tokens, if it is to be compared. All requested memory is here."""
         generation, connection, local = self._generation, self.connection, self.verifier.client.local
         length = len(generation.tokens)
         if self._watching is not None or not self._watches or length < self._watched_at + WATCH_PAUSE:
@@ -174,7 +174,7 @@ class Hosted:
             self._watching = asyncio.create_task(self._draft_beside(length))
 
     async def _draft_beside(self, length: int) -> Watched | None:
-        """Draft after so many tokens, as an edge round would. Returns None if that took no drafter call."""
+        """Draft after this many tokens, as an edge round would. Returns None if that took no drafter call."""
         generation, connection, drafting = self._generation, self.connection, self._generation.drafting
         begun = generation.clock.now()
         pace = Edge(generation, connection, self.verifier).pace(generation.left, connection.speed.costs.cost)
@@ -189,7 +189,7 @@ class Hosted:
         return Watched(length, tree, drafting.taken[1])
 
     def _compare(self) -> None:
-        """Compare the last draft with what has come, if all of it has."""
+        """Compare the last draft with the stream, once enough has arrived."""
         if self._watching is None or not self._watching.done():
             return
         if self._watching.exception() is not None or (watched := self._watching.result()) is None:
@@ -201,7 +201,7 @@ class Hosted:
             self._watching = None
 
     async def _guesses(self, asking: asyncio.Task[Any]) -> list[Shown]:
-        """Guesses to show while the first words are on their way; none if these come sooner."""
+        """Guesses to show until the first words arrive; none if these arrive sooner."""
         generation, connection = self._generation, self.connection
         near = (connection.speed.link.rtt_seconds or 0.0) < GHOST_SECONDS
         if not generation.given.draft or generation.answer.tokens or near or self._again:
@@ -215,7 +215,7 @@ class Hosted:
             drafting.cancel()
 
     def _learn(self, stream: HostedStream, progress: Progress) -> float:
-        """Note what a round says of verifier and line. Returns seconds since the round before it; 0 for the first."""
+        """Learn about verifier and line from a round. Returns the seconds since the previous round; 0 for the first."""
         connection, now, gained = self.connection, self._generation.clock.now(), progress.gained
         before, self._last = self._last, now
         if self.begun:
@@ -230,7 +230,7 @@ class Hosted:
 
 
 def agreed(tree: DraftTree, tokens: Sequence[int]) -> int | None:
-    """How many nodes of a draft a target accepts that says these tokens; None: it has not said enough."""
+    """How many nodes of a draft a target accepts that says these tokens, or None if it has not said enough."""
     children, node, accepted = tree.children(), ROOT, 0
     for token in tokens:
         following = children.get(node, {})
@@ -241,7 +241,7 @@ def agreed(tree: DraftTree, tokens: Sequence[int]) -> int | None:
 
 
 def _report(progress: Progress, seconds: float) -> RoundReport:
-    """A round of the stream that came `seconds` after the one before; 0: it is the first."""
+    """Report a round of the stream that arrived `seconds` after the previous one; 0 for the first."""
     return RoundReport(
         levels=0,
         nodes=0,
@@ -256,5 +256,5 @@ def _report(progress: Progress, seconds: float) -> RoundReport:
 
 
 async def _next(stream: HostedStream) -> Memory | Progress | Distributions | None:
-    """The next frame; None at the end of the stream."""
+    """The next frame, or None at the end of the stream."""
     return await anext(stream, None)

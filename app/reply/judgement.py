@@ -1,7 +1,7 @@
-"""How much of an answer that was drafted offline the target keeps, or another server's answer has.
+"""Measures how much of an answer that was drafted offline the target keeps, or another server's answer contains.
 
-Such a server checks no drafts, so the two texts are compared word by word: what is between white space, as it is
-written. The order counts. The marks around code blocks do not: two answers about different things have the same ones.
+Such a server checks no drafts, so the two texts are compared word by word, as separated by white space. The order
+counts. The marks around code blocks are ignored, because unrelated answers share them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.sanitise import sanitise
 from storage import Message
 
 MOST_UNITS = 1500
-"""Most words of a text that are compared one by one. Longer texts are compared by lines, the first so many: the time
+"""Most words of a text that are compared one by one. Longer texts are compared by lines, up to this many: the time
 grows with the product, and this many take up to half a second."""
 WORDS = re.compile(r"(?<!\S)(?!```|~~~)\S+")
 LINES = re.compile(r"^(?![ \t]*(?:```|~~~))[^\n]*\S[^\n]*", re.MULTILINE)
@@ -40,12 +40,12 @@ def nothing_to_verify(answer: Message) -> str:
 
 
 def verified_length(answer: Message) -> int:
-    """How many tokens of an answer come before the first that nobody verified."""
+    """How many tokens of an answer precede the first unverified one."""
     return sum(takewhile(bool, answer.provenance))
 
 
 def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
-    """What the target's own `tokens`, and their `text`, keep of a drafted answer, if any was drafted."""
+    """What the target's own `tokens`, and their `text`, keep of a drafted answer, if any part was drafted."""
     start = verified_length(answer)
     if start == len(answer.tokens):
         return None
@@ -54,13 +54,13 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
 
 
 def judge_again(answer: Message, text: str, again: AnsweredAgain) -> Judged | None:
-    """What the `text` of a server that checks no drafts has of a drafted answer, if that had words."""
+    """What the `text` of a server that checks no drafts keeps of a drafted answer, if that had words."""
     kept, of, dropped = compare(answer.text, text)
     return Judged(answer.id, kept, of, dropped, len(sanitise(text)), again) if of else None
 
 
 def judgement_stats(judged: Judged) -> dict[str, int | bool | None]:
-    """A judgement as it is stored with the newer answer, beside the model's name."""
+    """A judgement in the form stored with the newer answer, next to the model's name."""
     stats: dict[str, int | bool | None] = {"kept": judged.kept, "of": judged.of}
     if judged.again is not None:
         kept, dropped = judged.again.tokens or (None, None)
@@ -94,7 +94,7 @@ def dropped(drafted: str, verified: str) -> str:
 
 
 def _parting(drafted: str, verified: str) -> int:
-    """Start of the word in which two texts differ; the length of `drafted` if `verified` begins with it."""
+    """Start of the word in which two texts differ, or the length of `drafted` if `verified` begins with it."""
     same = len(commonprefix((drafted, verified)))
     if same < len(drafted):
         while same and not drafted[same - 1].isspace():
@@ -106,10 +106,10 @@ def _parting(drafted: str, verified: str) -> int:
 
 
 class Comparison(NamedTuple):
-    """What one text has of another."""
+    """What one text shares with another."""
 
     kept: int
-    """Words of the first text that stand in the second one too, in the same order."""
+    """Number of words of the first text that are also in the second one, in the same order."""
     of: int
     """Words of the first text."""
     dropped: str
@@ -117,7 +117,7 @@ class Comparison(NamedTuple):
 
 
 def compare(drafted: str, answer: str) -> Comparison:
-    """What `answer` has of the words of `drafted`."""
+    """Which words of `drafted` are in `answer`."""
     unit = WORDS
     if max(len(WORDS.findall(drafted)), len(WORDS.findall(answer))) > MOST_UNITS:
         unit = LINES
@@ -125,7 +125,7 @@ def compare(drafted: str, answer: str) -> Comparison:
     blocks = SequenceMatcher(None, [one[0] for one in old], new, autojunk=False).get_matching_blocks()
     kept = sum(len(WORDS.findall(one[0])) for block in blocks for one in old[block.a : block.a + block.size])
     runs, at = [], 0
-    for block in blocks:  # The last one is empty, and stands at the end.
+    for block in blocks:  # The last one is empty and at the end.
         if block.a > at:
             said = FENCE.sub("", drafted[old[at].start() : old[block.a - 1].end()]).strip("\n")
             runs += [f"… {said}" if at else said] if said.strip() else []

@@ -1,8 +1,8 @@
-"""Has each drafter draft with the newest version of what it learnt on this device, and keeps what it can learn from.
+"""Has each drafter use its newest learnt version, and stores what it can learn from.
 
-Another process learns (`outrider learn`), so before each answer it is looked whether the version in use is still the
-same. A version counts only while every answer that it learnt from is there: whoever deletes a conversation deletes what
-was learnt from it.
+Another process learns (`outrider learn`), so before each answer it is checked whether the version in use has changed. A
+version is valid only while every answer that it learnt from exists: deleting a conversation deletes what was learnt
+from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from storage import StorageError, Store
 
 
 class Learnt:
-    """What the drafters of one program have learnt. `folder`: their versions, or None to disable learning."""
+    """The learnt versions of all drafters. `folder`: where they are, or None to disable learning."""
 
     def __init__(self, store: Store, folder: Path | None) -> None:
         self._store = store
@@ -27,9 +27,9 @@ class Learnt:
         self._stamps: dict[int, tuple[int, int]] = {}
 
     def refresh(self, drafter: Drafter) -> bool:
-        """Have this drafter draft with the version in use. Returns whether it drafts with another one now.
+        """Have this drafter use the current version. Returns whether that has changed.
 
-        May read files. A version that cannot be read, or that learnt from what is gone, counts as none.
+        May read files. A version that cannot be read, or that learnt from deleted answers, counts as none.
         """
         if self._folder is None or not self.learns(drafter):
             return False
@@ -52,14 +52,14 @@ class Learnt:
         return drafter.version != before
 
     def learns(self, drafter: Drafter) -> bool:
-        """Whether this drafter can learn, and may."""
+        """Whether this drafter can and may learn."""
         return self._folder is not None and drafter.correctable
 
     def keep(self, message_id: str, generation: Generation) -> None:
-        """Keep how a finished answer was drafted, if each of its tokens is checked.
+        """Store how a finished answer was drafted, if each of its tokens is checked.
 
-        While drafts do not pay, none is made; then it is kept as if the whole answer had been drafted at once, without
-        memory. What the target might have said in the last round may come later; it is kept then.
+        While drafts do not pay off, none is made; the answer is then stored as if it had been drafted at once, without
+        memory. What the target might have said in the last round may arrive later, and is stored then.
         """
         drafting, answer = generation.drafting, generation.answer
         prompt, end = len(generation.prompt), len(generation.tokens)
@@ -71,7 +71,7 @@ class Learnt:
 
         def save(heard: Distributions) -> None:
             packed = heard.within(prompt, end).pack()
-            with contextlib.suppress(StorageError):  # It is a loss to nobody but the learner.
+            with contextlib.suppress(StorageError):  # Only the learner loses by it.
                 self._store.replays.save(message_id, drafting.memory_digest, prompt, rounds, packed)
 
         drafting.keep(save)

@@ -1,7 +1,7 @@
-"""Offline mode: the drafter writes alone, and nobody verifies what it writes until a verifier is there.
+"""Offline mode: the drafter writes alone, and its text is not verified until a verifier is available.
 
-While a verifier starts, the drafter may write the words that the target will most likely say too. They go up as a draft
-in the first round.
+While a verifier starts, the drafter may write the words that the target will most likely say too. They are sent as a
+draft in the first round.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from drafter.search import Pace
 EARLY_TOKENS = 32
 """Most tokens that the drafter writes while the verifier starts: as many as one round can judge."""
 ROUND_TOKENS = 16
-"""Tokens after which what the drafter wrote is stored, as after a round."""
+"""Tokens after which the drafter's text is stored, as after a round."""
 MOST_ALONE = 512
-"""Most tokens that the drafter writes alone, if the person has set no limit: nobody checks it, and a small model may
-repeat itself without an end."""
+"""Most tokens that the drafter writes alone, if the person has set no limit: its text is not checked, and a small model
+may repeat itself endlessly."""
 
 
 class Offline:
     """The drafter, writing one answer alone.
 
-    `allowed`: it may write alone if the settings allow that too, and if nothing forbids it. `nobody`: why the drafter
-    may not write in the place of the model that is away, as a sentence, or None if it may. `early`: it may write while
-    the verifier starts.
+    `allowed`: it may write alone if the settings also allow it and nothing forbids it. `nobody`: why the drafter may
+    not substitute for the model that is away, as a sentence, or None if it may. `early`: it may write while the
+    verifier starts.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Offline:
         self._generation, self._connection, self._nobody = generation, connection, nobody
         given = generation.given
         self.allowed = allowed and given.draft and given.settings.mode in ("auto", "offline")
-        """The answer and the settings let the drafter write, whatever model is away."""
-        # A chain of the likeliest tokens: if tokens are drawn, the target would rarely keep it.
+        """Whether the answer and the settings let the drafter write, whatever model is away."""
+        # A chain of the likeliest tokens. With sampling, the target would rarely keep it.
         self._early = early and given.sampling.temperature == 0
 
     @property
     def possible(self) -> bool:
-        """The drafter can go on with this answer now."""
+        """Whether the drafter can continue this answer now."""
         if not self.allowed or self._generation.answer.is_text:
             return False
         return self._nobody() is None and not (self._connection is not None and self._connection.refuses)
@@ -62,11 +62,11 @@ class Offline:
 
     @property
     def early(self) -> bool:
-        """The drafter may write while the verifier starts."""
+        """Whether the drafter may write while the verifier starts."""
         return self._early and self.possible
 
     async def early_steps(self) -> AsyncGenerator[Step, None]:
-        """What the target will most likely say too, written while the verifier starts."""
+        """Text that the target will most likely say too, written while the verifier starts."""
         generation, drafting = self._generation, self._generation.drafting
         await drafting.quiet()
         await drafting.follow(generation.tokens)
@@ -82,7 +82,7 @@ class Offline:
         yield RoundEnded(generation.stats)
 
     async def steps(self) -> AsyncGenerator[Step, None]:
-        """The drafter's tokens until the answer is complete or a verifier is there."""
+        """The drafter's tokens until the answer is complete or a verifier is available."""
         generation, connection, drafting = self._generation, self._connection, self._generation.drafting
         writer = generation.answer.drafter = name_of(drafting.config)
         if connection is None:

@@ -1,8 +1,8 @@
-"""What waits for the target, and when it is sent: questions asked without a line, and answers to be verified.
+"""The queue for the target, and when its entries are sent: questions asked without a line, and answers to be verified.
 
-All of it is in the database. The outbox says what is due, and keeps a server that fails from being asked the same again
-and again. What waits was put there because the person wants the server's answer. So an answer that waits to be verified
-is sent to an OpenAI-compatible server too, which may charge for it, and answers it again.
+All entries are in the database. The outbox decides what is due, and prevents a failing server from being asked the same
+repeatedly. Entries were queued because the person wants the server's answer. So an answer to be verified is also sent
+to an OpenAI-compatible server, which may charge for it, and answers it again.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
     from app.remotes.peer import Peer
 
 LOOK_SECONDS = 30.0
-"""Pause between two looks for what another program has queued."""
+"""Pause between two checks for entries that another program has queued."""
 RETRY_SECONDS = (1.0, 300.0)
-"""Least and longest pause before what failed is sent again. It doubles each time: some servers charge for each try."""
+"""Shortest and longest pause before a failed entry is sent again. It doubles each time, because some servers charge for
+each try."""
 
 
 @dataclass
 class _Next:
-    """What can be sent now, if anything, and what may change that."""
+    """The entry that can be sent now, if any, and what may change that."""
 
     queued: Queued | None = None
     server: Peer | None = None
     looked_at: dict[Connection, None] = field(default_factory=dict)
-    """The connections to the servers of what waits, in the order of the queue."""
+    """The connections to the servers of the entries, in queue order."""
     missed: list[Connection] = field(default_factory=list)
     """Those without a server."""
     pause: float = LOOK_SECONDS
@@ -44,7 +45,7 @@ class _Next:
 class Outbox:
     """The queue of a store. Each entry goes to the server of its own conversation, in the order of the queue.
 
-    An entry that has to wait holds up the others for the same server, and none for another one.
+    An entry that has to wait blocks the others for the same server, but none for another one.
     """
 
     def __init__(self, store: Store) -> None:
@@ -53,34 +54,34 @@ class Outbox:
         """Measures pauses."""
         self._stirred = asyncio.Event()
         self._tried: dict[str, Peer | None] = {}
-        """The server that something was last sent to, by its id in the queue."""
+        """The server to which each entry was last sent, by queue id."""
         self._failures: dict[str, tuple[int, float]] = {}
-        """How often something was sent in vain, and when it may be sent again, by id."""
+        """How often each entry was sent in vain, and when it may be sent again, by id."""
         self.awaited: frozenset[Connection] = frozenset()
-        """The connections to the servers that something waits for."""
+        """The connections to the servers that entries wait for."""
 
     def enqueue(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> Queued:
-        """Keep a prompt for the target, with what goes with it. Raises `StorageError`."""
+        """Queue a prompt for the target, with its attachments. Raises `StorageError`."""
         queued = self._store.queue.add(conversation_id, prompt, attachments)
         self.stir()
         return queued
 
     def enqueue_verification(self, message_id: str) -> Queued:
-        """Queue an answer to be verified when the verifier is there. Raises `StorageError`."""
+        """Queue an answer to be verified when the verifier is available. Raises `StorageError`."""
         queued = self._store.queue.add_verification(message_id)
         self.stir()
         return queued
 
     def queued(self) -> list[Queued]:
-        """What waits, in its order. Raises `StorageError`."""
+        """The queue entries, in order. Raises `StorageError`."""
         return self._store.queue.all()
 
     def unqueue(self, queued_id: str) -> Queued:
-        """Take an entry out. If it is being answered, it is not tried again. Raises `StorageError`."""
+        """Remove an entry. If it is being answered, it is not retried. Raises `StorageError`."""
         return self._store.queue.remove(queued_id)
 
     def stir(self) -> None:
-        """There may be something to send: something was queued, an answer has ended, a server is another one."""
+        """Signal that there may be something to send: something was queued, an answer ended, or a server changed."""
         self._stirred.set()
         self._stirred = asyncio.Event()
 
@@ -91,9 +92,9 @@ class Outbox:
     async def due(
         self, connection_of: Callable[[str], Connection | None], replying: Callable[[], bool]
     ) -> AsyncGenerator[Queued, None]:
-        """What is to be sent now, one entry after another, while its server is there and no reply runs.
+        """Yields the entries to send now, one after another, while their servers are available and no reply runs.
 
-        The reader sends each of them. What fails is due again when its server has come back, which is looked for every
+        The reader sends each of them. A failed entry is due again when its server is back, which is checked every
         second while something waits. `connection_of`: the connection to the server of a conversation by its id, or None
         if no server is asked; may raise `StorageError`.
         """
@@ -121,10 +122,10 @@ class Outbox:
                 wanted.close()
 
     def _next(self, connection_of: Callable[[str], Connection | None]) -> _Next:
-        """What can be sent first, and what has to be waited for before there is more."""
+        """The first entry that can be sent, and what to wait for before there is another."""
         found = _Next()
         blocked: set[Connection] = set()
-        with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
+        with contextlib.suppress(StorageError):  # If that persists, the next action will report it.
             entries = self._store.queue.ready()
             for queued in entries:
                 connection = connection_of(queued.conversation_id)
@@ -146,11 +147,11 @@ class Outbox:
         return found
 
     def sends(self, queued: Queued, server: Peer | None) -> None:
-        """Note to which server an entry goes."""
+        """Record to which server an entry is sent."""
         self._tried[queued.id] = server
 
     def sent(self, queued_id: str, *, failed: bool) -> None:
-        """Note how an entry fared, and when it may be sent again."""
+        """Record the result of an entry, and when it may be sent again."""
         count, _ = self._failures.pop(queued_id, (0, 0.0))
         if failed:
             least, most = RETRY_SECONDS
@@ -161,5 +162,5 @@ class Outbox:
         return self._failures[queued_id][1] - self.clock.now() if queued_id in self._failures else 0.0
 
     def _was_tried(self, queued: Queued, server: Peer | None) -> bool:
-        # By identity: a server that has come back is another one, and worth another try.
+        # By identity: a server that has come back is a new object, and worth another try.
         return queued.id in self._tried and self._tried[queued.id] is server

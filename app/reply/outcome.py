@@ -1,4 +1,4 @@
-"""How a reply ends: what is stored of the answer, and what the person is told."""
+"""How a reply ends: what is stored of the answer, and which event reports it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAVE_TRIES = 6
 SAVE_PAUSE_SECONDS = 0.2
 """Pause between two tries, for the screen."""
 NEVER_AGAIN = ("too_long", "refused", "broken")
-"""Codes of failures after which a question leaves the queue: it would fail again, or be paid for twice."""
+"""Codes of failures after which a question leaves the queue: it would fail again, or be charged twice."""
 MOST_NAME = 200
 """Characters of a server's name for its model that are stored."""
 
@@ -39,18 +39,19 @@ class ReplyOutcome:
     settles: str | None = None
     """Id of the answer that leaves the queue."""
     waits: bool = False
-    """The question, or the rest of its answer, waits in the queue."""
+    """Whether the question, or the rest of its answer, waits in the queue."""
 
 
 def completed(request: Request, generation: Generation) -> ReplyOutcome:
-    """The outcome of a reply that has come to its end."""
+    """The outcome of a reply that has ended."""
     answer = generation.answer
     assert generation.reason is not None
     stopped = generation.reason == "stopped"
     tokens, provenance = tuple(answer.tokens), tuple(answer.provenance)
     cut, kind, pages, model = _cut(generation), _cut_kind(generation), _sources(generation), _one_line(answer.model)
-    drafter = answer.drafted_by
-    done = Done(stopped, generation.reason, tokens, provenance, generation.stats, cut, kind, pages, model, drafter)
+    drafter, stretches = answer.drafted_by, tuple(answer.stretches)
+    stats = generation.stats
+    done = Done(stopped, generation.reason, tokens, provenance, stats, cut, kind, pages, model, drafter, stretches)
     verified = all(provenance)
     judged = None
     if verified and not stopped and request.begun is not None:
@@ -60,7 +61,7 @@ def completed(request: Request, generation: Generation) -> ReplyOutcome:
 
 
 def _judged(begun: Message, generation: Generation) -> Judged | None:
-    """What became of the drafted part of an answer, if there was one."""
+    """The judgement of the drafted part of an answer, if there was one."""
     answer = generation.answer
     again = generation.figures.answered_again(_one_line(answer.model))
     if all(begun.provenance):
@@ -73,7 +74,7 @@ def _judged(begun: Message, generation: Generation) -> Judged | None:
 def failed(
     request: Request, generation: Generation | None, error: NoAnswer | DrafterError | StorageError
 ) -> ReplyOutcome:
-    """The outcome of a reply that `error` ended, maybe before it began."""
+    """The outcome of a reply that `error` ended, perhaps before it began."""
     if isinstance(error, NoAnswer):
         last, never, waits = error.event, error.event.code in NEVER_AGAIN, error.passing and request.waits
     else:
@@ -90,12 +91,12 @@ def failed(
 async def save(
     store: Store, text: ChatText, request: Request, generation: Generation | None, outcome: ReplyOutcome
 ) -> Failed | None:
-    """Store the answer and how it came about. Returns what went wrong if that is impossible.
+    """Store the answer and its statistics. Returns the error if that is impossible.
 
-    A question that waits goes back into the queue; if its answer has begun, that is queued to be completed.
+    A waiting question returns to the queue; if its answer has begun, the answer is queued to be completed.
 
-    Another program may hold the database for longer than a call waits: a new version that brings its tables up to
-    date, an import of a very long conversation. That is no reason to lose an answer, so it is tried again.
+    Another program may hold the database for longer than a call waits, such as a new version that migrates it, or the
+    import of a very long conversation. An answer must not be lost for that reason, so storing is retried.
     """
     message_id, answer, reasoning = request.message.id, request.begin(text), ""
     stats: dict[str, Any] = {**request.about}
@@ -137,7 +138,7 @@ async def save(
 
 
 def stats_so_far(request: Request, generation: Generation) -> dict[str, Any]:
-    """What is stored with an answer that is being written, for one that is never finished."""
+    """The statistics stored with an answer while it is being written, in case it is never finished."""
     return {**request.about, **_server_stats(generation)}
 
 
@@ -150,7 +151,7 @@ def _sources(generation: Generation) -> tuple[PageSource, ...]:
 
 
 def _cut(generation: Generation) -> str:
-    """What ended the answer before the model did, in words; empty if it is whole, or was stopped."""
+    """What ended the answer before the model did, in words; empty if it is complete or was stopped."""
     if generation.cut_by or generation.reason != "length":
         return _one_line(generation.cut_by)
     if _cut_kind(generation) == "context":
@@ -159,7 +160,7 @@ def _cut(generation: Generation) -> str:
 
 
 def _cut_kind(generation: Generation) -> Cut | None:
-    """What ended the answer before the model did, as one word; None if it is whole, or was stopped."""
+    """What ended the answer before the model did, as one word, or None if it is complete or was stopped."""
     if generation.cut_kind is not None or generation.reason != "length":
         return generation.cut_kind
     given, written = generation.given, len(generation.answer.tokens)
@@ -167,18 +168,20 @@ def _cut_kind(generation: Generation) -> Cut | None:
     return "context" if full else "length"
 
 
-def _server_stats(generation: Generation) -> dict[str, str | int | None]:
-    """What is stored of the server that answered: its model, what cut the answer, and what it counted."""
-    stats: dict[str, str | int | None] = {"cut": _cut(generation) or None, "cut_by": _cut_kind(generation)}
+def _server_stats(generation: Generation) -> dict[str, Any]:
+    """The stored facts about the server that answered: its model, what cut off the answer, and its token counts."""
+    stats: dict[str, Any] = {"cut": _cut(generation) or None, "cut_by": _cut_kind(generation)}
     if generation.answer.model:
         stats["model"] = _one_line(generation.answer.model)
     if generation.answer.drafted_by:
         stats["drafted_by"] = generation.answer.drafted_by
+    if generation.answer.stretches:
+        stats["stretches"] = [asdict(stretch) for stretch in generation.answer.stretches]
     if (usage := generation.figures.usage) is not None:
         stats |= {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
     return stats
 
 
 def _one_line(text: str) -> str:
-    """A server's words as statistics and exports may hold them: one short line."""
+    """A server's words as one short line, fit for statistics and exports."""
     return " ".join(sanitise(text).split())[:MOST_NAME]

@@ -1,8 +1,8 @@
-"""One reply: who writes it, and who goes on when that one cannot.
+"""One reply: who writes it, and who continues if that one cannot.
 
 The verifier writes in rounds or in a stream while it answers, the drafter alone while it does not. Tokens that were
-written alone go up as a draft when the verifier is back, and the target goes on from what it agrees with. A reply
-yields events, and knows no screen and no database.
+written alone are sent as a draft when the verifier is back, and the target continues after those that it accepts. A
+reply yields events, and knows no screen and no database.
 """
 
 from __future__ import annotations
@@ -20,27 +20,29 @@ from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from app.reply.hosted import Hosted
 from app.reply.offline import Offline
+from app.reply.read_along import ReadAlong
 from app.reply.request import CONTEXT_TOKENS
 from models.config import DrafterError
 from remote import Broken, Incompatible, Refused, RemoteError
 from remote.errors import quoted
 
 RETURN_SECONDS = 10.0
-"""Seconds that a reply waits for a verifier that went away, if the drafter may not go on alone."""
+"""Seconds that a reply waits for a verifier that went away, if the drafter may not continue alone."""
 FRUITLESS_SECONDS = 60.0
-"""A server that is there, and fails each time, is given up when its last token is this old."""
+"""A reachable server that fails each time is given up when its last token is this old."""
 INCOMPATIBLE_TRIES = 2
-"""Nonsense so many times in a row is no accident."""
+"""This many invalid replies in a row are no accident."""
 
 Writer = Edge | Hosted | EndpointText | Offline
-"""Who writes an answer, or a part of it, in its `steps`."""
+"""A writer of an answer, or of a part of it, in its `steps`."""
 
 
 class Reply:
     """Chooses who writes an answer, from its first token to its last.
 
-    `alone`: the drafter may write alone if the settings allow it. `nobody`: why it may not write in the place of the
-    model that is away, as a sentence, or None if it may. `early`: the drafter writes what it is sure of while the
+    `stand_in`: the connection to a model on this device that answers while the server is away, if there is one.
+    `alone`: the drafter may write alone if the settings allow it. `nobody`: why it may not substitute for the model
+    that is away, as a sentence, or None if it may. `early`: the drafter writes what it is sure of while the
     verifier starts. `most_read`: most tokens of a conversation that are read, as far as is known by then.
     """
 
@@ -48,24 +50,27 @@ class Reply:
         self,
         generation: Generation,
         *,
+        stand_in: Callable[[], Connection | None] = lambda: None,
         alone: bool = True,
         nobody: Callable[[], str | None] = lambda: None,
         early: bool = False,
         most_read: Callable[[], int] = lambda: CONTEXT_TOKENS,
     ) -> None:
         self._generation, self._connection = generation, generation.connection
-        self._most_read = most_read
+        self._most_read, self._stand_in = most_read, stand_in
+        self._left = False
+        """A server that may charge for a question twice was asked, and its line broke."""
         self._offline = Offline(generation, generation.connection, allowed=alone, nobody=nobody, early=early)
         self._away = generation.connection is None or generation.connection.verifier is None
-        """Nobody was there when the question was asked."""
+        """Whether nobody was available when the question was asked."""
         self._gained_at = generation.clock.now()
-        """When the last token of the target came; before that, when the reply began."""
+        """When the target's last token arrived; before that, when the reply began."""
         self._failures: list[RemoteError] = []
         """Failures since then."""
         self._asked_again = False
-        """The last stream broke, and nothing has come since."""
+        """Whether the last stream broke and nothing has arrived since."""
         self._said: set[type[Step]] = set()
-        """What was said about how the answer is written."""
+        """What was already reported about how the answer is written."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The events of the answer until its `reason` is known. Raises `NoAnswer`, `DrafterError`."""
@@ -103,6 +108,8 @@ class Reply:
                             self._failed(writer, error)
                         finally:
                             generation.drafting.halt()
+                        if isinstance(writer, EndpointText) and writer.broke:
+                            self._left = True
         except (NoAnswer, DrafterError) as error:
             trouble = error
         finally:
@@ -115,34 +122,58 @@ class Reply:
             raise trouble
 
     def _gain(self) -> None:
-        """Note that the target has said something."""
+        """Note that the target has produced text."""
         self._gained_at, self._failures, self._asked_again = self._generation.clock.now(), [], False
         if self._connection is not None:
             self._connection.gained()
 
-    # ---- who goes on -------------------------------------------------------------------------------------------------
+    # ---- who continues -----------------------------------------------------------------------------------------------
 
     async def _next_writer(self) -> Writer | None:
         """Who can continue the answer, or None if nobody can. Raises `NoAnswer`, `DrafterError`."""
         connection = self._connection
-        if connection is not None and (peer := connection.verifier) is not None:
+        if connection is not None and (peer := connection.verifier) is not None and not self._left:
             if isinstance(peer, Endpoint):
-                return EndpointText(self._generation, connection, peer)
+                stand_in = self._stand_in() if self._may_stand_in else None
+                reader = None if stand_in is None else ReadAlong(stand_in, self._generation.given.messages)
+                return EndpointText(self._generation, connection, peer, reader=reader)
             await self._address(own_target=self._generation.drafting.reads(peer.card.memory))
             self._check_readable()
             return self._with_verifier(connection, peer)
         if not self._offline.possible:
-            return None
+            return await self._from_here()
         await self._address(own_target=True)
         self._check_readable()
         return self._offline
 
+    @property
+    def _may_stand_in(self) -> bool:
+        """Another model may continue the answer: the server is out of reach, and has not refused to answer."""
+        given, connection = self._generation.given, self._connection
+        refuses = connection is not None and connection.refuses
+        return given.settings.offline == "local" and not given.images and not refuses
+
+    async def _from_here(self) -> EndpointText | None:
+        """The model on this device that continues the answer, or None if there is none. Raises `NoAnswer`."""
+        stand_in = self._stand_in() if self._may_stand_in else None
+        if stand_in is None:
+            return None
+        stand_in.start()
+        while stand_in.warming and not self._generation.stopping:
+            await self._generation.unless_stopped(stand_in.changed())
+        if not isinstance(stand_in.verifier, Endpoint):
+            if self._generation.stopping:
+                return None
+            raise NoAnswer(f"No answer: {_sentence(stand_in.why)}", "unavailable", passing=True)
+        away = "offline by choice" if self._connection is None else self._connection.why
+        return EndpointText(self._generation, stand_in, stand_in.verifier, away=away)
+
     async def _address(self, *, own_target: bool) -> None:
-        """Have the conversation read by who writes next, as for `Generation.address`."""
+        """Have the conversation read by the next writer, as for `Generation.address`."""
         await self._generation.address(own_target=own_target, most_read=self._most_read())
 
     def _unsaid(self, writer: Writer) -> list[Step]:
-        """What this writer does differently than expected, if it was not said yet in this answer."""
+        """What this writer does differently than expected, if not yet reported in this answer."""
         given, endpoint = self._generation.given, isinstance(writer, EndpointText)
         steps: list[Step] = []
         if given.system and self._generation.guided and not endpoint:
@@ -154,14 +185,14 @@ class Reply:
         return steps
 
     def _check_readable(self) -> None:
-        """Raises `NoAnswer` for what neither the drafter nor a verifier can read."""
+        """Raises `NoAnswer` if neither the drafter nor a verifier can read the conversation."""
         if (unreadable := self._generation.unreadable) is not None:
             raise unreadable
         if self._generation.answer.is_text:
             raise NoAnswer("Only a server like the one that began this answer can go on with it.", "incompatible")
 
     def _with_verifier(self, connection: Connection, verifier: Verifier) -> Edge | Hosted:
-        """Who writes with a verifier, in the mode that is faster now. Raises `NoAnswer` if it cannot read so much."""
+        """The writer for a verifier, in the currently faster mode. Raises `NoAnswer` if it cannot read that much."""
         generation, limits = self._generation, verifier.card.limits
         length = len(generation.prompt)
         if length >= limits.max_tokens:
@@ -174,7 +205,7 @@ class Reply:
         generation.answer.model = verifier.model_name
         if generation.mode(connection) == "edge":
             return Edge(generation, connection, verifier)
-        # A server that this program runs would only lose the time of the cores that they share.
+        # With a server that this program runs, it would only waste time of the shared cores.
         alone = generation.drafting.reads(verifier.card.memory) and self._offline.possible
         reads_along = alone and connection.line_may_break
         return Hosted(generation, connection, verifier, alone=alone, reads_along=reads_along, again=self._asked_again)
@@ -184,7 +215,7 @@ class Reply:
         if not isinstance(writer, Edge | Hosted):
             raise error
         if isinstance(writer, Hosted) and isinstance(error, Broken) and (writer.begun or not self._asked_again):
-            self._asked_again = True  # As a round does by itself. If the line is down, that says why.
+            self._asked_again = True  # As a round does on its own. If the line is down, that gives the reason.
             return
         if isinstance(error, Refused) and error.code == "too_long":
             raise NoAnswer(f"{error} Start a new conversation.", "too_long") from error
@@ -204,7 +235,7 @@ class Reply:
             said = f"No answer: the server is there and failed {what}: {_sentence(error)}"
             raise NoAnswer(said, "unavailable", passing=True) from error
 
-    # ---- nobody goes on ----------------------------------------------------------------------------------------------
+    # ---- nobody continues --------------------------------------------------------------------------------------------
 
     async def _until_return(self) -> None:
         """Wait for a verifier that was there. Raises `NoAnswer`."""
@@ -224,7 +255,7 @@ class Reply:
             raise self._nobody(connection)
 
     def _nobody(self, connection: Connection) -> NoAnswer:
-        """Why nobody goes on, and what the person can do."""
+        """Why nobody can continue, and what the person can do."""
         code: FailureCode = "incompatible" if isinstance(connection.error, Incompatible) else "unavailable"
         passing = not connection.refuses and not isinstance(connection.error, SourceFailed)
         said = f"No answer: {_sentence(connection.why)}"

@@ -1,6 +1,6 @@
-"""What is asked of the assistant: a new answer, another one, or what becomes of one that is there.
+"""Requests to the assistant: a new answer, another one, or the continuation or verification of an existing one.
 
-Each function stores a pending answer before anything is sent, and says how that answer is to be written.
+Each function stores a pending answer before anything is sent, and returns how that answer is to be written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from storage import Stats as StoredStats
 CONTEXT_TOKENS = 8192
 """Most tokens of a conversation that are read: the drafter's attention is computed over every earlier token."""
 FRESH_TEMPERATURE = 0.8
-"""Temperature of another answer if the settings name none, or 0, which would give the answer that is there already."""
+"""Temperature of another answer if the settings name none or 0, which would give the existing answer again."""
 SAMPLING = prepared(Sampling)
 
 
@@ -57,19 +57,19 @@ class Request:
     begun: Message | None = None
     """The stored answer that it begins with, in tokens of the drafter in use."""
     does: Literal["answers", "verifies", "resumes"] = "answers"
-    """verifies: only the target may continue the begun answer. resumes: whoever is there may."""
+    """verifies: only the target may continue the begun answer. resumes: any available writer may."""
     waits: bool = False
-    """The question waits in the queue if nobody is there to answer."""
+    """Whether the question is queued if nobody is available to answer."""
     sent: str = ""
     """The text of the begun answer if a server sent it, so that its tokens only spell it."""
     redrawn: bool = False
-    """It is another answer, at a temperature that nobody chose."""
+    """Whether it is another answer, at a temperature that nobody chose."""
     anew: bool = False
-    """A server that checks no drafts gives an answer of its own, which is then compared with the begun one."""
+    """Whether a server that checks no drafts gives its own answer, which is then compared with the begun one."""
 
     @property
     def about(self) -> dict[str, float | int | str | None]:
-        """What is stored with the answer, so that one that is cut off can go on as it was begun."""
+        """The statistics stored with the answer, so that one that is cut off can be continued in the same way."""
         sampling = self.sampling
         about: dict[str, float | int | str | None] = {"temperature": sampling.temperature}
         if sampling.temperature:
@@ -77,7 +77,7 @@ class Request:
         return about
 
     def begin(self, text: ChatText) -> Answer:
-        """The answer so far, with the marks of the names that it says."""
+        """The answer so far, with the marks of its names."""
         if self.begun is None:
             return Answer(text)
         marks = marks_said(text, self.begun)
@@ -86,7 +86,7 @@ class Request:
     def read(
         self, store: Store, settings: Settings, text: ChatText, *, draft: bool, prompt: Prompt | None, kept: Kept
     ) -> GenerationInput:
-        """What the answer is written from: the messages before it, which nobody has read in tokens yet.
+        """The input of the answer: the messages before it, not yet tokenised.
 
         `prompt`: the recipe of the drafter's own target. `kept`: as for `Conversation`. Raises `StorageError`.
         """
@@ -117,7 +117,7 @@ class Request:
         )
 
     def settles(self, *, done: bool, verified: bool, never: bool) -> str | None:
-        """Id of the answer that leaves the queue if this one is `done`, or can `never` be written; None: none does."""
+        """Id of the answer that leaves the queue if this one is `done` or can `never` be written, or None."""
         if self.does == "resumes":
             return self.begun.id if self.begun is not None and done and verified else None
         if self.begun is not None:
@@ -126,17 +126,17 @@ class Request:
 
 
 def settings_for(settings: Settings, choices: Choices, fixed: Collection[str] = ()) -> Settings:
-    """The settings of one conversation: what was chosen for it replaces them, except what is `fixed` for this run."""
+    """The settings of one conversation: its choices override them, except those that are `fixed` for this run."""
     chosen = {name: value for name, value in choices.sampling.items() if name not in fixed}
     return msgspec.structs.replace(settings, **chosen)
 
 
 def keep_default(store: Store, prompts: SystemPrompts, answer: Message, *, server: str | None, all: str | None) -> None:
-    """Keep the default system prompt with the conversation of a pending answer, if that is its first answer.
+    """Store the default system prompt with the conversation of a pending answer, if that is its first answer.
 
-    So a later change of a default or of the library changes no conversation that has begun. `server`, `all`: names of
-    the server's default and of the settings', or `none`. Raises `StorageError`, and `NoAnswer` for a name that is not
-    in the library.
+    So later changes of a default or of the library do not affect conversations that have begun. `server`, `all`: names
+    of the server's default and of the settings', or `none`. Raises `StorageError`, and `NoAnswer` for a name that is
+    not in the library.
     """
     name = server or all
     if name is None or name == NO_PROMPT:
@@ -162,15 +162,18 @@ def system_digest(system: str | None) -> str | None:
 
 
 def new_answer(settings: Settings, message: Message, *, waits: bool = False) -> Request:
-    """The answer to a stored question. `waits`: it came out of the queue; else the settings say whether it waits."""
+    """The answer to a stored question.
+
+    `waits`: it came from the queue; otherwise the settings decide whether it may wait.
+    """
     return Request(message, _sampling(settings), settings.max_tokens, waits=waits or settings.offline == "queue")
 
 
 def regenerate(store: Store, settings: Settings, message_id: str, *, target: bool) -> Request:
-    """Another answer beside one, or to a question, and not the one again. Raises `NoAnswer`, `StorageError`.
+    """Another answer to a question, and not the same again. Raises `NoAnswer`, `StorageError`.
 
-    A greedy answer can only be given once: if it is there already, the next one is sampled. `target`: the target
-    answers, else the drafter. Each version gets another seed than the one that the settings name.
+    A greedy answer can only be given once: if it already exists, the next one is sampled. `target`: the target answers,
+    otherwise the drafter. Each version gets a different seed from the one in the settings.
     """
     message = store.messages.get(message_id)
     parent_id = message.id if message.role == "user" else message.parent_id
@@ -190,7 +193,7 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
 def resume(store: Store, settings: Settings, message_id: str, text: ChatText) -> Request:
     """The rest of an answer that was cut off, sampled as it was begun. Raises `NoAnswer`, `StorageError`.
 
-    If answers have a limit, it may get as many tokens more as a new one.
+    If answers have a limit, it may get as many additional tokens as a new one.
     """
     cut = store.messages.get(message_id)
     if cut.role != "assistant":
@@ -212,9 +215,9 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
 
 
 def verify(store: Store, settings: Settings, drafted: Message, text: ChatText, *, anew: bool = False) -> Request:
-    """What the target makes of an answer that was drafted offline. Raises `NoAnswer`, `StorageError`.
+    """The verification of an answer that was drafted offline. Raises `NoAnswer`, `StorageError`.
 
-    `anew`: it is there, but checks no drafts.
+    `anew`: the server is available, but checks no drafts.
     """
     beside = store.messages.verify(drafted.id)
     if beside is None:
@@ -244,7 +247,7 @@ def _is_greedy(version: Message, *, target: bool) -> bool:
 
 
 def _sampling(settings: Settings, version: int = 0) -> Sampling:
-    """The sampling of the settings. `version`: how many answers to the question are there already."""
+    """The sampling of the settings. `version`: how many answers to the question already exist."""
     return Sampling(
         temperature=settings.temperature or 0.0,
         top_k=settings.top_k,
@@ -254,7 +257,10 @@ def _sampling(settings: Settings, version: int = 0) -> Sampling:
 
 
 def _as_begun(settings: Settings, stats: StoredStats) -> Sampling:
-    """The sampling in an answer's statistics, else of the settings: old and imported answers may tell anything."""
+    """The sampling in an answer's statistics, or else of the settings.
+
+    Old and imported answers may contain anything.
+    """
     known = {name: stats[name] for name in Sampling.__struct_fields__ if name in stats}
     if known.get("temperature") is not None:
         with contextlib.suppress(msgspec.ValidationError):

@@ -1,4 +1,4 @@
-"""The times of one answer's rounds, and what they teach: the line, the costs of a round, and the choice of a mode."""
+"""Times one answer's rounds, from which the line, the costs of a round and the choice of a mode are learnt."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ LONGEST_READ = 256
 
 
 class RoundMeter:
-    """Told of each round in turn: `begin`, `drafted`, `sent`, `returned`, `ended`. All times are seconds."""
+    """Call for each round, in this order: `begin`, `drafted`, `sent`, `returned`, `ended`. All times are seconds."""
 
     def __init__(self, connection: Connection, clock: Clock, *, opening: bool) -> None:
         """`opening`: the first round opens the answer."""
         self._connection, self._clock = connection, clock
         self._opening = opening
         self._usual: RoundReply | None = None
-        """The last round, if it was like most: no prompt to read, nothing sent again."""
+        """The last round, if it was typical: no prompt to read, nothing resent."""
         self._counts = False
-        """The round in flight tells of others. A verifier's very first forward does not: it takes longer."""
+        """Whether the round in flight is representative. A verifier's very first forward is not, because it takes
+        longer."""
         self._unread, self._made = 0, False
         self._begun = self._drafted = self._sent = self._ended = clock.now()
 
     @property
     def after_usual(self) -> bool:
-        """The last round was like most, so what it took says what the next one will take."""
+        """Whether the last round was typical, so that its time predicts the next one's."""
         return self._usual is not None
 
     @property
     def draft_seconds(self) -> float:
-        """What the draft of this round took."""
+        """Seconds of this round's draft."""
         return self._drafted - self._begun
 
     def begin(self, *, adopts: bool) -> None:
-        """A round begins, and the one before it is over. `adopts`: its memory may still be on its way."""
+        """A round begins, and the previous one is over. `adopts`: the latter's memory may still be in transit."""
         self._begun = self._clock.now()
         if self._usual is not None:
             if not adopts:
@@ -44,22 +45,22 @@ class RoundMeter:
             self._connection.speed.costs.waited(self._begun - self._sent - self._usual.verdict.server_seconds)
 
     def drafted(self, *, made: bool) -> None:
-        """The draft is made; `made` False: none was asked for."""
+        """The draft is made; `made` False: none was requested."""
         self._drafted, self._made = self._clock.now(), made
 
     def sent(self, unread: int) -> None:
-        """The round goes up, with `unread` tokens that the verifier has not read."""
-        # After the draft comes a wait for memory of the round before: it counts where that round does.
+        """The round is sent, with `unread` tokens that the verifier has not read."""
+        # After the draft comes a wait for the previous round's memory, which is charged to that round.
         self._sent = self._drafted if self._usual is not None else self._clock.now()
         self._unread = unread
         self._counts = self._connection.speed.server_seconds is not None
 
     def is_usual(self, reply: RoundReply) -> bool:
-        """There was no prompt to read, and nothing to send again."""
+        """Whether no prompt had to be read and nothing was resent."""
         return not self._unread and reply.exchanges == 1
 
     def returned(self, reply: RoundReply, nodes: int) -> None:
-        """The verdict on a draft of so many nodes is there."""
+        """The verdict on a draft of this many nodes has arrived."""
         self._counts = self._counts and reply.exchanges == 1
         self._connection.speed.served(reply)
         if self._counts and self._unread <= LONGEST_READ:
@@ -67,7 +68,10 @@ class RoundMeter:
         self._usual = reply if self.is_usual(reply) else None
 
     def ended(self, report: RoundReport, *, drafted_here: bool) -> None:
-        """The round's text is shown. `drafted_here` False: it judged what was written offline, so it tells no speed."""
+        """The round's text is shown.
+
+        `drafted_here` False: it judged text written offline, so it says nothing about speed.
+        """
         now = self._clock.now()
         if self._counts and drafted_here:
             seconds = now - self._ended - report.rtt_seconds
@@ -76,7 +80,7 @@ class RoundMeter:
         self._ended, self._opening = now, False
 
     def _tell_payoff(self, report: RoundReport, seconds: float) -> None:
-        """Say what a round that took so many seconds gained with its draft, or without one."""
+        """Record the gain and the seconds of a round with or without a draft."""
         payoff = self._connection.speed.payoff
         if self._usual is not None:
             payoff.ended(

@@ -1,4 +1,4 @@
-"""Which server and which drafter each conversation has, and who answers the open one now."""
+"""Manages which server and drafter each conversation has, and who answers the open one."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from storage import Choices, Store
 @final
 @dataclass(frozen=True)
 class Options:
-    """What an assistant answers with. It does not change while the assistant is open."""
+    """The parts with which an assistant answers. They do not change while the assistant is open."""
 
     drafters: Drafters
-    """The drafter of the settings, which stands in where a model has none, and those of other models."""
+    """The drafter of the settings, used for models without one, and those of other models."""
     source: Source | None
     """The default server, or None for the drafter alone."""
     settings: Settings
     draft: bool = True
-    """Whether to draft at all; else the target writes alone, token by token."""
+    """Whether to draft at all; otherwise the target writes alone, token by token."""
     modes: tuple[Verifying, ...] = MODES
-    """What the mode `auto` may choose from."""
+    """The modes from which `auto` may choose."""
     seen: LastSeen | None = None
-    """Which model was at which address before."""
+    """Which model was last seen at which address."""
     clock: Clock = CLOCK
     """Measures deadlines and pauses."""
     early: bool = False
@@ -60,34 +60,38 @@ class Options:
     prompts: SystemPrompts | None = None
     """The library of the default system prompts; conversations begin without one if it is None."""
     fixed: frozenset[str] = frozenset()
-    """Settings that no conversation replaces."""
+    """Settings that no conversation overrides."""
     learnt: Path | None = None
     """Folder of what drafters learnt here, or None to disable learning."""
+    stand_in: Source | None = None
+    """The model on this device that answers while a server is away, or None if none does."""
     most_read: Callable[[], int | None] | None = None
-    """Most tokens that the server reads for which this assistant's drafter stands in, as far as is known."""
+    """Most tokens read by the server for which this assistant's drafter substitutes, if known."""
 
 
 class Routing:
-    """Connects to the servers of conversations, and keeps what drafts for each of them."""
+    """Connects to the servers of conversations, and keeps the drafting state of each of them."""
 
     def __init__(self, store: Store, options: Options, outbox: Outbox) -> None:
         self.drafters = options.drafters
         self.running: Request | None = None
         """The answer that is being written."""
         self.over: Connection | None = None
-        """The connection that it comes over."""
+        """The connection over which it arrives."""
         self._store, self._options, self._outbox = store, options, outbox
         self._seen = options.seen or LastSeen()
         self._anyway = options.settings.offline == "drafter"
         self._connections = Connections(self._connect, options.source, options.chosen)
         self.leaving: set[asyncio.Task[None]] = set()
-        """Connections that are closed as soon as the answer that comes over them is complete."""
+        """Connections to close as soon as the answer arriving over them is complete."""
         self._closed = False
         self.pool = DraftingPool(
             store,
             second_stage=options.settings.second_stage and options.draft,
             calibrations=Calibrations(options.learnt if options.settings.learn else None),
         )
+        self._stand_in: Connection | None = None
+        """The connection to the model on this device that stands in for a server, once one was needed."""
         self._judging: asyncio.Task[list[Judged]] | None = None
         """Measures the drafters that came to this device without figures."""
         self._halted = threading.Event()
@@ -100,7 +104,7 @@ class Routing:
             self._judging = asyncio.create_task(self._judge_drafters())
 
     async def close(self) -> None:
-        """Let go of the servers, and end one that was started here."""
+        """Release the servers, and end one that was started here."""
         self._closed = True
         self._halted.set()
         self._outbox.stir()
@@ -109,6 +113,8 @@ class Routing:
         await asyncio.gather(*self.leaving)
         await self.pool.quiet()
         await self._connections.close()
+        if self._stand_in is not None:
+            await self._stand_in.close()
         await self.pool.close()
 
     # ---- servers -----------------------------------------------------------------------------------------------------
@@ -121,8 +127,8 @@ class Routing:
     def use(self, source: Source | None) -> None:
         """Ask this server from now on, in each conversation for which no other was chosen.
 
-        Connects in the background. Sessions, what was measured of the line, and the memory of open conversations begin
-        anew, because all of it is another server's.
+        Connects in the background. Sessions, line measurements, and the memory of open conversations are reset, because
+        they belong to another server.
         """
         left = self._connections.use(source)
         self.start()
@@ -130,7 +136,7 @@ class Routing:
         self._outbox.stir()
 
     def follow(self, choices: Choices) -> None:
-        """Connect to the server of the conversation that is open now; close connections that nothing needs any more."""
+        """Connect to the server of the newly opened conversation; close connections that are no longer needed."""
         self._connections.show(choices)
         self.close_unneeded()
         self._outbox.stir()
@@ -143,11 +149,11 @@ class Routing:
         return self._connections.to(self._store.conversations.get(conversation_id).choices)
 
     def present(self, conversation_id: str) -> Connection | None:
-        """That connection if it was made before. Any thread may ask. Raises `StorageError`."""
+        """That connection if it exists. Any thread may call it. Raises `StorageError`."""
         return self._connections.present(self._store.conversations.get(conversation_id).choices)
 
     def no_server(self, conversation_id: str) -> Failed | None:
-        """Why only the drafter could answer this conversation now, or None if its server is there.
+        """Why only the drafter could answer this conversation now, or None if its server is available.
 
         Raises `StorageError`.
         """
@@ -172,6 +178,15 @@ class Routing:
             anyway=self._anyway,
         )
 
+    def stand_in(self) -> Connection | None:
+        """The connection to the model on this device that stands in for a server, or None if none does."""
+        options = self._options
+        if self._stand_in is None and options.stand_in is not None and not self._closed:
+            self._stand_in = Connection(
+                options.stand_in, drafters=self.drafters, patience=EDGE_PATIENCE_SECONDS, clock=options.clock
+            )
+        return self._stand_in
+
     def close_unneeded(self) -> None:
         """Close the connections that neither the open conversation, the running reply nor the queue needs."""
         for connection in self._connections.take_unneeded({self.over, *self._outbox.awaited}):
@@ -194,7 +209,7 @@ class Routing:
     # ---- drafters ----------------------------------------------------------------------------------------------------
 
     def drafter_of(self, conversation_id: str) -> Drafter:
-        """The drafter for the model that answers a conversation, or answered there last; else the first one.
+        """The drafter for the model that answers a conversation, or last answered there, or else the first drafter.
 
         May read files. Raises `StorageError`.
         """
@@ -211,7 +226,7 @@ class Routing:
         return self._nobody(source, self._memory_alone(conversation_id))
 
     def _memory_alone(self, conversation_id: str) -> bytes | None:
-        """Memory digest of a conversation's model as far as is known, where nobody connects to its server."""
+        """Memory digest of a conversation's model, if known, when nothing connects to its server."""
         source = self._connections.source(self._store.conversations.get(conversation_id).choices)
         if source is None or source.own:
             return self._store.memory.last_used(conversation_id)
@@ -222,7 +237,7 @@ class Routing:
 
     @property
     def offer(self) -> Offer | None:
-        """The small model that the open conversation's server offers and that is not here."""
+        """The small model offered by the open conversation's server, if it is not on this device yet."""
         return None if self.shown is None else self.shown.server.offer
 
     async def fetch_offered(self, progress: Callable[[int, int], None]) -> None:
@@ -231,7 +246,7 @@ class Routing:
             await self.shown.fetch(self.drafters.shelf, progress)
 
     async def news(self) -> list[tuple[str, str]]:
-        """What to say once about drafters that came without figures; waits until they are measured."""
+        """Messages to show once about drafters that came without figures; waits until they are measured."""
         self.start()
         assert self._judging is not None
         await asyncio.shield(self._judging)
@@ -275,29 +290,29 @@ class Routing:
         return connection.mode("offline", alone=alone, writer=self._writer(connection.server.memory) if alone else "")
 
     def _writer(self, memory: bytes | None) -> str:
-        """Name of the drafter that writes in the place of a model."""
+        """Name of the drafter that substitutes for a model."""
         config = self.drafters.config(memory) if self.drafters.has(memory) else None
         return name_of(config or self.drafters.first.config)
 
     @property
     def fits(self) -> bool:
-        """Whether the drafter was made for the model that answers, as far as is known; True if it answers alone."""
+        """Whether the drafter was made for the model that answers, as far as known; True if it answers alone."""
         return self.shown is None or self.shown.server.fits
 
     @property
     def stays_here(self) -> bool:
-        """Whether what is asked stays on this device."""
+        """Whether questions stay on this device."""
         return self.shown is None or stays_here(self.shown.source)
 
     @property
     def most_read(self) -> int | None:
-        """Most tokens of a conversation that are read, or None while a server that counts its own has not said."""
+        """Most tokens of a conversation that are read, or None while a server that counts itself has not said."""
         if self.shown is not None and not self.shown.server.checks:
             return self.shown.server.most_read
         return self.most_read_over(self.shown)
 
     def most_read_over(self, connection: Connection | None) -> int:
-        """Most tokens that this device and the model at a server read, as far as is known."""
+        """Most tokens that this device and a server's model read, as far as known."""
         known = None if connection is None else connection.server.most_read
         if connection is None and self._options.most_read is not None:
             known = self._options.most_read()

@@ -1,4 +1,4 @@
-"""Runs the client from its own folder, without the packages of the installation, which it does not need."""
+"""Runs the client from its own folder, without installed packages, which it does not need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers to what a key in the shell asks. The assistant answers as it does for `outrider ask`, but keeps nothing.
+"""Answers the keys of the shell. The assistant answers as for `outrider ask`, but stores nothing permanently.
 
 Its conversations are in a database in the helper's private folder. Each is erased when it is answered, and the
 database when the helper ends.
@@ -46,7 +46,7 @@ class NoCommand(Exception):
 
 
 class Answers:
-    """Answers the requests of one home's shells, one after the other. `scratch`: a folder for what is not kept."""
+    """Answers the requests of one home's shells, one after another. `scratch`: a folder for temporary data."""
 
     def __init__(
         self, folders: Folders, home: str, scratch: Path, explainers: Sequence[Explainer] | None = None
@@ -65,12 +65,12 @@ class Answers:
         self._drafter_of: tuple[str, str] | None = None
         self._ghost: GhostText | None = None
         self._ghosts = 0
-        """Requests for ghost text so far: only the newest one is answered."""
+        """Number of requests for ghost text: only the newest one is answered."""
         self._asking = 0
-        """Key presses that are being answered. Nobody waits for ghost text meanwhile."""
+        """Number of key presses being answered. Ghost text is not needed meanwhile."""
         self._assistant: Assistant | None = None
         self._opened: object = None
-        """What the assistant was opened for: settings, and the state of the registry of remotes."""
+        """The settings and the state of the remotes' registry for which the assistant was opened."""
         self._open = AsyncExitStack()
         shutil.rmtree(scratch, ignore_errors=True)  # A helper that crashed may have left it.
 
@@ -98,7 +98,7 @@ class Answers:
             self._asking -= 1
 
     async def close(self) -> None:
-        """Let go of the assistant, and erase what it wrote."""
+        """Release the assistant, and erase its data."""
         await self._open.aclose()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -120,7 +120,7 @@ class Answers:
         sources = [part for parts in explained for part in parts]
         async with self._turn:
             settings = self._settings(request)
-            # The bundled pair was made to give commands. What it says of one is not worth reading.
+            # The bundled pair was made to give commands. Its explanations are not worth reading.
             if settings.drafter != str(BUNDLED_DRAFTER) or self._has_remote(settings):
                 assistant = await self._loaded(request)
                 if not self._is_pair(assistant, request):
@@ -141,14 +141,14 @@ class Answers:
             text, alone = await _ask(assistant, question, whole_command)
             pair = self._is_pair(assistant, request)
         command = command_of(text)
-        # Shell Guide was not made to mend: its answer counts only if it is about the same things.
+        # Shell Guide was not made to fix commands: its answer counts only if it is about the same things.
         if command is None or command == failure.command or (pair and not same_words(failure.command, command)):
             raise NoCommand(NO_MEND if request.error else f"{NO_MEND} {MORE}")
         told = await asyncio.to_thread(self._noted, command, request, assistant)
         return Answer(command, "; ".join([*told, "the model's proposal", *([ALONE] if alone else [])]))
 
     def _noted(self, command: str, request: Request, assistant: Assistant) -> list[str]:
-        """What to say of a command. Raises `NoCommand` where the bundled pair made up the name of a program."""
+        """The note on a command. Raises `NoCommand` if the bundled pair invented a program's name."""
         found = risks(command, request.path)
         if self._is_pair(assistant, request) and (name := made_up(found)):
             raise NoCommand(
@@ -165,7 +165,7 @@ class Answers:
             if turn != self._ghosts:  # Another key was pressed meanwhile.
                 return ""
             drafter = await self._drafter_for(load_settings(self._folders), request.cwd)
-            if why_not_alone(drafter.config) is not None:  # Nobody checks ghost text.
+            if why_not_alone(drafter.config) is not None:  # Ghost text is not checked.
                 return ""
             if self._ghost is None:
                 self._ghost = await asyncio.to_thread(GhostText, drafter)
@@ -188,7 +188,7 @@ class Answers:
         return self._drafter
 
     async def _loaded(self, request: Request) -> Assistant:
-        """The assistant for the settings of the shell that asks; another one than before if they have changed."""
+        """The assistant for the settings of the requesting shell; a new one if they have changed."""
         settings = self._settings(request)
         opened = settings, request.cwd if not Path(settings.drafter).is_absolute() else "", self._registry()
         if self._assistant is None or opened != self._opened:
@@ -212,14 +212,14 @@ class Answers:
         return is_address(chosen) or Remotes(self._folders).meant_by(settings.remote) is not None
 
     def _registry(self) -> tuple[int, int]:
-        """Changes when somebody adds a remote or chooses another one."""
+        """A stamp that changes when a remote is added or another one is chosen."""
         with contextlib.suppress(OSError):
             found = (self._folders.config / "remotes.toml").stat()
             return found.st_mtime_ns, found.st_ino
         return 0, 0
 
     def _is_pair(self, assistant: Assistant, request: Request) -> bool:
-        """Whether the bundled pair answers, which is asked in its own way."""
+        """Whether the bundled pair answers, which has its own form of question."""
         bundled = Path(request.cwd or "/", self._settings(request).drafter) == BUNDLED_DRAFTER
         return bundled and assistant.backend.routing.fits
 
@@ -240,7 +240,7 @@ def made_up(found: Sequence[Risk]) -> str | None:
 
 
 def risk_notes(found: Sequence[Risk], question: str) -> list[str]:
-    """What a command would do that cannot be undone, in words: what nobody asked for, and all that is dangerous."""
+    """The risks of a command in words: those that were not asked for, and all dangers."""
     surprises = set(unasked(question, found))
     notes = []
     for risk in found:
@@ -252,7 +252,7 @@ def risk_notes(found: Sequence[Risk], question: str) -> list[str]:
 
 
 async def _ask(assistant: Assistant, question: str, enough: Callable[[str], bool]) -> tuple[str, bool]:
-    """The answer to one question, and whether any of it was only drafted. It ends early where it is `enough`.
+    """The answer to one question, and whether any of it was only drafted. It ends early once it is `enough`.
 
     Raises `NoCommand`.
     """

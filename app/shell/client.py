@@ -1,4 +1,4 @@
-"""What a key in the shell runs: one request to the helper, whose answer goes to stdout. It starts in some 30 ms.
+"""The client that a shell key runs: one request to the helper, with the answer on stdout. It starts in some 30 ms.
 
     python -I -S app/shell/__main__.py KIND SHELL [--status N] [--announce] < TEXT
 
@@ -20,7 +20,7 @@ from app.shell.place import NoPlace
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 MOST_BYTES = 1 << 16
-"""Longest line. A longer one is no command that a person typed."""
+"""Longest line. A longer one is not a command that a person typed."""
 HINT_SECONDS = 0.4
 """Wait before a slow answer is announced on the terminal."""
 SLOW = "outrider: asking. Ctrl+C stops it."
@@ -29,7 +29,7 @@ ERASE = "\r\x1b[K"
 
 def main() -> NoReturn:
     """Run one request; ends the process."""
-    # Shells ignore the signal while this runs, so that they keep their line; a child inherits that.
+    # Shells ignore the signal while this runs, to keep their line, and a child inherits that.
     signal.signal(signal.SIGINT, _interrupted)
     kind, shell, *options = sys.argv[1:]
     status = int(options[options.index("--status") + 1]) if "--status" in options else None
@@ -53,7 +53,7 @@ def main() -> NoReturn:
 
 
 def _wait(wanted: dict[str, Any], *, announce: bool) -> dict[str, Any]:
-    """The reply. If it is slow, and `announce` is on, a line on the terminal says so until it is there."""
+    """The reply. If it is slow and `announce` is on, a line on the terminal says so until it arrives."""
     conversation = ask(wanted)
     try:
         reply = conversation.reply(HINT_SECONDS if announce else None)
@@ -85,7 +85,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 
 def _end(code: int, note: str, text: str = "") -> NoReturn:
-    """Print and leave at once: Python's own way out takes some milliseconds."""
+    """Print and exit at once: Python's normal exit takes some milliseconds."""
     sys.stdout.buffer.write(f"{' '.join(note.split())}\n{text}".encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
     os._exit(code)

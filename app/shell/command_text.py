@@ -1,6 +1,6 @@
 """How a key press is put to a model, and how its answer is read.
 
-Shell Guide gets the words alone, as it was trained. Any other model is told what is wanted.
+Shell Guide gets only the words, as in its training. Any other model gets instructions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from app.shell.words import BEFORE, commands, programs
 WHOLE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?\n {0,3}\1[ \t]*$", re.M | re.S)
 INLINE = re.compile(r"^`([^`\n]+)`$")
 MOST_ERROR = 2000
-"""Characters of an error that a model is shown: its end says what went wrong."""
+"""Number of last characters of an error that a model is shown: the end says what went wrong."""
 
 
 def question_for(words: str, shell: str, *, pair: bool) -> str:
@@ -27,7 +27,7 @@ def question_for(words: str, shell: str, *, pair: bool) -> str:
 
 
 def question_of_failure(command: str, status: int | None, error: str, shell: str) -> str:
-    """The question for what to run in the place of a command that failed."""
+    """The question for a command to run instead of one that failed."""
     ended = "failed" if status is None else f"ended with exit code {status}"
     said = f"\nIt printed:\n{error.strip()[-MOST_ERROR:]}" if error.strip() else ""
     return f"{_wanted(shell)} It must do what this command was meant to do, which {ended}: {command}{said}"
@@ -36,7 +36,7 @@ def question_of_failure(command: str, status: int | None, error: str, shell: str
 def command_of(answer: str) -> str | None:
     """The command in an answer: its first block of shell code, or the line if there is only one, in backquotes.
 
-    Prompts before it are removed. It may have several lines.
+    Leading prompts are removed. The command may have several lines.
     """
     for block in shell_blocks(answer):
         return block.command.strip() or None
@@ -45,12 +45,12 @@ def command_of(answer: str) -> str | None:
 
 
 def whole_command(answer: str) -> bool:
-    """Whether an answer that is still being written holds a whole block, so that nothing more need be waited for."""
+    """Whether an answer that is still being written already has a complete block, so that the rest is not needed."""
     return WHOLE.search(answer) is not None
 
 
 def same_words(command: str, other: str) -> bool:
-    """Whether another command runs the same program first, and has each word of this one, or one near to it."""
+    """Whether another command runs the same program first and has each word of this one, or a similar one."""
     theirs = [word.value for words in commands(other) for word in words]
     ours = [word.value for words in commands(command) for word in words if not word.value.startswith("-")]
     same = programs(command)[:1] == programs(other)[:1]

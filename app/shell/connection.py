@@ -1,7 +1,7 @@
-"""Asks the shell helper over its socket, and starts it where none runs. Standard library only, and little of it.
+"""Asks the shell helper over its socket, and starts one if none runs. Uses little, and only of the standard library.
 
-A request is one line of JSON, and so is each reply (`app/shell/requests.py`). A connection carries one request: to
-close it is to cancel.
+A request is one line of JSON, and so is each reply (`app/shell/requests.py`). A connection carries one request; closing
+it cancels the request.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 from app.shell.place import ROOT, build, home, settings_environment, socket_path
 
 SIGN_SECONDS = 10.0
-"""Longest wait for a helper's first sign. It gives one at once, and only a helper that hangs does not."""
+"""Longest wait for a helper's first reply, which it sends at once unless it hangs."""
 START_SECONDS = 60.0
 """Longest wait for a helper to listen. It loads no model before it listens."""
 MOST_STARTS = 3
-"""Tries to reach a helper that ends or is replaced in the same moment."""
+"""Tries to reach a helper that ends or is replaced at the same moment."""
 HELPER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from app.shell.helper import main; main()"
 
 
@@ -30,7 +30,7 @@ class NoHelper(Exception):
 
 
 class Conversation:
-    """One request on its way: wait for its reply with `reply`, or `close` it to cancel."""
+    """A request in progress: wait for its reply with `reply`, or `close` it to cancel."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -40,7 +40,7 @@ class Conversation:
         self._line.sendall(json.dumps(request).encode("ascii") + b"\n")
 
     def reply(self, seconds: float | None) -> dict[str, Any] | None:
-        """The next reply, or None after that time. Raises `ConnectionError` if the helper is gone."""
+        """The next reply, or None on timeout. Raises `ConnectionError` if the helper is gone."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while b"\n" not in self._read:
             left = None if deadline is None else deadline - time.monotonic()
@@ -69,7 +69,7 @@ class Conversation:
 
 
 def request(kind: str, text: str, **fields: object) -> dict[str, Any]:
-    """A request with what is known of this shell: folder, home, programs and settings."""
+    """A request with this shell's context: folder, home, programs and settings."""
     try:
         cwd = os.getcwd()
     except FileNotFoundError:  # Somebody removed it.
@@ -79,7 +79,7 @@ def request(kind: str, text: str, **fields: object) -> dict[str, Any]:
 
 
 def ask(wanted: dict[str, Any]) -> Conversation:
-    """Send a request, to a helper that is started where none runs. Raises `NoHelper`, `NoPlace`."""
+    """Send a request to the helper, which is started if none runs. Raises `NoHelper`, `NoPlace`."""
     path = socket_path()
     for _ in range(MOST_STARTS):
         conversation = connect(path) or _started(path)
@@ -117,7 +117,7 @@ def connect(path: str) -> Conversation | None:
 
 
 def _started(path: str) -> Conversation:
-    """Start a helper, and connect to it. Shells that want one at the same time take turns."""
+    """Start a helper, and connect to it. Shells that need one at the same time take turns."""
     import fcntl
 
     turn = os.open(path + ".turn", os.O_RDWR | os.O_CREAT, 0o600)
@@ -134,11 +134,11 @@ def _started(path: str) -> Conversation:
 
 
 def _start() -> str:
-    """Start a helper and wait until it listens; returns what it complained of, if it ended instead."""
+    """Start a helper and wait until it listens; returns its error message if it ended instead."""
     ours, its = os.pipe()
     null = os.open(os.devnull, os.O_RDWR)
     command = [sys.executable, "-P", "-c", HELPER, ROOT, "helper"]
-    # The pipe is its stdout: it says one line when it listens. What it complains of comes the same way.
+    # The pipe is its stdout: it prints one line when it listens. Error messages come the same way.
     actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, its, 1), (os.POSIX_SPAWN_DUP2, its, 2)]
     try:
         os.posix_spawn(sys.executable, command, os.environ, file_actions=actions, setsid=True)

@@ -1,7 +1,7 @@
 """Explanations of a command: where they come from, and how they look in a terminal.
 
-A source is anything with `explain`: the pages that travel with Outrider, the manual of this device, the risks of the
-command. A model of the person is asked as well (`app/shell/answers.py`).
+A source is anything with `explain`: the bundled pages, the manual pages of this device, the risks of the command. The
+person's own model is asked as well (`app/shell/answers.py`).
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ MOST_EXAMPLES = 3
 LEAST_LIKENESS = 0.3
 """Share of options that a command and an example must have in common."""
 FIRST_SHARE = 0.5
-"""Worth of the same first option: it often says what is to be done, as `c` or `x` for `tar`."""
+"""Weight of an equal first option: it often selects the operation, such as `c` or `x` for `tar`."""
 BARE = {"ar", "ps", "tar"}
-"""Programs whose options may stand without a dash."""
+"""Programs whose options may be written without a dash."""
 MANUAL_SECONDS = 3.0
 MOST_COLUMNS = 100
 ENTRY = re.compile(r"^(\S.*?) \((\w+)\)\s+- (.*)$")
-"""A line of `whatis`: names, section, what it is."""
+"""A line of `whatis`: names, section, summary."""
 SECTIONS = ("1", "8", "6", "n")
 """Sections of the manual that hold programs."""
 
 Part = tuple[str, str]
-"""Who says it, and what."""
+"""(source, explanation)."""
 
 
 class Explainer(Protocol):
     """A source of explanations."""
 
     async def explain(self, command: str, path: str) -> Sequence[Part]:
-        """What it knows of a command; empty: nothing. `path`: the folders that the shell looks for programs in."""
+        """What it knows of a command; may be empty. `path`: the shell's search path for programs."""
 
 
 class TldrPages:
-    """Has the page of each program, with the examples that are most like the command. The pages travel with Outrider.
+    """Explains by each program's bundled page, with the examples that are most like the command.
 
-    `file`: the index. It is opened when it is first needed.
+    `file`: the index, opened when first needed.
     """
 
     def __init__(self, file: Path) -> None:
@@ -63,7 +63,7 @@ class TldrPages:
         self._pages: Pages | None = None
 
     async def explain(self, command: str, path: str) -> Sequence[Part]:
-        """Raises `DrafterMissing` or `DrafterCorrupt` where the index cannot be read."""
+        """Raises `DrafterMissing` or `DrafterCorrupt` if the index cannot be read."""
         return await asyncio.to_thread(self._explain, command)
 
     def _explain(self, command: str) -> list[Part]:
@@ -85,7 +85,7 @@ class TldrPages:
 
 
 class FlagMeanings:
-    """Says what the flags of a command mean, each for itself: `-xzvf` is four. Knows programs that are used much."""
+    """Says what each flag of a command means: `-xzvf` is four flags. Knows commonly used programs."""
 
     async def explain(self, command: str, path: str) -> Sequence[Part]:
         parts: list[Part] = []
@@ -105,7 +105,7 @@ class RiskSentences:
 
 
 def nearest_examples(examples: Sequence[Example], command: Sequence[str]) -> list[Example]:
-    """The examples whose options are most like those of a command, best first; none that is far from it.
+    """The examples whose options are most like those of a command, best first, without dissimilar ones.
 
     `command`: the words from the program's name on.
     """
@@ -132,7 +132,7 @@ def _options(words: Sequence[str]) -> Iterator[str]:
 
 
 class ManualPages:
-    """Says in one line what each program of a command is: the summary of its manual page on this device."""
+    """Explains each program of a command in one line: the summary of its manual page on this device."""
 
     async def explain(self, command: str, path: str) -> Sequence[Part]:
         names = [name for name in dict.fromkeys(programs(command)) if re.fullmatch(r"[\w.+][\w.+-]*", name)]

@@ -12,7 +12,7 @@ from drafter.runtime import Drafter
 from drafter.second_stage import SecondStage
 
 FEWEST_WORDS = 3
-"""Fewer words say too little: the guess would change with each of them."""
+"""With fewer words, the guess would change with each of them."""
 MOST_TOKENS = 48
 """A command of Shell Guide takes some 28 tokens, with the sentence before it."""
 PLAIN = re.compile(r"[^|<>;&$`(){}\\=]+")
@@ -20,11 +20,11 @@ LITTLE_WORDS = {
     "a", "all", "an", "and", "are", "by", "every", "for", "from", "how", "i", "in", "into", "is", "it", "me", "my",
     "of", "on", "than", "that", "the", "this", "to", "what", "which", "with",
 }  # fmt: skip
-"""Words of a sentence. Many a sentence begins with a program's name, as `find all large files`."""
+"""Words of a sentence. Many sentences begin with a program's name, such as `find all large files`."""
 
 
 class GhostText:
-    """Writes commands with one draft context, which reads again only what has changed since the last key.
+    """Writes commands with one draft context, which rereads only what has changed since the last key.
 
     The second stage guesses from the drafter's datastore, so a key takes fewer steps; the text is the same without it.
     Raises `DrafterMissing` or `DrafterCorrupt` for a damaged datastore.
@@ -35,7 +35,7 @@ class GhostText:
         self._context: DraftContext = drafter.context(SecondStage((drafter.datastore(),)))
 
     def after(self, words: str, wanted: Callable[[], bool]) -> str:
-        """The drafter's answer to these words, as far as its command; cut where it is no longer `wanted`."""
+        """The drafter's answer to these words, up to the end of its command; cut off once it is no longer `wanted`."""
         text, question = self._drafter.text, " ".join(words.split())
         self._context.follow(self._drafter.asked_as(question))
         tokens: list[int] = []
@@ -50,7 +50,7 @@ class GhostText:
 
 
 def reads_as_words(line: str) -> bool:
-    """Whether a line is a request in words, and not a command that is being typed."""
+    """Whether a line is a request in words, not a command being typed."""
     words = line.split()
     if len(words) < FEWEST_WORDS or not PLAIN.fullmatch(line) or any(word.startswith("-") for word in words):
         return False

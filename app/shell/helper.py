@@ -1,7 +1,7 @@
 """The resident helper: it holds the loaded assistant and answers the shells of one account over a Unix socket.
 
-It is started by the first key press, and ends after some minutes in which nobody asked. Its folder is private, and
-every connection is checked to come from the same account. Nothing that is asked here is kept.
+It is started by the first key press, and ends after some minutes without requests. Its folder is private, and every
+connection is checked to come from the same account. No request is stored.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ log = logging.getLogger("outrider.shell")
 
 
 LOOK_SECONDS = 30.0
-"""Longest time after which a helper notices that nobody can reach it any more."""
+"""Longest time after which a helper notices that it can no longer be reached."""
 
 
 class Helper:
-    """Listens on `path` until nobody has asked for `idle_seconds`, or somebody stops it."""
+    """Listens on `path` until there was no request for `idle_seconds`, or until it is stopped."""
 
     def __init__(self, path: str, answers: Answers, idle_seconds: float) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class Helper:
         """Device and inode of our socket."""
 
     async def run(self, listening: socket.socket) -> None:
-        """Serve on a socket that is bound already."""
+        """Serve on a socket that is already bound."""
         self._socket = _identity(self._path)
         server = await asyncio.start_unix_server(self._connected, sock=listening, limit=MOST_LINE)
         loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ class Helper:
                 await asyncio.wait_for(self._over.wait(), min(max(left, 1.0), LOOK_SECONDS))
 
     def _is_reachable(self) -> bool:
-        """Whether our socket is still there. Systems clear such folders, and then another helper may use the path."""
+        """Whether our socket still exists. Systems clear such folders, and then another helper may use the path."""
         return self._socket is not None and _identity(self._path) == self._socket
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -161,7 +161,7 @@ class Helper:
 
 
 def is_ours(line: socket.socket) -> bool:
-    """Whether the other end belongs to this account. Other systems than Linux rely on the private folder alone."""
+    """Whether the other end belongs to this account. Systems other than Linux rely only on the private folder."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -170,7 +170,7 @@ def is_ours(line: socket.socket) -> bool:
 
 
 def memory_bytes() -> int | None:
-    """The memory that this process holds now; where only the most is known, that."""
+    """The memory that this process holds now, or its maximum if only that is known."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -180,7 +180,7 @@ def memory_bytes() -> int | None:
 
 
 def bound(path: str) -> socket.socket:
-    """A socket at `path`, which replaces one that a crash left there. The caller holds the lock."""
+    """Bind a socket at `path`, replacing one that a crash left there. The caller holds the lock."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -217,7 +217,7 @@ async def serve() -> None:
     settings = load_settings(folders)
     open_log(folders.log, settings.log, [settings.token or ""])
     held = locked(path)
-    os.chdir("/")  # Any other folder could not be unmounted.
+    os.chdir("/")  # The file system of any other folder could not be unmounted.
     try:
         answers = Answers(folders, home(), Path(f"{path}.d"))
         helper = Helper(path, answers, settings.shell_idle_minutes * 60)
@@ -232,7 +232,7 @@ async def serve() -> None:
 
 
 def main() -> None:
-    """Run the helper until it is idle for long; a foreseen error is one line on stderr."""
+    """Run the helper until it has been idle for long; an expected error is one line on stderr."""
     switch_off()
     try:
         asyncio.run(serve())

@@ -1,4 +1,4 @@
-"""The script that `outrider shell` prints: one for each shell, with the keys and the places of this installation."""
+"""The script that `outrider shell` prints: one for each shell, with the keys and paths of this installation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def script(shell: ShellName, settings: Settings) -> str:
-    """The script for one shell. Raises `NoPlace` where there can be no private folder for it."""
+    """The script for one shell. Raises `NoPlace` if there can be no private folder for it."""
     text = (SCRIPTS / f"outrider.{shell}").read_text(encoding="utf-8")
     fields = {
         "PYTHON": sys.executable,

@@ -1,6 +1,6 @@
-"""Mends for commands that failed, found without a model: each is sure of what exists on this device.
+"""Fixes for commands that failed, found without a model: each is based on what exists on this device.
 
-A mend is proposed, and never run. Nothing here runs the command again; `git` is asked for the names of its commands.
+A fix is proposed, never run. Nothing here runs the command again; `git` is asked for the names of its commands.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ BUILTINS = {
     "kill", "let", "popd", "printf", "pushd", "pwd", "read", "return", "set", "shift", "source", "test", "times",
     "trap", "type", "ulimit", "umask", "unalias", "unset", "wait",
 }  # fmt: skip
-"""Names that shells know by themselves."""
+"""Names built into shells."""
 READERS = {
     "bat", "cat", "file", "head", "less", "ls", "md5sum", "more", "nl", "sha256sum", "sort", "source", "stat", "tac",
     "tail", "uniq", "wc",
 }  # fmt: skip
-"""Programs that take files and read them, so that a name that is not there is a mistake. `rm` is not one: a mistake in
-a mend would delete."""
+"""Programs that read the files they are given, so that a missing name is a mistake. `rm` is not included: a wrong fix
+would delete."""
 ALSO_READERS = {
     "bash", "diff", "grep", "gunzip", "jq", "node", "perl", "python", "python3", "ruby", "sed", "sh", "tar", "unzip",
 }  # fmt: skip
-"""Programs that take other words too. Of theirs, only a word with a dot or a slash is taken for a file."""
+"""Programs that take other arguments too. For these, only a word with a dot or a slash counts as a file."""
 MANAGERS = {"apk", "apt", "apt-get", "brew", "dnf", "flatpak", "nix", "pacman", "pkg", "port", "snap", "yum", "zypper"}
-"""Programs that install others; each system has some of them, and no other program in their place."""
+"""Package managers. Each system has only some of them, so a missing one is not misspelt."""
 NOT_FOUND = re.compile(r"command not found|: not found|unknown command", re.I)
 NO_FILE = re.compile("no such file or directory", re.I)
 DENIED = re.compile(r"[Pp]ermission denied|[Oo]peration not permitted|are you root|must be (?:run as )?root|superuser")
@@ -46,7 +46,7 @@ MOST_ENTRIES = 5000
 
 
 class Mend(NamedTuple):
-    """A command to run in the place of the one that failed, and why: one phrase."""
+    """A command to run instead of the one that failed, and the reason as a phrase."""
 
     command: str
     why: str
@@ -61,7 +61,7 @@ class Failure:
     error: str = ""
     cwd: str = ""
     path: str = ""
-    """The folders that the shell looks for programs in."""
+    """The shell's search path for programs."""
 
     def there(self, name: str) -> str:
         """The path of a file that the command names."""
@@ -75,7 +75,7 @@ class Failure:
 
 
 def mend(failure: Failure) -> Mend | None:
-    """The first known mend for this failure, if any."""
+    """The first known fix for this failure, if any."""
     if failure.status == 0 and not failure.error:
         return None
     for rule in RULES:
@@ -116,7 +116,7 @@ def misspelt_program(failure: Failure) -> Mend | None:
         name = program(words)
         if name is None or "/" in name.value or "$" in name.value or failure.runs(name.value):
             continue
-        if name.value in COMMON or name.value in MANAGERS:  # It is not misspelt: it is not installed.
+        if name.value in COMMON or name.value in MANAGERS:  # It is not misspelt, but not installed.
             return None
         if (meant := nearest(name.value, _programs(failure.path))) is not None:
             return Mend(replaced(failure.command, name, meant), f"there is no {name.value}; did you mean {meant}?")
@@ -264,7 +264,7 @@ def _programs(path: str) -> Iterator[str]:
 
 
 def _git_commands(failure: Failure) -> list[str]:
-    """The names that git knows here: its commands and the person's own."""
+    """The commands that git knows here: its own and the person's."""
     git = shutil.which("git", path=failure.path or None)
     if git is None:
         return []
@@ -283,7 +283,7 @@ def _with_option(command: str, name: Word, option: str) -> str:
 
 
 def _is_missing(failure: Failure, name: str, word: Word) -> bool:
-    """Whether a word names a file that is not there, and that the program wanted to read."""
+    """Whether a word names a missing file that the program wanted to read."""
     value = word.value
     if value.startswith("-") or not value or any(letter in value for letter in "*?[$`") or "://" in value:
         return False
@@ -295,7 +295,7 @@ def _is_missing(failure: Failure, name: str, word: Word) -> bool:
 
 
 def _near_path(failure: Failure, path: str, there: Callable[[str], bool]) -> str | None:
-    """The path with each missing part replaced by a near one; None if some part has none."""
+    """The path with each missing part replaced by a similar one, or None if some part has none."""
     done = "/" if path.startswith("/") else ""
     parts = [part for part in path.split("/") if part]
     for number, part in enumerate(parts):

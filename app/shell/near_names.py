@@ -1,4 +1,4 @@
-"""The nearest of some names to a misspelt one, by the keys that were missed."""
+"""Finds the name nearest to a misspelt one, by the number of mistyped keys."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ COMMON = (
     "du", "head", "tail", "sort", "sed", "awk", "which", "history", "clear", "exit", "npm", "node", "pip", "apt",
     "systemctl", "status", "commit", "checkout", "push", "pull", "branch", "add", "diff", "log",
 )  # fmt: skip
-"""Names that are typed often. Among equally near ones they come first."""
+"""Names that are often typed. They are preferred among equally near ones."""
 
 
 def distance(one: str, other: str) -> int:
-    """Letters that were added, left out, replaced or swapped with a neighbour (Damerau, optimal string alignment)."""
+    """Number of letters added, omitted, replaced or swapped with a neighbour (Damerau, optimal string alignment)."""
     before: list[int] = []
     last = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
@@ -29,9 +29,9 @@ def distance(one: str, other: str) -> int:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that was most likely meant; None if no name is near, or if it is one of them.
+    """The name that was most likely meant, or None if no name is near or if it is itself one of them.
 
-    One mistake is allowed up to five letters, two from six on. In a name of two letters only a swap is.
+    One mistake is allowed up to five letters, two from six on. In a name of two letters, only a swap is allowed.
     """
     most = 1 if len(name) < 6 else 2
     best: tuple[tuple[int, int, int, int, str], str] | None = None

@@ -1,7 +1,7 @@
-"""The place of the shell helper: its folder, its socket, and which version of the code and which home it belongs to.
+"""The location of the shell helper: its folder, its socket, and the version and home that it belongs to.
 
-The client imports this for each key press, so it imports next to nothing: 30 ms of Python are a fifth of what a key may
-take.
+The client imports this at each key press, so it imports as little as possible: 30 ms of Python are a fifth of the time
+that a key may take.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 """The folder that holds the packages."""
 PREFIX = "OUTRIDER_"
 OF_HOME = ("OUTRIDER_HOME", "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
-"""Variables that say where settings and data are."""
+"""Variables that locate settings and data."""
 
 
 class NoPlace(Exception):
@@ -24,7 +24,7 @@ class NoPlace(Exception):
 
 
 def folder() -> str:
-    """The private folder of this account for sockets, made where it is missing. Raises `NoPlace`."""
+    """The private folder of this account for sockets, created if missing. Raises `NoPlace`."""
     if not hasattr(os, "getuid"):
         raise NoPlace("The shell integration needs Unix sockets, which this system does not have.")
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -43,7 +43,7 @@ def folder() -> str:
 
 
 def home() -> str:
-    """A name for the settings and data that the environment chooses. A shell with another home has another helper."""
+    """A name for the settings and data that the environment selects. A shell with another home has another helper."""
     chosen = os.environ.get(OF_HOME[0])
     if chosen:
         return os.path.abspath(os.path.expanduser(chosen))
@@ -57,7 +57,7 @@ def socket_path() -> str:
 
 
 def build() -> str:
-    """Changes with each installation of another version: a helper of another build is started anew."""
+    """Identifies the installed version: a helper of another build is replaced."""
     here = os.path.dirname(os.path.abspath(__file__))
     with os.scandir(here) as files:
         newest = max(file.stat().st_mtime_ns for file in files if file.name.endswith(".py"))
@@ -65,7 +65,7 @@ def build() -> str:
 
 
 def settings_environment() -> dict[str, str]:
-    """The variables that are settings. The helper obeys those of the shell that asks."""
+    """The variables that are settings. The helper uses those of the requesting shell."""
     return {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
 
 

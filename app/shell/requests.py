@@ -1,7 +1,7 @@
-"""What passes between a shell and its helper: one line of JSON each way.
+"""The messages between a shell and its helper: one line of JSON each way.
 
-The helper first says that it has taken the request, or why not. `ghost` with `plain` gets one line of bare text
-instead, because a shell reads it without a program's help.
+The helper first reports that it has accepted the request, or why not. `ghost` with `plain` gets one line of plain text
+instead, which a shell reads without the help of a program.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     home: str = ""
     build: str = ""
     path: str = ""
-    """The folders that the shell looks for programs in."""
+    """The shell's search path for programs."""
     shell: Literal["bash", "zsh", "fish", ""] = ""
     status: int | None = None
     """Exit code of the command that failed."""
     error: Text = ""
-    """What it printed, where that is known."""
+    """What it printed, if known."""
     columns: Annotated[int, msgspec.Meta(ge=1)] = 80
     environment: dict[str, str] = {}
     """The variables of the shell that are settings."""
@@ -52,7 +52,7 @@ class Stale(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What comes of a request. `note`: one line for the person."""
+    """The result of a request. `note`: one line for the person."""
 
     text: str
     note: str = ""

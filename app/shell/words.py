@@ -1,4 +1,4 @@
-"""The words of a command line, with their places, so that one of them can be replaced and the rest stays as typed.
+"""Splits a command line into words with their positions, so that one can be replaced and the rest stays as typed.
 
 It knows quotes, backslashes, operators and comments; what is inside `$(…)` or backquotes is part of its word.
 """
@@ -20,7 +20,7 @@ BEFORE = {"sudo", "doas", "time", "nohup", "env", "command", "exec", "builtin", 
 
 
 class Word(NamedTuple):
-    """A word: its meaning, without quotes, and its place in the line."""
+    """A word: its value without quotes, and its position in the line."""
 
     value: str
     start: int
@@ -44,7 +44,7 @@ def commands(line: str) -> list[list[Word]]:
 
 
 def program(words: list[Word]) -> Word | None:
-    """The word that names the program of a simple command; None if it only sets variables."""
+    """The word that names the program of a simple command, or None if it only sets variables."""
     at, before = 0, ""
     while at < len(words):
         value = words[at].value
@@ -65,12 +65,12 @@ def programs(line: str) -> list[str]:
 
 
 def replaced(line: str, word: Word, value: str) -> str:
-    """The line with another value for one word, quoted where it needs to be."""
+    """The line with another value for one word, quoted if necessary."""
     return line[: word.start] + quoted(value) + line[word.end :]
 
 
 def quoted(value: str) -> str:
-    """A value as one word of a shell. A leading `~/` stays outside of the quotes."""
+    """A value as one shell word. A leading `~/` stays outside the quotes."""
     if value.startswith("~/"):
         return "~/" + (shlex.quote(value[2:]) if value[2:] else "")
     return shlex.quote(value)
@@ -96,7 +96,7 @@ def _pieces(line: str) -> Iterator[tuple[str, Word]]:
 
 
 def _word(line: str, start: int) -> Word:
-    """The word that begins at `start`. A quote that is not closed reaches to the end of the line."""
+    """The word that begins at `start`. An unclosed quote extends to the end of the line."""
     value: list[str] = []
     at = start
     while at < len(line) and line[at] not in " \t\n;&|<>()":

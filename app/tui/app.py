@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 GONE_SECONDS = 0.5
-"""Time that a toast has to go once its own is over."""
+"""Time in which an expired toast must disappear."""
 
 
 class SavedState(msgspec.Struct, kw_only=True):
@@ -53,11 +53,11 @@ class SavedState(msgspec.Struct, kw_only=True):
     theme: str = ""
     panel: bool = False
     look_answered: bool = False
-    """The person has said whether to look for model servers on this device. They are not asked again."""
+    """Whether the person has answered the question about looking for model servers. They are not asked again."""
 
     @classmethod
     def load(cls, path: Path) -> SavedState:
-        """Read the file. A file that is missing or damaged counts as a first start."""
+        """Read the file. A missing or damaged file counts as a first start."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError):
@@ -69,7 +69,7 @@ class SavedState(msgspec.Struct, kw_only=True):
 
 
 def _provider(name: str) -> Callable[[], type[Provider]]:
-    """A provider of the palette, which is imported when the palette is opened for the first time."""
+    """A provider of the palette, imported when the palette is first opened."""
 
     def load() -> type[Provider]:
         from app.tui import palette
@@ -81,9 +81,9 @@ def _provider(name: str) -> Callable[[], type[Provider]]:
 
 
 class OutriderApp(PlainCrashes):
-    """Opens at once. What is not ready yet shows in the badge of the status bar.
+    """The application. It opens at once; the badge of the status bar shows what is not ready yet.
 
-    `switcher`: manages the remotes; without it, the screen of remotes is not to be had. `first`: what new conversations
+    `switcher`: manages the remotes; without it, the screen of remotes is not available. `first`: what new conversations
     begin with. Raises `ConfigError` for a
     mistake in the keys of the settings.
     """
@@ -108,7 +108,7 @@ class OutriderApp(PlainCrashes):
         super().__init__()
         self.core = core
         self.for_shell = ""
-        """The command that the person wants in their shell when they quit; empty: none."""
+        """The command that the person wants in their shell when they quit; may be empty."""
         self.switcher = switcher
         self._copied = ""
         """The text that was copied last."""
@@ -148,7 +148,7 @@ class OutriderApp(PlainCrashes):
 
     @on(FirstLook.Answered)
     def end_offer(self) -> None:
-        """Keep that the question of the first start was answered, and take it off the screen."""
+        """Record that the question of the first start was answered, and remove it from the screen."""
         self._save(look_answered=True)
         if self._chat is not None:
             self._chat.end_offer()
@@ -158,7 +158,7 @@ class OutriderApp(PlainCrashes):
             self.end_offer()
 
     def _save(self, **changes: str | bool) -> None:
-        """Keep how the screen looks for the next start."""
+        """Save the state of the screen for the next start."""
         for name, value in changes.items():
             setattr(self._saved, name, value)
         try:
@@ -173,9 +173,9 @@ class OutriderApp(PlainCrashes):
     # ---- toasts and copies -------------------------------------------------------------------------------------------
 
     def on_notify(self, event: Notify) -> None:
-        """Replace an identical toast: a key that is held down would cover the answer with them.
+        """Replace an identical toast, because a key held down would cover the answer with them.
 
-        Now and then Textual does not draw what was under a toast that has gone. So all is drawn again.
+        Sometimes Textual does not redraw the area under a removed toast, so everything is redrawn.
         """
         for toast in [one for one in shown_notifications(self) if one.message == event.notification.message]:
             drop_notification(self, toast)
@@ -223,7 +223,7 @@ class OutriderApp(PlainCrashes):
             self.push_screen(HelpScreen(rooms_near(self.screen.focused or self.screen), commands))
 
     def action_suspend_process(self) -> None:
-        """Stop the whole job, as any program on Ctrl+Z, where a shell waits for it that can bring it back."""
+        """Stop the whole job, like any program on Ctrl+Z, if there is a shell that can bring it back."""
         if not has_shell():
             self.notify("Outrider cannot be suspended here, because no shell started it.", severity="warning")
             return
@@ -241,12 +241,12 @@ class OutriderApp(PlainCrashes):
         return action not in ("show_remotes", "look_nearby", "models") or self.switcher is not None
 
     def action_models(self, words: str = "") -> None:
-        """Pick the model of the open conversation. `words`: what is looked for, or the exact name of a model."""
+        """Pick the model of the open conversation. `words`: to search for, or the exact name of a model."""
         if self.switcher is not None and isinstance(self.screen, ChatScreen):
             self.screen.pick_model(self.switcher, words)
 
     def action_show_remotes(self) -> None:
-        from app.tui.screens.remotes import RemotesScreen  # Forms are not on the first frame.
+        from app.tui.screens.remotes import RemotesScreen  # The first frame needs no forms.
 
         if self.switcher is not None and not any(isinstance(screen, RemotesScreen) for screen in self.screen_stack):
             own = None if self._chat is None else self._chat.conversation.choices.remote

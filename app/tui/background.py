@@ -12,9 +12,9 @@ from textual.worker import Worker, WorkType
 def begin(
     node: DOMNode, work: Callable[[], Coroutine[Any, Any, None]], *, group: str = "default", exclusive: bool = False
 ) -> Worker[None]:
-    """Run `work` as a worker of the node. `exclusive`: the group's workers before it are cancelled.
+    """Run `work` as a worker of the node. `exclusive`: cancel earlier workers of the group.
 
-    The coroutine is made when the worker begins. One that is made before is never awaited if the worker is cancelled
-    in between, and Python warns of it.
+    The coroutine is created when the worker begins. Created earlier, it would never be awaited if the worker is
+    cancelled in between, and Python would warn about that.
     """
     return node.run_worker(cast("WorkType[None]", work), group=group, exclusive=exclusive)

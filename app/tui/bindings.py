@@ -1,7 +1,7 @@
-"""Every key of the screen, in one list, and the check of the keys that a person has remapped.
+"""All keys of the screen, in one list, and the check of remapped keys.
 
-Two rooms beside each other may use one key for two things. A key of the whole screen may not be taken from it in a part
-of the screen by accident. The rooms import every screen, so the application imports this module and no widget may.
+Two rooms next to each other may use one key for two things. A part of the screen must not accidentally take over a key
+of the whole screen. This module imports every screen, so only the application may import it, no widget.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ SOURCE = "[keys] in the settings"
 
 
 def rooms() -> tuple[Room, ...]:
-    """All rooms, from the part with the focus outwards. Their screens are imported here: the first frame needs few."""
+    """All rooms, from the part with the focus outwards.
+
+    Their screens are imported here, because the first frame needs few.
+    """
     from app.tui.screens.chat.message_actions import MessageActions
     from app.tui.screens.chat.screen import ChatScreen
     from app.tui.screens.code_block import CodeBlockScreen

@@ -1,6 +1,6 @@
-"""The notes of an answer: what its commands would do that cannot be undone, and the pages that it came from.
+"""The notes of an answer: the risks of its commands, and the pages that it came from.
 
-The rules and the parser of commands are imported with the first block of commands: no frame waits for them.
+The rules and the parser of commands are imported with the first block of commands, so that no frame waits for them.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ log = logging.getLogger("outrider.screen")
 
 @lru_cache(maxsize=64)
 def answer_notes(request: str, text: str, sources: tuple[PageSource, ...]) -> AnswerNotes:
-    """The notes of a finished answer. Call it in a thread: it may load the parser of commands."""
+    """The notes of a finished answer. Call this in a thread, because it may load the parser of commands."""
     return AnswerNotes(_noted(request, leaves(text)), _footer(sources))
 
 
 def block_notes(request: str, blocks: Sequence[Leaf]) -> AnswerNotes:
-    """The notes of those code blocks of a running answer that have ended. Call it in a thread."""
+    """The notes of those code blocks of a running answer that have ended. Call this in a thread."""
     return AnswerNotes(_noted(request, blocks))
 
 
 @lru_cache(maxsize=256)
 def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
-    """What the commands of a block would do; nothing for other code. `request`: what the person asked for."""
+    """The risks of a block's commands; nothing for other code. `request`: what the person asked for."""
     if block.shell is None:
         return NO_BLOCK_NOTES
     from app.commands.requests import unasked
@@ -47,7 +47,7 @@ def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
     try:
         found = _risks(block)
         surplus = unasked(request, found)
-    except Exception as error:  # A rule that fails on hostile text must not lose the answer.
+    except Exception as error:  # A rule that fails on hostile text must not cost the answer.
         log.error("a code block was not checked: %s", type(error).__name__)
         return UNCHECKED
     told = sorted(found, key=lambda risk: -risk.severity.rank)

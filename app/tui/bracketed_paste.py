@@ -1,8 +1,8 @@
 """Keeps a bracketed paste whole: everything between its two marks is text, never keys.
 
-Textual's parser reads escape sequences inside a paste too. It turns the first that it does not know into keys, and all
-that follows as well: a newline sends half a message, and BEL (Ctrl+G) opens the editor. The parser here takes the text
-out before Textual's parser sees it.
+Textual's parser reads escape sequences inside a paste too. It turns the first unknown one, and everything after it,
+into keys: a newline sends half a message, and BEL (Ctrl+G) opens the editor. The parser here extracts the text before
+Textual's parser sees it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from app.sanitise import sanitise_paste
 from app.tui.textual_private import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser, outlive_terminal
 
 TICK_SECONDS = 0.1
-"""How often the parser is asked whether a lone escape was the key Esc."""
+"""Seconds between checks whether a lone escape was the key Esc."""
 READ_BYTES = 4096
 
 
@@ -31,7 +31,7 @@ class PasteParser(XTermParser):
 
     def __init__(self, debug: bool = False) -> None:
         self._matched = 0
-        """The number of characters of the start mark that have come."""
+        """The number of characters of the start mark received so far."""
         self._pasted: list[str] | None = None
         """The pieces of an unfinished paste; None outside of a paste."""
         super().__init__(debug)
@@ -51,7 +51,10 @@ class PasteParser(XTermParser):
                     yield events.Paste(sanitise_paste(text))
 
     def _until_paste(self, data: str) -> tuple[str, str]:
-        """Splits the data behind a start mark, which may have begun in an earlier read; without one all is keys."""
+        """Splits the data after a start mark, which may have begun in an earlier read.
+
+        Without one, everything is keys.
+        """
         for at, char in enumerate(data):
             if char == BRACKETED_PASTE_START[self._matched]:
                 self._matched += 1
@@ -63,9 +66,9 @@ class PasteParser(XTermParser):
         return data, ""
 
     def _until_end(self, data: str) -> tuple[str | None, str]:
-        """The text of the paste if it ends in this data, else None; and the data behind it."""
+        """The text of the paste if it ends in this data, else None; and the data after it."""
         assert self._pasted is not None
-        data = self._pasted.pop() + data  # The last piece may hold the beginning of the mark at the end.
+        data = self._pasted.pop() + data  # The last piece may contain the beginning of the end mark.
         text, mark, rest = data.partition(BRACKETED_PASTE_END)
         if mark:
             text, self._pasted = "".join([*self._pasted, text]), None
@@ -76,7 +79,7 @@ class PasteParser(XTermParser):
 
 
 class TerminalGone(Message):
-    """The terminal has closed while its hang-up signal is ignored, so there is nobody left to type or read."""
+    """The terminal has closed although its hang-up signal is ignored, so nobody is left to type or read."""
 
 
 class PasteDriver(LinuxDriver):

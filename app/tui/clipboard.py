@@ -1,8 +1,8 @@
 """Copy a text to the desktop's clipboard if there is one, else through tmux or the terminal, else to a file.
 
 A program of the desktop (`pbcopy`, `wl-copy`, `xclip`, `xsel`, `clip.exe`) is reliable. The terminal's own way (OSC 52)
-is not: terminals cut or drop long texts, many ask or refuse, and none answers. But it reaches the person's clipboard
-over SSH. tmux passes on what is loaded into its own buffer, and by default nothing that a program writes.
+is not: terminals cut or drop long texts, many ask or refuse, and none replies. But it reaches the person's clipboard
+over SSH. tmux passes on what is loaded into its own buffer, but by default nothing that a program writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NamedTuple
 LONGEST_OSC = 74_994
 """Bytes of text that xterm and tmux take at once: 100,000 with base64 and its frame around it."""
 SCREEN_PIECE = 76
-"""Characters in one string of control: GNU Screen drops longer ones, 256 in its older versions."""
+"""Characters in one control string: GNU Screen drops longer ones, older versions those above 256."""
 KONSOLE_TAKES_IT = 241200
 """The first version of Konsole, as it calls itself, that knows OSC 52."""
 TIMEOUT_SECONDS = 2.0
@@ -33,9 +33,9 @@ class Copied(NamedTuple):
     way: str
     """Name of the program, `tmux`, `terminal` or `file`."""
     title: str
-    """What was done, in a few words. A terminal never reports whether it obeyed."""
+    """What was done, in a few words. A terminal never reports success."""
     note: str = ""
-    """What the person should know of it."""
+    """What the person should know about it."""
     sequence: str = ""
     """What the caller has to write to the terminal."""
     file: Path | None = None
@@ -72,14 +72,14 @@ def osc52(text: str, environment: Mapping[str, str]) -> str:
 
 
 def takes_osc52(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal may know OSC 52; those of which it is known that they do not say who they are."""
+    """Whether the terminal may support OSC 52; known exceptions are excluded."""
     if environment.get("TMUX") or environment.get("STY"):
         return True
     name, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if name in ("linux", "dumb", "vt100", "vt220") or program == "Apple_Terminal":
         return False
     konsole = environment.get("KONSOLE_VERSION", "")
-    # Other terminals inherit the variables of the one that they were started from.
+    # Other terminals inherit the variables of the terminal that they were started from.
     own = name in ("xterm", "xterm-256color", "") and not program
     return not own or not (environment.get("VTE_VERSION") or (konsole.isdecimal() and int(konsole) < KONSOLE_TAKES_IT))
 
@@ -105,7 +105,7 @@ async def copy(text: str, environment: Mapping[str, str] = os.environ) -> Copied
 
 
 async def _load_into_tmux(text: str, sequence: str, environment: Mapping[str, str]) -> Copied | None:
-    """Put the text into tmux's buffer, and have tmux hand it on; None where tmux cannot be reached.
+    """Put the text into tmux's buffer, and have tmux pass it on; returns None if tmux cannot be reached.
 
     `sequence` is written, too: a terminal that was started from within tmux is not in it.
     """
@@ -132,7 +132,7 @@ async def _load_into_tmux(text: str, sequence: str, environment: Mapping[str, st
 async def _run(
     command: Sequence[str], text: str, environment: Mapping[str, str], *, answers: bool = False
 ) -> str | None:
-    """What the program prints if it `answers`, with the text on its stdin; None where it fails."""
+    """The program's output if it `answers`, with the text on its stdin, or None if it fails."""
     path = shutil.which(command[0], path=environment.get("PATH", os.defpath))
     if path is None:
         return None
@@ -149,7 +149,7 @@ async def _run(
         # Not `communicate`: these programs leave a process that holds the clipboard, and it would be waited for.
         assert process.stdin is not None
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            with suppress(ConnectionError):  # A program that read nothing may have done its work, and ended.
+            with suppress(ConnectionError):  # A program that read nothing may have done its work and ended.
                 process.stdin.write(data)
                 await process.stdin.drain()
             process.stdin.close()

@@ -26,7 +26,7 @@ class CodeBlock:
 
     @cached_property
     def fenced(self) -> str:
-        """The block as Markdown of its own."""
+        """The block as separate Markdown."""
         marks = "```"
         while marks in self.code:
             marks += "`"
@@ -34,19 +34,19 @@ class CodeBlock:
 
     @cached_property
     def shell(self) -> ShellBlock | None:
-        """The commands in it; None if it holds other code. A block that names no language holds commands."""
-        from app.commands.blocks import shell_blocks  # 4 ms that no frame waits for.
+        """The commands in it, or None if it holds other code. A block without a language holds commands."""
+        from app.commands.blocks import shell_blocks  # Takes 4 ms, for which no frame should wait.
 
         return next(iter(shell_blocks(self.fenced)), None)
 
     @property
     def command(self) -> str:
-        """What can be put into a shell: the commands without prompts and output; empty if it holds other code."""
+        """The text for a shell: the commands without prompts and output; empty if it holds other code."""
         return self.shell.command.strip() if self.shell is not None else ""
 
     @property
     def question(self) -> str:
-        """A question that has the block explained."""
+        """A question that asks for an explanation of the block."""
         code = self.command or self.code
         one_line = "\n" not in code
         what = ("this command" if one_line else "these commands") if self.command else "this code"
@@ -68,6 +68,6 @@ def code_block(leaf: Leaf) -> CodeBlock:
 
 
 def code_blocks(turn: Turn) -> list[CodeBlock]:
-    """The code blocks of the answer in their order. Of a running answer: those that have ended and are verified."""
+    """The code blocks of the answer, in order. For a running answer, those that have ended and are verified."""
     end = closed_length(turn.reply.solid) if turn.running else len(turn.text)
     return [code_block(leaf) for leaf in leaves(turn.text) if leaf.kind == "code" and leaf.source[1] <= end]

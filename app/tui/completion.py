@@ -27,7 +27,7 @@ class Completion(NamedTuple):
     end: int
     candidates: tuple[Candidate, ...]
     eager: bool = False
-    """The first candidate is chosen from the start, so that Enter takes it."""
+    """Whether the first candidate is preselected, so that Enter takes it."""
 
     def is_complete(self, text: str, chosen: int) -> bool:
         """Whether the text already is the chosen candidate."""
@@ -35,8 +35,8 @@ class Completion(NamedTuple):
 
 
 Provider = Callable[[str, int], Completion | None]
-"""From a text and the cursor's place in it, in characters, to what can be completed there. It must be fast: it is
-asked at each key."""
+"""Takes a text and the cursor's offset in it, in characters, and returns what can be completed there. It must be fast,
+because it is called at each key."""
 
 
 MOST = 50

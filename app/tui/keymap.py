@@ -1,4 +1,4 @@
-"""Names of keys and actions: which key an action has now, and how a hint on the screen calls it.
+"""Names of keys and actions: which key an action has now, and its name in hints.
 
 A key acts in a room: everywhere, in the conversation, or in the part that has the focus. `bindings.py` lists the rooms.
 """
@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingsMap
 from textual.dom import DOMNode
 
 SHORT = {"escape": "esc", "up": "↑", "down": "↓", "slash": "/"}
-"""Names of these keys in hints. Other keys are called as in the settings."""
+"""Names of these keys in hints. Other keys have the same name as in the settings."""
 
 
 def remapped(app: App[Any]) -> Mapping[str, str]:
@@ -36,9 +36,9 @@ class Room(NamedTuple):
     title: str
     node: type[DOMNode]
     outer: bool
-    """Its keys act whatever has the focus."""
+    """Whether its keys act regardless of the focus."""
     over: bool = False
-    """It lies over the conversation. Only its own keys and those of the application act meanwhile."""
+    """Whether it covers the conversation, so that only its own keys and those of the application act meanwhile."""
     keys: tuple[Binding, ...] = ()
     """Keys of the room that `node` does not list itself."""
 
@@ -49,7 +49,7 @@ class Room(NamedTuple):
 
 
 class Action(NamedTuple):
-    """Something that a key does. The id is the name by which people give it another key."""
+    """Something that a key does. The id is the name by which people remap it."""
 
     id: str
     keys: tuple[str, ...]
@@ -81,7 +81,7 @@ def first_key(app: App[Any], binding: Binding) -> str:
 
 
 def key_name(key: str) -> str:
-    """How a hint calls a key."""
+    """The name of a key in hints."""
     *modifiers, last = key.split("+") if len(key) > 1 else [key]
     return "+".join([*modifiers, SHORT.get(last, last)])
 

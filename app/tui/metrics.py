@@ -16,7 +16,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass
 class DepthAcceptance:
-    """For each depth: how many drafts reached it, and how many were right that far."""
+    """For each depth: how many drafts reached it, and how many were right up to there."""
 
     offered: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Totals:
 
     @property
     def passes_saved(self) -> int | None:
-        """Passes of the target that plain streaming would have needed in addition: it needs one for each token."""
+        """Additional passes of the target that plain streaming, with one per token, would have needed."""
         return self.verified - self.rounds if self.rounds else None
 
 

@@ -24,7 +24,7 @@ def excerpt(text: str) -> str:
 
 @contextmanager
 def reporting(node: Widget) -> Iterator[None]:
-    """Show what goes wrong inside the `with` block, and go on after it."""
+    """Show an error raised in the `with` block, and continue after it."""
     try:
         yield
     except NotPossible as reason:
@@ -41,12 +41,12 @@ def complain(node: Widget, error: Exception, title: str = "Storage", timeout: fl
 
 
 def say_busy(node: Widget) -> None:
-    """Say that the running reply has to end first."""
+    """Show that the running reply has to end first."""
     node.notify(f"An answer is still running; {key_of(node, 'chat.stop')} stops it.", severity="warning")
 
 
 def tell_cut(node: Widget, done: Done) -> None:
-    """Say that an answer is incomplete and how to continue it. `node`: the widget with the keys for messages."""
+    """Show that an answer is incomplete and how to continue it. `node`: the widget with the keys for messages."""
     go_on = f"{key_of(node, 'message.previous')}, then {key_of(node, 'message.go_on')}"
     keys = f"{key_of(node, 'chat.new')} begins a new conversation" if done.full else go_on
     node.notify(sanitise(f"The answer is not whole: {done.cut}. To go on: {keys}."), markup=False)

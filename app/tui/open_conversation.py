@@ -1,4 +1,4 @@
-"""The conversation that is open: its turns, the reply that runs, its place in the queue, and what can be done with it.
+"""The open conversation: its turns, the running reply, its queue entries, and what can be done with it.
 
 This module knows no widget. Its methods raise `StorageError` when the store fails, `NotPossible` when there is nothing
 to act on, and `ReplyRunning` when the running reply has to end first; `notices.reporting` shows each of them.
@@ -35,7 +35,7 @@ UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")
 
 
 class NotPossible(Exception):
-    """There is nothing that the action could act on. The message says so to the person."""
+    """There is nothing for the action to act on. The message tells the person so."""
 
 
 class ReplyRunning(Exception):
@@ -54,7 +54,7 @@ class ActionTarget(NamedTuple):
 class OpenConversation:
     """The state of the open conversation, and every change that a person can make to it.
 
-    At most one reply runs at a time. It goes on while another conversation is open.
+    At most one reply runs at a time. It continues while another conversation is open.
     """
 
     def __init__(self, core: Assistant, first: Choices = NONE) -> None:
@@ -70,11 +70,11 @@ class OpenConversation:
         self.fresh: Callable[[], Choices] = Choices
         """The server and the model of a new conversation."""
         self._given = first
-        """What this one began with, if it is new."""
+        """The choices with which this one began, if it is new."""
         self.turns: list[Turn] = []
         self.live: RunningReply | None = None
         self.shading = False
-        """Text that nobody verified is shaded."""
+        """Whether unverified text is shaded."""
         self._changes: int | None = None
         self._context: Context | None = None
         self._reads = 0
@@ -86,9 +86,9 @@ class OpenConversation:
     # ---- opening -----------------------------------------------------------------------------------------------------
 
     async def read(self, conversation_id: str | None, message_id: str | None = None) -> StoredThread | None:
-        """Read a conversation from the store; `open` then makes it the open one. None: a later call has overtaken it.
+        """Read a conversation from the store, for `open`. Returns None if a later call has overtaken this one.
 
-        `message_id`: a message to be found in it. Its branch is the shown one from then on.
+        `message_id`: a message to find in it, whose branch is shown from then on.
         """
         self._reads += 1
         number = self._reads
@@ -98,7 +98,7 @@ class OpenConversation:
             running = self.live
             stored = await asyncio.to_thread(read_thread, self.core.store, conversation_id, message_id)
             if running is None or running is self.live:
-                break  # Else a reply has ended meanwhile, and may have been read before it was complete.
+                break  # Otherwise a reply has ended meanwhile, and may have been read before it was complete.
         return stored if number == self._reads else None
 
     def open(self, stored: StoredThread) -> None:
@@ -123,7 +123,7 @@ class OpenConversation:
 
     @property
     def outdated(self) -> bool:
-        """Another window has gone on with it. False while a reply to it runs here, and if the store fails."""
+        """Whether another window has continued it. False while a reply to it runs here, and if the store fails."""
         if self.id is None or (self.live and self.live.conversation == self.id):
             return False
         shown = next((turn for turn in reversed(self.turns) if turn.message or turn.asked), None)
@@ -137,7 +137,7 @@ class OpenConversation:
         return tip is not None and (shown is None or tip not in (shown.message, shown.asked))
 
     def changed_elsewhere(self) -> bool:
-        """Whether another program may have written to the store since the last call. Any thread may ask.
+        """Whether another program may have written to the store since the last call. Any thread may call it.
 
         An answer that another program was writing is ended first if that program is gone.
         """
@@ -151,7 +151,7 @@ class OpenConversation:
 
     @property
     def ends_as_stored(self) -> bool:
-        """The last turn is the last one in the store. Raises `NotFound` if the conversation is gone."""
+        """Whether the last turn is also the last one in the store. Raises `NotFound` if the conversation is gone."""
         tip = None if self.id is None else self.core.store.conversations.get(self.id).tip_id
         return tip is None or any(tip in (turn.message, turn.asked) for turn in self.turns[-1:])
 
@@ -166,31 +166,31 @@ class OpenConversation:
 
     @property
     def system(self) -> SystemPrompt:
-        """The system prompt of the next answer, as far as it is known; a default is kept with the first answer."""
+        """The system prompt of the next answer, as far as known; a default is stored with the first answer."""
         if self.choices.system is None:
             return self._imported
         return SystemPrompt(self.choices.system, self.choices.system_name)
 
     def choose(self, choices: Choices) -> None:
-        """Let this be chosen from the next answer on. A new conversation keeps it when it is begun."""
+        """Apply this choice from the next answer on. A new conversation stores it when it is begun."""
         if self.id is not None:
             self.core.store.conversations.choose(self.id, choices)
         self.choices = choices
         self.core.follow(choices)
 
     def read_choices(self) -> None:
-        """Read again what is chosen: the first answer keeps the default system prompt with the conversation."""
+        """Reread the choices, because the first answer stores the default system prompt with the conversation."""
         if self.id is not None:
             self.choices = self.core.store.conversations.get(self.id).choices
 
     def renew(self) -> None:
-        """Begin with what a new conversation begins with now, if nothing was asked or chosen yet."""
+        """Reset the choices to those of a new conversation, if nothing was asked or chosen yet."""
         if self.id is None and self.choices == self._given != self._beginning():
             self._given = self._beginning()
             self.choose(self._given)
 
     def _beginning(self) -> Choices:
-        """What a new conversation begins with now."""
+        """The choices of a new conversation."""
         server = self.fresh()
         return replace(self._first, remote=server.remote, model=server.model)
 
@@ -209,7 +209,7 @@ class OpenConversation:
         return RunningReply(conversation, turn, self.core.reply(conversation, question, attachments))
 
     def _take_up(self) -> None:
-        """The conversation goes on in the chat, wherever it was begun: it is listed with the others from now on."""
+        """Mark the conversation as continued in the chat, wherever it was begun. It is then listed with the others."""
         with contextlib.suppress(StorageError):  # The reply reports it.
             if self.id is not None:
                 self.core.store.conversations.set_origin(self.id, None)
@@ -249,7 +249,7 @@ class OpenConversation:
     def verify(self, cursor: Cursor) -> RunningReply | None:
         """The verification of the drafted answer that has the cursor; without a cursor, of the last drafted one.
 
-        None: the answer was queued for it, or taken out of the queue again.
+        Returns None if the answer was queued for it, or removed from the queue again.
         """
         turns = [cursor[0]] if cursor is not None else reversed(self.turns)
         turn = next((turn for turn in turns if turn.verifiable), None)
@@ -269,9 +269,9 @@ class OpenConversation:
         return None
 
     def start(self, reply: RunningReply) -> Turn | None:
-        """Make it the running reply, and put its turn in its place if its conversation is open.
+        """Make it the running reply, and show its turn if its conversation is open.
 
-        Returns the turn that it replaced, where it verifies an answer that is shown.
+        Returns the turn that it replaced, if it verifies a shown answer.
         """
         self.live = reply
         if reply.conversation != self.id:
@@ -290,24 +290,24 @@ class OpenConversation:
         return replaced
 
     async def listen(self, reply: RunningReply, tell: Callable[[Event], Awaitable[None]]) -> None:
-        """Follow the running reply to its end; each event goes to `tell`. Raises nothing that the reply dies of."""
+        """Follow the running reply to its end; each event goes to `tell`. Errors of the reply are not raised."""
         try:
             await reply.listen(tell)
         finally:
             self.live = None
 
     def stop(self) -> None:
-        """End the running reply, in whichever conversation. Its text stays."""
+        """End the running reply, whichever its conversation. Its text stays."""
         try:
             if self.live and self.live.queued:
-                self.core.outbox.unqueue(self.live.queued)  # Else it would be tried again.
+                self.core.outbox.unqueue(self.live.queued)  # Otherwise it would be retried.
         except NotFound:
             pass  # It is answered already.
         finally:
             self.core.stop()
 
     def undo_version(self, reply: RunningReply) -> bool:
-        """Show again what a failed second version stood in for; True if that was another wording of a question."""
+        """Show again what a failed second version replaced; returns True if that was another wording of a question."""
         if reply.instead is None:
             return False
         self.core.store.branches.show(reply.instead)
@@ -316,11 +316,11 @@ class OpenConversation:
     # ---- the queue ---------------------------------------------------------------------------------------------------
 
     def queued(self) -> list[Queued]:
-        """What waits for the verifier in this conversation."""
+        """This conversation's queue entries."""
         return [queued for queued in self.core.outbox.queued() if queued.conversation_id == self.id]
 
     def queued_prompts(self) -> list[str]:
-        """The prompts that wait. Also marks the answers that wait to be verified."""
+        """The queued prompts. Also marks the answers that wait to be verified."""
         queued = self.queued()
         answers = {one.message_id for one in queued}
         for turn in self.turns:
@@ -338,7 +338,7 @@ class OpenConversation:
         self.core.outbox.enqueue(conversation, prompt, attachments)
 
     def take_back(self) -> tuple[str, tuple[Attachment, ...]]:
-        """Take the last queued prompt out of the queue; its text, and the files that go with it."""
+        """Remove the last queued prompt from the queue; returns its text and its attachments."""
         prompts = [queued for queued in self.queued() if queued.kind == "ask"]
         if not prompts:
             raise NotPossible("Nothing is queued here.")
@@ -348,7 +348,7 @@ class OpenConversation:
     # ---- messages ----------------------------------------------------------------------------------------------------
 
     def target(self, cursor: Cursor) -> ActionTarget:
-        """The message that has the cursor; without a cursor, the last answer."""
+        """The message with the cursor, or else the last answer."""
         turn, part = cursor or (self.turns[-1] if self.turns else None, "answer")
         at = next((at for at, one in enumerate(self.turns) if one is turn), None)
         if turn is None or at is None or self.id is None:
@@ -383,7 +383,7 @@ class OpenConversation:
         return part
 
     async def place_versions(self) -> None:
-        """Set at each finished turn which of its versions it is."""
+        """Set for each finished turn which version it is."""
         if self.id is None:
             return
         versions = await asyncio.to_thread(self.core.store.branches.versions, self.id)
@@ -425,14 +425,17 @@ class OpenConversation:
                 turn.shade(ranges)
 
     def unshade(self) -> None:
-        """Take the shading off."""
+        """Remove the shading."""
         for turn in self.turns:
             turn.shade(())
 
     # ---- the context -------------------------------------------------------------------------------------------------
 
     async def measure(self) -> Context | None:
-        """Count the tokens of the conversation, which may take a while; the count if the person is to be warned now."""
+        """Count the tokens of the conversation, which may take a while.
+
+        Returns the count if the person is to be warned now.
+        """
         conversation, context = self.id, None
         if conversation is not None:
             context = await asyncio.to_thread(self.core.context, conversation)
@@ -448,7 +451,7 @@ class OpenConversation:
 
     @property
     def context(self) -> Context | None:
-        """The context as it was last counted, with what the running reply has taken since."""
+        """The context as last counted, plus the running reply's tokens since."""
         context = self._context
         if context is not None and self.live is not None and self.live.conversation == self.id:
             context = context._replace(used=context.used + self.live.written)

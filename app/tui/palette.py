@@ -52,7 +52,7 @@ FIRST = (
     "message.previous",
     "message.next",
 )
-"""Actions that come before the others of their part, because people look for them in the palette."""
+"""Actions listed before the others of their part, because people look for them in the palette."""
 FOUND = 20
 """Maximum number of conversations that the palette finds."""
 
@@ -117,7 +117,7 @@ class ActionCommands(Provider):
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for command in self.commands():
-            # A fuzzy match alone would find most sentences, and put them before the conversations that are meant.
+            # A fuzzy match alone would match most sentences, and rank them before the intended conversations.
             if holds(command.title, query) and (score := matcher.match(command.title)) > 0:
                 yield Hit(score, matcher.highlight(command.title), command.run, help=command.help)
 

@@ -1,4 +1,4 @@
-"""The one reply that is being written, whichever conversation is open meanwhile."""
+"""The one reply that is being written, whichever conversation is open."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ log = logging.getLogger("outrider.screen")
 
 @dataclass
 class RunningReply:
-    """A turn, the events that it grows by, and what the reply is for."""
+    """A turn, the events by which it grows, and the purpose of the reply."""
 
     conversation: str
     """Id of its conversation."""
     turn: Turn
     events: AsyncIterator[Event]
     verifies: str = ""
-    """Id of the drafted answer that it verifies and whose place it takes; empty for other replies."""
+    """Id of the drafted answer that it verifies and replaces; empty for other replies."""
     queued: str = ""
     """Its id in the queue, if it was sent from there."""
     instead: str | None = None
@@ -41,7 +41,7 @@ class RunningReply:
     async def listen(self, tell: Callable[[Event], Awaitable[None]]) -> None:
         """Feed the events into the turn until the reply has ended, and pass each on to `tell`.
 
-        Whatever the reply or `tell` raises becomes the error of the turn: the window must outlive it.
+        Anything that the reply or `tell` raises becomes the turn's error, because the window must survive it.
         """
         turn = self.turn
         try:

@@ -1,4 +1,4 @@
-"""Commands that are typed into the prompt: their words, and which text is a command and which a question.
+"""Commands that are typed into the prompt: their words, and how commands and questions are distinguished.
 
 The palette reads the same table. A command is offered where its action exists: `app/tui/screens/chat/commands.py`.
 """
@@ -93,14 +93,14 @@ class TypedCommand(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """Why it cannot be done as it was typed; empty if it can."""
+        """Why it cannot be done as typed; empty if it can."""
         if self.argument and not self.command.argument:
             return f"Nothing can follow {self.command.usage}. {AS_QUESTION}"
         return ""
 
 
 class UnknownCommand(NamedTuple):
-    """A prompt that is one word after a slash, and no command."""
+    """A prompt that is one word after a slash but not a command."""
 
     word: str
     near: tuple[str, ...]
@@ -145,13 +145,13 @@ def parse(text: str, commands: Sequence[SlashCommand]) -> TypedCommand | Unknown
 
 
 def _named(word: str, commands: Iterable[SlashCommand]) -> SlashCommand | None:
-    """The command of that word, in whichever case."""
+    """The command for that word, ignoring case."""
     word = word.lower()
     return next((one for one in commands if word == one.word or word in one.others), None)
 
 
 def _near(word: str, commands: Sequence[SlashCommand]) -> list[str]:
-    """Commands that begin so, or are spelled much like it."""
+    """Commands that begin with the word, or are spelled similarly."""
     spellings = {spelling: one.word for one in commands for spelling in (*one.others, one.word)}
     begin = [one.word for one in commands if one.word.startswith(word)]
     alike = [spellings[spelling] for spelling in difflib.get_close_matches(word, spellings, NEAR)]
@@ -165,7 +165,7 @@ def completion_of_commands(
 ) -> Provider:
     """Completes commands, and the first word after them.
 
-    `commands`: those that can be done now. `values`: what may follow one. `about`: what is said beside it.
+    `commands`: those that can be done now. `values`: what may follow one. `about`: the description next to it.
     """
 
     def complete(text: str, cursor: int) -> Completion | None:

@@ -14,7 +14,7 @@ from app.editor import EditedFile, editor_command, editor_problem, start_problem
 
 
 async def edit(app: App[None], text: str) -> str:
-    """The text as the editor left it. A running reply goes on meanwhile, but nothing is drawn.
+    """The text as the editor left it. A running reply continues meanwhile, but nothing is drawn.
 
     Raises `EditorFailed`. If something was written in the editor, its file is kept and the message names it.
     """
@@ -42,7 +42,7 @@ async def _run(app: App[None], command: list[str]) -> str:
 
 
 def has_shell() -> bool:
-    """Whether a shell waits that can bring this program back. A shell gives each job a process group of its own."""
+    """Whether a shell can bring this program back. A shell gives each job its own process group."""
     return sys.platform != "win32" and os.getpgrp() != os.getsid(0)
 
 

@@ -88,5 +88,5 @@ class TerminalApp(OutriderApp):
 
     @property
     def crash(self) -> Exception | None:
-        """What the screen died of."""
+        """The error that ended the screen."""
         return error_of(self)

@@ -7,7 +7,7 @@ the names have been there since 6.0.
 | name here | private name | reason |
 |---|---|---|
 | `shown_notifications`, `drop_notification` | `App._notifications`, `App._unnotify` | replace an identical toast |
-| `error_of` | `App._exception` | the log tells what the screen died of |
+| `error_of` | `App._exception` | the log names the fatal error |
 | `PlainCrashes` | `App._fatal_error`, `._exit_renderables`, `._close_messages_no_wait` | no secret in a traceback |
 | `write_to_terminal` | `App._driver` | copy with a sequence of our own |
 | `line_of_option` | `OptionList._update_lines`, `._index_to_line` | a list that is filled again keeps its place |
@@ -63,7 +63,7 @@ class PlainCrashes(App[None]):
     """Prints the traceback of a crash without the values of variables: a token may be among them."""
 
     def _fatal_error(self) -> None:
-        import rich  # With its traceback it takes 20 ms, which nobody needs before a crash.
+        import rich  # Importing it takes 20 ms, which is not needed before a crash.
         from rich.segment import Segments
         from rich.traceback import Traceback
 
@@ -89,7 +89,10 @@ def line_of_option(options: OptionList, option_id: str) -> int | None:
 
 
 class _TerminalFile:
-    """A file that drops failed writes. One of them would end Textual's writer thread, which the screen waits for."""
+    """A file that ignores failed writes.
+
+    A failed write would end Textual's writer thread, for which the screen waits.
+    """
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -185,7 +188,7 @@ class AnchoredScroll(VerticalScroll):
 
     @property
     def follows_end(self) -> bool:
-        """It is anchored at its end, and nobody has scrolled up."""
+        """Whether it is anchored at its end and nobody has scrolled up."""
         return self._anchored and not self._anchor_released
 
     def release_end(self, *, until_reached: bool) -> None:
@@ -197,11 +200,11 @@ class AnchoredScroll(VerticalScroll):
 
     def _scroll_to(self, *args: Any, **options: Any) -> bool:
         self.before_scroll()
-        # A jump: what is mounted above while it moves would shift where it moves to, and each frame costs a redraw.
+        # A jump: widgets mounted above during an animation would shift its target, and each frame costs a redraw.
         return super()._scroll_to(*args, **{**options, "animate": False})
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
-        # Textual would lay everything out a second time for each line that comes, because there is one more to scroll.
+        # Textual would lay everything out a second time for each new line, because there is one more to scroll.
         changed = virtual_size != self.virtual_size
         updated = super()._size_updated(size, virtual_size, container_size, layout=False)
         if changed:

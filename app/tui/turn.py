@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
-from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyText, Started
+from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyText, Started, Stretch, stretches_of
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
@@ -43,19 +43,21 @@ class Turn:
     outcome: Outcome = "running"
     error: str = ""
     queued: bool = False
-    """Nobody could answer: the question waits in the queue, or the rest of the answer does."""
+    """Whether nobody could answer, so that the question or the rest of the answer waits in the queue."""
     cut: str = ""
-    """What ended the answer before the model did; empty for a whole answer."""
+    """What ended the answer before the model did; empty for a complete answer."""
     model: str = ""
     """Name of the model that answered, as one line; empty if it is not known."""
     drafted_by: str = ""
     """The model that wrote the unchecked part, or empty if unknown."""
+    stretches: tuple[Stretch, ...] = ()
+    """Who wrote which part, if a model on this device stood in for the server's."""
     provenance: tuple[bool, ...] = ()
     """For each token of the finished answer: True if the target verified it."""
     judged: Judged | None = None
     """What the target kept of a drafted answer, if this answer is that one or replaces it."""
     awaiting: bool = False
-    """The answer is queued to be checked."""
+    """Whether the answer is queued to be checked."""
     wordings: tuple[int, int] = (1, 1)
     """Which version of the question this is, from 1, and how many there are."""
     versions: tuple[int, int] = (1, 1)
@@ -69,13 +71,13 @@ class Turn:
     attachments: tuple[Attachment, ...] = ()
     """The files that go with the question."""
     files_unfolded: bool = False
-    """Their text is shown, and not only their names."""
+    """Whether their text is shown, not only their names."""
     thoughts: str = ""
     """What the model thought before its answer."""
     thought_seconds: float = 0.0
     thoughts_unfolded: bool = False
     withdrawn_shown: bool = False
-    """The person wants to see the withdrawn text."""
+    """Whether the person wants to see the withdrawn text."""
     revision: int = 0
 
     @property
@@ -88,13 +90,26 @@ class Turn:
 
     @property
     def request(self) -> str:
-        """The question and the one before it, which it may go on from, as in "and only the old ones?"."""
+        """The question and the previous one, which it may continue, as in "and only the old ones?"."""
         return f"{self.before}\n{self.question}".strip()
 
     @property
     def drafted(self) -> int:
         """Number of unverified tokens in the finished answer."""
         return self.provenance.count(False)
+
+    @property
+    def unchecked(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of characters to shade: what nobody verified, and what a model on this device wrote."""
+        ends = [*(stretch.at for stretch in self.stretches[1:]), len(self.text)]
+        here = [(stretch.at, end) for stretch, end in zip(self.stretches, ends) if stretch.here]
+        return (*self.shaded, *here)
+
+    @property
+    def solid(self) -> int:
+        """How many characters of a running answer are not dimmed: the server's, up to where another model continues."""
+        here = (stretch.at for stretch in self.stretches if stretch.here)
+        return min(len(self.reply.solid), next(here, len(self.reply.solid)))
 
     @property
     def verifiable(self) -> bool:
@@ -113,12 +128,12 @@ class Turn:
 
     @property
     def withdrawn(self) -> str:
-        """`dropped` as Markdown of its own."""
+        """`dropped` as separate Markdown."""
         return f"```\n{self.dropped}" if _begins_in_code(self.dropped) else self.dropped
 
     @property
     def struck(self) -> Struck | None:
-        """The withdrawn text, struck through where it stood; None if it is not shown."""
+        """The withdrawn text, struck through at its place, or None if it is not shown."""
         if not self.dropped or self.judged is None or not self.withdrawn_shown:
             return None
         return Struck(self.judged.at, self.withdrawn)
@@ -135,6 +150,10 @@ class Turn:
                 parts.append("queued to be checked")
         elif self.awaiting and not self.error:
             parts.append("the rest follows when the server is back")
+        for stretch in self.stretches:
+            if stretch.here:
+                whole = "" if stretch.at else "all "
+                parts.append(f"{whole}by {stretch.writer} on this device, not checked")
         if self.judged is not None:
             parts.append(str(self.judged))
         if self.outcome in NOTED:
@@ -163,13 +182,15 @@ class Turn:
         elif isinstance(event, Reasoned):
             self.thoughts += event.text
             self.thought_seconds = event.seconds
+        elif isinstance(event, Stretch):
+            self.stretches += (event,)
         elif isinstance(event, Judged):
             self.judged = event
         elif isinstance(event, Done):
             self.outcome = "stopped" if event.stopped else "done"
             self.cut = event.cut or (CUT if event.reason == "length" else "")
             self.provenance, self.sources, self.model = event.provenance, event.sources, event.model
-            self.drafted_by = event.drafted_by
+            self.drafted_by, self.stretches = event.drafted_by, event.stretches
             if not self.drafted:
                 self.reply.ghost = ""  # Drafts of a round without a verdict are not stored.
         elif isinstance(event, Failed):
@@ -229,7 +250,7 @@ class Turn:
                 turn.outcome = _outcome(message)
                 turn.cut = _cut(message) if turn.outcome == "done" else ""
                 turn.model, turn.drafted_by = model_of(message.stats), model_of(message.stats, "drafted_by")
-                turn.reply.solid = sanitise(message.text)
+                turn.reply.solid, turn.stretches = sanitise(message.text), stretches_of(message.stats)
                 turn.sources = sources_of(message.stats)
                 turn.thoughts, seconds = sanitise(message.reasoning), message.stats.get("reasoning_seconds")
                 turn.thought_seconds = seconds if isinstance(seconds, float) else 0.0
@@ -238,7 +259,7 @@ class Turn:
 
 
 def place_questions(turns: Sequence[Turn]) -> None:
-    """Tell each turn of a conversation the question before it."""
+    """Set the preceding question of each turn of a conversation."""
     for before, turn in pairwise(turns):
         turn.before = before.question
 

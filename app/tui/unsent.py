@@ -1,4 +1,4 @@
-"""Text that was typed and not sent yet: one small private file per conversation, so that a kill loses none of it.
+"""Typed text that is not sent yet: one small private file per conversation, so that a kill loses none of it.
 
 It is not in the database, because it changes with every pause in typing. Text without a conversation belongs to the
 window in which it is typed. If that window dies, the next one that opens takes it over.

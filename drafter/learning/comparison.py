@@ -1,7 +1,7 @@
-"""Whether a version of a drafter is better than another one, on the same held-out rounds.
+"""Compares two versions of a drafter on the same held-out rounds.
 
-At temperature 0 a chain of guesses is kept as far as each guess is the target's token, so how far it would have come
-follows from the drafter's hits along the verified text.
+At temperature 0 a chain of guesses is accepted as long as each guess is the target's token, so its length follows from
+the drafter's hits along the verified text.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ DEPTH = 8
 DRAWS = 2000
 """Draws of the bootstrap."""
 WORST_LOSS = 0.01
-"""How much of its tau the fixed set may lose."""
+"""How much of its tau may be lost on the fixed set, as a share."""
 
 Hits = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What two versions gain on the same answers."""
+    """The gains of two versions on the same answers."""
 
     before: float
-    """Tokens a round (tau) of the version in use, chains of `DEPTH`."""
+    """Tokens per round (tau) of the version in use, with chains of `DEPTH`."""
     after: float
-    """Tokens a round of the new one."""
+    """Tokens per round of the new one."""
     low: float
-    """The new one's share of the old one's tau, less 1: the lower end of its 95 % interval."""
+    """The relative gain in tau of the new one over the old one: the lower end of its 95 % interval."""
     high: float
     answers: int
 
     @property
     def gain(self) -> float:
-        """The new one's tau as a share of the old one's, less 1."""
+        """The relative gain in tau of the new one over the old one."""
         return self.after / self.before - 1 if self.before else 0.0
 
 
 def rounds_of(hits: Hits, depth: int = DEPTH) -> tuple[int, int]:
-    """Tokens of an answer and the rounds that chains of so many guesses would have taken, bonus tokens included.
+    """Tokens of an answer, and the rounds that chains of this many guesses would have taken, bonus tokens included.
 
     `hits`: at each token of the answer, whether the drafter's best guess was right.
 
@@ -58,13 +58,13 @@ def rounds_of(hits: Hits, depth: int = DEPTH) -> tuple[int, int]:
 
 
 def tau(answers: Sequence[Hits], depth: int = DEPTH) -> float:
-    """Tokens a round over all answers; 0 for none."""
+    """Tokens per round over all answers; 0 if there are none."""
     counted = np.array([rounds_of(hits, depth) for hits in answers]).reshape(-1, 2).sum(axis=0)
     return float(counted[0] / counted[1]) if counted[1] else 0.0
 
 
 def compare(before: Sequence[Hits], after: Sequence[Hits], seed: int = 0) -> Judged:
-    """Two versions on the same answers, with a paired bootstrap over the answers."""
+    """Compare two versions on the same answers, with a paired bootstrap over the answers."""
     counted = np.array([(*rounds_of(old), rounds_of(new)[1]) for old, new in zip(before, after, strict=True)])
     if not counted.size:
         return Judged(0.0, 0.0, 0.0, 0.0, 0)
@@ -76,14 +76,14 @@ def compare(before: Sequence[Hits], after: Sequence[Hits], seed: int = 0) -> Jud
 
 
 def is_better(new: Judged, fixed: Judged) -> bool:
-    """Whether a version may go live: surely better on what is new, and no worse than 1 % on the fixed set."""
+    """Whether a version may go live: certainly better on new answers, and at most 1 % worse on the fixed set."""
     return new.answers > 0 and new.low > 0 and (fixed.answers == 0 or fixed.gain >= -WORST_LOSS)
 
 
 def surely_less(live: Sequence[tuple[int, int]], before: Sequence[tuple[int, int]], seed: int = 0) -> bool:
-    """Whether answers gained surely fewer tokens a round than others before them: (tokens, rounds) of each answer.
+    """Whether answers gained certainly fewer tokens per round than earlier ones: (tokens, rounds) of each answer.
 
-    The questions are others too, so only a loss counts that is larger than the fixed set may have.
+    The questions differ too, so only a loss larger than the one allowed on the fixed set counts.
     """
     random = np.random.default_rng(seed)
 

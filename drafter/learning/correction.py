@@ -1,15 +1,15 @@
 """Learns a low-rank correction of a drafter's logits from samples, in numpy.
 
-Learnt is the cross-entropy of what the target might have said, as far as that is known, mixed with its choice; its
-choice alone elsewhere. It is taken among the drafter's likeliest tokens, those of the target, and all other tokens
-taken together, which keep their mass. The gradient touches only the columns of these tokens, so a step costs a few
-thousand numbers a row whatever the vocabulary.
+The loss is the cross-entropy with the target's distribution, where known, mixed with its choice; elsewhere with its
+choice alone. It is taken over the drafter's likeliest tokens, those of the target, and all other tokens together, which
+keep their mass. The gradient touches only the columns of these tokens, so a step costs a few thousand numbers per row,
+whatever the vocabulary.
 
-The form is that of low-rank adaptation (LoRA, arXiv 2106.09685), at the head; Adam is that of arXiv 1412.6980, with
-moments for each column of its own, which move only when the column is touched. How far to go is not guessed: part of
-the samples is kept from the learner, and the pass and the strength with the most right guesses there are taken, or
-none. The cross-entropy would not do for that: of a target that always says its likeliest token, it falls as the guesses
-get surer, whether they are right or not.
+The form is that of low-rank adaptation (LoRA, arXiv 2106.09685) at the head. Adam is that of arXiv 1412.6980, with
+separate moments for each column, which change only when the column is touched. When to stop is not guessed: some
+samples are held out, and the pass and the strength with the most correct guesses on them are taken, or none. The
+cross-entropy would not do for that: for a target that always says its likeliest token, it falls as guesses become
+surer, whether they are right or not.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from drafter.learning.samples import Ids, Samples
 from drafter.step import Correction, Floats
 
 FIRST, SECOND, SMALL = 0.9, 0.99, 1e-8
-"""Adam's two rates of forgetting, and what keeps it from dividing by zero."""
+"""Adam's two decay rates, and the epsilon that keeps it from dividing by zero."""
 STRENGTHS = (1.0, 0.7, 0.4, 0.2)
-"""Shares of what was learnt that are tried."""
+"""Strengths that are tried, as shares of the learnt correction."""
 
 SOFT = 1.0
-"""Over 200 answers at temperature 0, in five parts that are each judged by what the other four teach, the token alone
-gains 6.6 % tokens a round, half of each 9.2 %, a quarter of the token 10.8 %, and this 11.5 %."""
+"""In five-fold cross-validation over 200 answers at temperature 0, learning from the token alone gains 6.6 % tokens per
+round, half of each 9.2 %, a quarter of the token 10.8 %, and this 11.5 %."""
 ROWS_AT_ONCE = 256
 """Samples that are judged at once: each takes as many columns as it has likeliest tokens."""
 PATIENCE = 2
-"""Passes without a gain after which it stops."""
+"""Passes without a gain after which learning stops."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How fast it learns."""
+    """Hyperparameters of learning."""
 
     rank: int = 32
     rows: int = 128
     """Samples in a step."""
     epochs: int = 8
-    """Times to go through the samples, at most."""
+    """Most passes through the samples."""
     rate: float = 2e-3
     """Step size of both matrices."""
     decay: float = 1e-2
-    """How much of a touched column is forgotten in a step, as a share of `rate`."""
+    """Weight decay of a touched column in a step, as a share of `rate`."""
     soft: float = SOFT
-    """Weight of what the target might have said, where that is known; the rest is its choice's."""
+    """Weight of the target's distribution, where known; its choice has the rest."""
 
 
 def learn(
@@ -64,8 +64,8 @@ def learn(
 ) -> Correction | None:
     """The correction, learnt from `samples`, that guesses best on `judged`, or None if no correction is better.
 
-    `vocabulary`: the number of tokens that the head can draft. `halted` is asked before each pass; once it holds,
-    what was learnt so far counts.
+    `vocabulary`: the number of tokens that the head can draft. `halted` is checked before each pass; once it holds,
+    learning stops with the best so far.
     """
     samples, judged = samples.take((samples.chosen >= 0) | samples.chances.any(axis=1)), judged.take(judged.chosen >= 0)
     if not len(samples) or not len(judged):
@@ -85,20 +85,20 @@ def learn(
 
 
 class _Learner:
-    """A correction that learns. It begins as none: `down` is random and `up` is zero."""
+    """A correction that learns. At first it has no effect: `down` is random and `up` is zero."""
 
     def __init__(self, samples: Samples, vocabulary: int, rates: Rates, seed: int) -> None:
         hidden = samples.states.shape[1]
         self._rates = rates
         self._random = np.random.default_rng(seed)
         self._down = self._random.normal(size=(hidden, rates.rank)).astype(np.float32) / np.float32(np.sqrt(hidden))
-        self._up = np.zeros((vocabulary, rates.rank), np.float32)  # Transposed: a column is touched as a row.
+        self._up = np.zeros((vocabulary, rates.rank), np.float32)  # Transposed, so that a column is accessed as a row.
         self._moments = [np.zeros_like(part) for part in (self._down, self._down, self._up, self._up)]
         self._steps = 0
         self._touched = np.zeros(vocabulary, np.int64)
         """How often each column was touched."""
         self._scale = np.float32(1.0 / max(1e-6, float(np.sqrt(np.square(samples.states).mean()))))
-        """Brings hidden states to size 1."""
+        """Scales hidden states to size 1."""
 
     @property
     def correction(self) -> Correction:
@@ -139,7 +139,7 @@ class _Learner:
 
 
 def _direction(first: Floats, second: Floats, steps: NDArray[np.float64] | np.float64) -> Floats:
-    """The two moments, as if they had not begun at zero."""
+    """The update direction, from the bias-corrected moments."""
     whole, square = 1 - FIRST**steps, 1 - SECOND**steps
     direction: Floats = (first / whole / (np.sqrt(second / square) + SMALL)).astype(np.float32)
     return direction
@@ -149,8 +149,8 @@ def _candidates(samples: Samples, vocabulary: int, soft: float) -> tuple[Ids, Fl
     """The tokens that count at each sample: (tokens (N, C), log-probabilities, wanted shares, log-probability of all
     others (N,)).
 
-    A token that is not among the drafter's likeliest gets the mean of what these leave. A place without a token, or
-    with one that has another place, has no chance and is not wanted.
+    A token that is not among the drafter's likeliest gets the mean of the remaining probability. An empty place, or one
+    whose token occurs at another place, has probability 0 and is not wanted.
     """
     likeliest, log_probs = samples.likeliest, samples.log_probs
     left = np.maximum(1.0 - np.exp(log_probs).sum(axis=1), 1e-6)
@@ -170,7 +170,7 @@ def _candidates(samples: Samples, vocabulary: int, soft: float) -> tuple[Ids, Fl
 
 
 def _softmax(logits: Floats, rest: Floats) -> Floats:
-    """Chances of the candidates, (N, C), among all tokens. The others have the logit `rest` (N,)."""
+    """Probabilities of the candidates, (N, C), among all tokens. The others have the logit `rest` (N,)."""
     most = np.maximum(logits.max(axis=1), rest)
     weights, others = np.exp(logits - most[:, None]), np.exp(rest - most)
     chances: Floats = weights / (weights.sum(axis=1) + others)[:, None]
@@ -178,9 +178,9 @@ def _softmax(logits: Floats, rest: Floats) -> Floats:
 
 
 def agreement(samples: Samples, correction: Correction | None) -> float:
-    """Share of the samples where the best guess is the target's token, as the correction orders the candidates.
+    """Share of the samples in which the best guess under the correction is the target's token.
 
-    The samples' log-probabilities are those without a correction.
+    The samples' log-probabilities must be those without a correction.
     """
     right = 0
     for begin in range(0, len(samples), ROWS_AT_ONCE):

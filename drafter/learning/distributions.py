@@ -1,7 +1,7 @@
 """What the target might have said at some positions of a conversation: its likeliest tokens, and how likely each was.
 
-Where a draft was rejected, it is also known what the target would have said after the rejected token. Numpy only: the
-verifier makes them of logits, the wire and the database carry them, and whoever teaches a drafter reads them.
+At a rejected draft token, it is also known what the target would have said after that token. Numpy only: the verifier
+makes distributions from logits, the wire and the database carry them, and the code that teaches a drafter reads them.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 MOST = 8
-"""Tokens of one distribution, at most. All others are its tail."""
+"""Most tokens of one distribution. All others are its tail."""
 TEXT: Final = -1
 """In `instead`: nothing was replaced, so the distribution follows the text itself."""
 NONE: Final = -1
-"""In `tokens`: the distribution has fewer tokens."""
+"""In `tokens`: padding, because the distribution has fewer tokens."""
 
 HEAD = struct.Struct("<II")
 
 
 class MalformedDistributions(ValueError):
-    """Bytes that are no packed distributions."""
+    """Bytes that are not packed distributions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Distributions:
-    """N distributions over the vocabulary, in rising order of position, those of the text before those of branches.
+    """N distributions over the vocabulary, ordered by position, those of the text before those of branches.
 
     They are the target's own: those at temperature 1, before any setting of sampling.
     """
 
     positions: Ids
-    """(N,): position of the token that each is about."""
+    """(N,): position of the token that each describes."""
     instead: Ids
-    """(N,): the rejected token that stood in the place of the one before that position; `TEXT`: none did."""
+    """(N,): the rejected token that replaces the one before that position, or `TEXT` if none does."""
     tokens: Ids
     """(N, MOST), likeliest first; `NONE` after the last one."""
     log_probs: Floats
@@ -52,7 +52,7 @@ class Distributions:
 
     @classmethod
     def of(cls, parts: Sequence[Distributions]) -> Distributions:
-        """All of several, in order. What is known of a place twice counts once."""
+        """Several merged, in order. A place that occurs twice counts once."""
         if not parts:
             return NOTHING
         whole = cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
@@ -65,9 +65,9 @@ class Distributions:
         return Distributions(self.positions[rows], self.instead[rows], self.tokens[rows], self.log_probs[rows])
 
     def within(self, begin: int, end: int) -> Distributions:
-        """Those after a token of the positions `begin - 1 .. end - 1`, which is: about an answer there.
+        """Those that describe an answer at `begin .. end`: they follow a token of the positions `begin - 1 .. end - 1`.
 
-        A rejected token in the place of the last one counts too.
+        This includes those after a rejected alternative to the last token.
         """
         last = self.positions - (self.instead != TEXT)
         return self.take((last >= begin) & (last < end))
@@ -87,7 +87,7 @@ class Distributions:
     def pack(self) -> bytes:
         """Bytes for the database: 9 for each of them, and 6 for each token that it lists.
 
-        An answer of 64 tokens takes about 1 kB for its text, and as much again for each 40 rejected tokens.
+        An answer of 64 tokens takes about 1 kB for its text, and another 1 kB for every 40 rejected tokens.
         """
         listed = self.tokens != NONE
         return b"".join(
@@ -126,7 +126,7 @@ NOTHING = Distributions(
 def ragged(
     counts: NDArray[np.integer], tokens: NDArray[np.integer], log_probs: NDArray[np.floating]
 ) -> tuple[Ids, Floats]:
-    """Lists of `counts` tokens, one after another, as rows: (N, MOST) tokens and log-probabilities.
+    """Turn concatenated lists of `counts` tokens into rows: (N, MOST) tokens and log-probabilities.
 
     Raises `MalformedDistributions` for counts that do not fit.
     """

@@ -1,4 +1,4 @@
-"""Which answers are learnt from, which say when to stop, and which judge."""
+"""Splits answers into those to learn from, those that say when to stop, and those that judge."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 FEWEST = 30
-"""Answers to learn from; with fewer, nothing is learnt yet."""
+"""Fewest answers to learn from; with fewer, nothing is learnt yet."""
 PARTS = 5
-"""The newest of so many parts judges. One in so many of the others is in the fixed set, and one says when to stop."""
+"""The newest of this many parts judges. Of the others, one in this many is in the fixed set, and one says when to
+stop."""
 FIXED = 40
-"""Answers of the fixed set, the oldest ones, at most."""
+"""Most answers of the fixed set, the oldest ones."""
 
 
 class Split(NamedTuple, Generic[T]):
-    """Answers, by what they are for."""
+    """Answers by their purpose."""
 
     learnt: Sequence[T]
     stopping: Sequence[T]
-    """They say when to stop."""
+    """The ones that say when to stop."""
     judging: Sequence[T]
-    """The newest ones: what is learnt is for those that come next."""
+    """The newest ones, which judge, because learning is for the answers that come next."""
     fixed: Sequence[T]
-    """The fixed set, of which little may be lost."""
+    """The fixed set, on which little may be lost."""
 
 
 def split(answers: Sequence[T]) -> Split[T]:

@@ -1,4 +1,5 @@
-"""What a drafter can learn from: its state at each verified token, and what the target chose or may have said there."""
+"""Samples to learn from: the drafter's state at each verified token, and what the target chose or may have said
+there."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Samples:
-    """What was seen at N verified tokens, in the order of the text.
+    """Samples at N verified tokens, in the order of the text.
 
-    Tokens are counted in the order of the draft vocabulary.
+    Tokens are numbered in the order of the draft vocabulary.
     """
 
     states: Floats
@@ -31,11 +32,11 @@ class Samples:
     log_probs: Floats
     """(N, K): of these tokens."""
     chosen: Ids
-    """(N,): the target's tokens; -1: one that the drafter cannot draft."""
+    """(N,): the target's tokens; -1 for one that the drafter cannot draft."""
     said: Ids
     """(N, 8): tokens that the target might have said; -1: none, or one that the drafter cannot draft."""
     chances: Floats
-    """(N, 8): the target's own probabilities of these, 0 for none. All are 0 where they are not known."""
+    """(N, 8): the target's own probabilities of these, 0 for none. All are 0 if they are not known."""
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -52,19 +53,19 @@ class Samples:
 
     @property
     def hits(self) -> NDArray[np.bool_]:
-        """(N,): the drafter's likeliest token was the target's."""
+        """(N,): whether the drafter's likeliest token was the target's."""
         hits: NDArray[np.bool_] = self.likeliest[:, 0] == self.chosen
         return hits
 
 
 @dataclass(frozen=True)
 class Round:
-    """What the drafter had when it made a draft."""
+    """What the drafter knew when it made a draft."""
 
     length: int
     """Tokens of the conversation."""
     memory: int
-    """The first so many of them had their memory on the device."""
+    """How many of them, from the first one on, had memory on the device."""
 
 
 Chunk = tuple[int, Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]]
@@ -72,9 +73,9 @@ Chunk = tuple[int, Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 class Replayer:
-    """Runs a drafter again over what it has drafted, with the memory that it had then.
+    """Reruns a drafter over its earlier drafts, with the memory that it had then.
 
-    `graph`: opened with `states`; the correction that it has now is the one that is judged.
+    `graph`: opened with `states`; its current correction is the one that is judged.
     """
 
     def __init__(self, graph: StepGraph, config: DrafterConfig) -> None:
@@ -82,11 +83,11 @@ class Replayer:
         self._graph = graph
         self._config = config
         order = config.draft_vocabulary or range(config.vocabulary)
-        self._places = np.full(config.vocabulary + 1, -1, np.int64)  # The last one is for what is no token.
+        self._places = np.full(config.vocabulary + 1, -1, np.int64)  # The last entry is for non-tokens.
         self._places[list(order)] = np.arange(len(order))
 
     def corrected(self, correction: Correction | None) -> Replayer:
-        """Let the drafter guess with another correction from now on, or with none. Returns itself."""
+        """Have the drafter guess with another correction from now on, or with none. Returns itself."""
         self._graph.correction = Correction.none(self._config) if correction is None else correction
         return self
 
@@ -101,7 +102,7 @@ class Replayer:
 
         `tokens`: of the conversation, to the end of the answer. `rounds`: of this answer, in their order. `memory`:
         chunks that cover what the rounds had. `target`: what the target might have said, as far as known. Raises
-        `ValueError` for rounds that do not fit the tokens or the memory.
+        `ValueError` if rounds do not match the tokens or the memory.
         """
         lengths = [one.length for one in rounds]
         if not lengths or lengths[0] < 1 or lengths != sorted(set(lengths)) or lengths[-1] >= len(tokens):
@@ -121,7 +122,7 @@ class Replayer:
         return samples
 
     def _run(self, context: DraftContext, gained: Sequence[int]) -> Samples:
-        """The samples of a round: its text is run as if it had been drafted."""
+        """The samples of a round, whose text is run as if it had been drafted."""
         context.run_again(gained[:-1])
         step, rows = self._step.last, slice(-len(gained), None)
         assert step is not None
@@ -141,7 +142,7 @@ class _Recorder:
 
     def __init__(self, graph: StepGraph) -> None:
         self.runtime, self.cache_shapes, self.slab = graph.runtime, graph.cache_shapes, graph.slab
-        self.independent_rows = False  # Asked by the second stage, which does not take part.
+        self.independent_rows = False  # Needed only by the second stage, which is not used here.
         self.last: Step | None = None
         self._graph = graph
 
@@ -159,7 +160,7 @@ class _Recorder:
 
 
 def _remember(context: DraftContext, memory: Sequence[Chunk], first: int, end: int) -> None:
-    """Give a context the memory of the tokens `first .. end`. Raises `ValueError` where a part of it is missing."""
+    """Give a context the memory of the tokens `first .. end`. Raises `ValueError` if a part of it is missing."""
     for start, rows in memory:
         low, high = max(first, start), min(end, start + len(rows[0][0]))
         if low < high:

@@ -1,8 +1,8 @@
-"""What a drafter has learnt, version by version, in a folder of its own.
+"""The learnt versions of a drafter, in a folder of their own.
 
-A version is a correction, or a step graph whose attention layers have learnt, or a correction of such a graph: a file
-of weights each. `versions.json` says what is known of them and which one is in use. That file is replaced whole, last,
-so after a kill or a full disk the version before is in use and nothing is half there. Numbers count up, whatever the
+A version is a correction, a step graph with trained attention layers, or a correction of such a graph, each in a file
+of weights. `versions.json` describes them and says which one is in use. That file is replaced atomically, last, so
+after a kill or a full disk the previous version is in use and nothing is half written. Numbers count up, whatever the
 clock says.
 """
 
@@ -33,19 +33,19 @@ State = Literal["in use", "older", "taken back", "not better"]
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """One try to learn."""
+    """One attempt to learn."""
 
     number: int
     created: str
     """UTC, ISO 8601."""
     state: State
     answers: int
-    """Answers that it learnt from, or was judged on."""
+    """Number of answers that it learnt from or was judged on."""
     tokens: int
     """Tokens that it learnt from."""
     tau_before: float
     tau_after: float
-    """Tokens a round on answers that it did not learn from, with the version before and with this one."""
+    """Tokens per round on answers that it did not learn from, with the previous version and with this one."""
     low: float
     high: float
     """The 95 % interval of the gain, as a share."""
@@ -53,17 +53,17 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """The gain on the fixed set, as a share."""
     seconds: float
     sha256: str = ""
-    """Checksum of its correction, hex; empty: it has none, or it is not kept."""
+    """Checksum of its correction, hex; empty if it has none or it is not kept."""
     deep: bool = False
-    """Whether the drafter's layers were trained, and not a correction alone."""
+    """Whether the drafter's layers were trained, not only a correction."""
     graph: int = 0
     """Number of the version whose graph it drafts with, or 0 for the drafter's own graph."""
     graph_sha256: str = ""
-    """Checksum of that graph, hex; empty: it is the drafter's own, or it is not kept."""
+    """Checksum of that graph, hex; empty if it is the drafter's own or is not kept."""
     messages: tuple[str, ...] = ()
     """Ids of the answers that it learnt from or was judged on."""
     server: str = ""
-    """Name of the server that taught it; empty: this device did."""
+    """Name of the server that taught it; empty if this device did."""
     offered: str = ""
     """Digest by which that server offered it, hex."""
 
@@ -74,19 +74,19 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Versions:
-    """The versions of one drafter. `folder`: theirs alone; it is created when something is published."""
+    """The versions of one drafter. `folder`: theirs alone, created when something is published."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @classmethod
     def of(cls, learnt: Path, config: DrafterConfig) -> Versions:
-        """Those of the drafter with this config. `learnt`: the folder of all drafters' versions."""
+        """The versions of the drafter with this config. `learnt`: the folder of all drafters' versions."""
         return cls(learnt / config.memory[:32] / graph_digest(config)[:32])
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """Changes whenever a version goes live or back. (0, 0): there is none."""
+        """A stamp that changes whenever a version goes live or is rolled back; (0, 0) if there is none."""
         try:
             about = (self.folder / INDEX).stat()
         except OSError:
@@ -102,12 +102,12 @@ class Versions:
 
     @property
     def in_use(self) -> Version | None:
-        """The version that drafts now, or None for the drafter as it came."""
+        """The version in use, or None for the original drafter."""
         return next((one for one in self.all() if one.state == "in use"), None)
 
     @property
     def offered(self) -> set[str]:
-        """Digests of the versions that servers offered and that were judged here, hex."""
+        """Digests, hex, of the versions that servers offered and that were judged here."""
         return {one.offered for one in self.all() if one.offered}
 
     def graph(self, version: Version) -> Path | None:
@@ -124,7 +124,7 @@ class Versions:
         raise DrafterCorrupt(f"{path} cannot be used: {reason}. To learn anew: outrider learn --deep")
 
     def load(self, version: Version, config: DrafterConfig) -> Correction:
-        """The correction of a version; one that changes nothing, if it has none.
+        """The correction of a version, or one that changes nothing if it has none.
 
         Raises `DrafterCorrupt` if it is missing, damaged or another drafter's.
         """
@@ -146,7 +146,7 @@ class Versions:
         return found
 
     def publish(self, version: Version, correction: Correction | None, graph: Path | None = None) -> Version:
-        """Add a version, and put it in use if it has weights. Its number is given here. Raises `OSError`.
+        """Add a version, number it, and put it in use if it has weights. Raises `OSError`.
 
         `graph`: a file on this disk, which becomes the version's own graph. Without one, it drafts with the graph
         that `version` names.
@@ -172,9 +172,9 @@ class Versions:
         return version
 
     def roll_back(self) -> tuple[Version, Version | None] | None:
-        """Take back the version in use; the one before it, or the drafter as it came, drafts again.
+        """Roll back the version in use; its predecessor, or the original drafter, is used again.
 
-        Returns what was taken back and what drafts now, or None if nothing was in use. Raises `OSError`.
+        Returns the version that was rolled back and the one now in use, or None if none was in use. Raises `OSError`.
         """
         versions = self.all()
         now = next((one for one in versions if one.state == "in use"), None)
@@ -194,7 +194,7 @@ class Versions:
             shutil.rmtree(self.folder)
 
     def scratch(self) -> Path:
-        """A name in this folder for a graph that is being made, which nothing has. Raises `OSError`."""
+        """An unused name in this folder for a graph that is being made. Raises `OSError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / ".graph.part"
         path.unlink(missing_ok=True)  # Left by a process that was killed.

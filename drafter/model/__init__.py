@@ -1,4 +1,4 @@
-"""The Mixture-of-Attentions drafter in PyTorch (arXiv 2410.03804). Importing it imports torch.
+"""The Mixture-of-Attentions drafter in PyTorch (arXiv 2410.03804). Importing this imports torch.
 
 `MemoryEncoder` runs with the target. Layer self-attention turns the target's keys and values of all layers into one
 vector per token. The cross-attention's projections turn that vector into the *memory* that travels to the device.

@@ -18,8 +18,8 @@ from models.config import DrafterConfig, read_config
 class Exit(nn.Module):
     """Brings the drafter's stream to the range of the target's hidden states: a root-mean-square norm, scale and shift.
 
-    Between its layers, a target's hidden states can be a hundred times as large as its embeddings, from which the
-    drafter's stream grows. A stream that is too small drowns in what the target's own layers add to it.
+    Between its layers, a target's hidden states can be a hundred times as large as its embeddings, with which the
+    drafter's stream starts. A stream that is too small is drowned out by what the target's own layers add to it.
     """
 
     def __init__(self, size: int, eps: float) -> None:
@@ -32,7 +32,7 @@ class Exit(nn.Module):
 
     @torch.no_grad()
     def fit(self, states: Tensor) -> None:
-        """Start with the mean and the spread of the target's hidden states (n, E)."""
+        """Initialise from the mean and the spread of the target's hidden states (n, E)."""
         self.norm.weight.copy_(states.std(dim=0))
         self.shift.copy_(states.mean(dim=0))
 
@@ -41,7 +41,7 @@ class DraftModel(nn.Module):
     """The device's half: embedding, first F layers, self-attention, cross-attention, last N layers, norm and head.
 
     Embedding, first and last layers, norm and head are the target's own and stay frozen. The target's first layers need
-    only tokens, which the device has. So the device computes there what the target does, also for drafted tokens
+    only tokens, which the device has. So there the device computes the same as the target, also for drafted tokens
     (except for rounding, and beyond a sliding window).
     """
 
@@ -82,7 +82,7 @@ class DraftModel(nn.Module):
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
 
     def freeze(self) -> None:
-        """Let training change only the self-attention and the cross-attention."""
+        """Freeze everything except the self-attention and the cross-attention."""
         for part in (self.embedding, self.first_layers, self.target_layers, self.norm, self.head):
             part.requires_grad_(False)
 
@@ -138,7 +138,7 @@ class StepModule(nn.Module):
         logits = self.head(hidden)
         if correction is not None:
             down, up = correction
-            # A product of one row is added up in another order than that of several, so the rows are there twice.
+            # A product of one row adds in another order than that of several, so the rows are duplicated.
             twice = torch.cat((hidden, hidden), dim=-2)
             logits = logits + ((twice @ down) @ up)[..., : hidden.shape[-2], :]
         best, index = torch.log_softmax(logits, dim=-1).topk(self.top, dim=-1)

@@ -19,7 +19,7 @@ class MemoryEncoder(nn.Module):
     """The verifier's half of the drafter: layer self-attention, and the cross-attention's key and value projections.
 
     With `from_target` their result is added to the keys and values of the target's layer that the cross-attention
-    replaces. It is zero before training, so memory means something at once to a cross-attention that began as that
+    replaces. It is zero before training, so memory is meaningful at once to a cross-attention initialised from that
     layer. Without layer self-attention, the plain mean over the layers' keys and values is used.
     """
 

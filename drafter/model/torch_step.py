@@ -27,8 +27,8 @@ class TorchStep:
     """The step of a draft model as a function. It is a `DraftStep`."""
 
     independent_rows = False
-    """The libraries choose a kernel, and so the order of its sums, by the shape of the product. No trial can prove that
-    all shapes agree."""
+    """Always False: the libraries choose a kernel, and with it the order of its sums, by the shape of the product, so
+    no trial can prove that all shapes agree."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class TorchStep:
         self._device = device
         self._dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
         step = StepModule(model)
-        del model.head  # The step has its own rows of the head, for the draft vocabulary.
+        del model.head  # The step has its own copy of the head's rows for the draft vocabulary.
         self._step = step.to(device=device, dtype=self._dtype).eval().requires_grad_(False)
         if bits is not None:
-            from models.engines.quanto import quantise  # Takes seconds, and floats do not need it.
+            from models.engines.quanto import quantise  # This takes seconds, and floats do not need it.
 
             quantise(self._step, bits, head="head", head_bits=8)
         numbers = str(self._dtype).removeprefix("torch.") if bits is None else f"int{bits}"

@@ -1,9 +1,9 @@
-"""Trains the attention layers that are a drafter's own on the checked answers of its user (arXiv 2310.07177).
+"""Trains a drafter's own attention layers on the checked answers of its user (arXiv 2310.07177).
 
-Learnt are the self-attention and the cross-attention. What is the target's own stays, and so does the memory encoder,
-whose half is with the verifier: stored memory and that which arrives stay valid. What is learnt is what the target
+The self-attention and the cross-attention are trained. The target's own parts stay unchanged, and so does the memory
+encoder, which runs at the verifier, so stored and arriving memory stays valid. The training goal is what the target
 might have said, as far as that is known, and otherwise the token that it chose. One forward pass trains every draft
-step of an answer: a query sees memory as far as it had arrived when its token was drafted.
+step of an answer: a query sees the memory that had arrived when its token was drafted.
 """
 
 from __future__ import annotations
@@ -28,23 +28,22 @@ from models.memory import dequantise
 
 LEARNT = ("self_attention.", "cross_attention.")
 EMPTY_ROWS = ("cross_attention.null_key", "cross_attention.null_value")
-"""They are constants of a graph, and stay."""
+"""Constants of a graph, which are not trained."""
 LEAST = 1e-6
-"""The least chance of all others, so that its logarithm stays finite."""
+"""The least probability of all other tokens, so that its logarithm stays finite."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """How much what the target might have said counts."""
+    """The weights of what the target might have said."""
 
     soft: float = 1.0
-    """Its weight at tokens of the text; the rest is that of the target's choice. Where it is not known, the choice has
-    all."""
+    """Its weight at tokens of the text; the target's choice has the rest, or everything if it is not known."""
     branches: float = 1.0
-    """The weight of what it might have said after a rejected token. With 0 such tokens are not run."""
+    """The weight of what it might have said after a rejected token. With 0, such tokens are not run."""
     few: int = 256
-    """Answers from which on rejected tokens are not run. They take 2.6 times the processor time. Of 128 answers,
-    tokens a round were 7 % more with them; of 410, they were the same (2.95 and 2.96)."""
+    """Number of answers from which on rejected tokens are not run. They take 2.6 times the processor time. With 128
+    answers they gained 7 % tokens per round; with 410, nothing (2.95 and 2.96)."""
 
 
 DEFAULT = Labels()
@@ -52,29 +51,30 @@ DEFAULT = Labels()
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast it learns."""
+    """The training schedule."""
 
     rows: int = 8
     """Answers in a step."""
     epochs: int = 5
-    """Times to go through the answers."""
+    """Passes through the answers."""
     steps: int = 180
-    """The fewest steps; with few answers, it goes through them more often: 128 gain 7.6 % with 65, 12.4 % with 208."""
+    """The fewest steps. With few answers there are more passes: 128 answers gain 7.6 % with 65 steps, 12.4 % with
+    208."""
     rate: float = 1e-3
-    """Step size of AdamW, at most; it falls to zero over the last two thirds."""
+    """Largest step size of AdamW; it falls to zero over the last two thirds."""
     warmup: int = 10
     """Steps until the rate is reached."""
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """An answer with what the drafter had when it drafted it."""
+    """An answer, with what the drafter knew when it drafted it."""
 
     tokens: Sequence[int]
     """The token ids of the conversation, to the end of the answer."""
     rounds: Sequence[Round]
     read: Callable[[], Sequence[Chunk]]
-    """Reads the chunks of memory, which take too much room to hold those of all answers at once."""
+    """Reads the chunks of memory, which are too large to hold those of all answers at once."""
     target: Distributions = NOTHING
     """What the target might have said at tokens of the answer, and after rejected ones."""
 
@@ -94,9 +94,9 @@ def adapt(
 ) -> bool:
     """Write a copy of `graph` to `out` that guesses more of the `judged` answers right, or return False.
 
-    Where there are `older` answers too, which were learnt from before, they are half of each step. `progress` receives
-    how many steps of how many are done; `halted` is asked before each of them, and once it holds nothing is written.
-    Raises `DrafterCorrupt`.
+    If there are `older` answers, which were learnt from before, they make up half of each step. `progress` receives how
+    many steps of how many are done; `halted` is checked before each step, and once it holds, nothing is written. Raises
+    `DrafterCorrupt`.
     """
     if not newer or not judged:
         return False
@@ -144,7 +144,7 @@ def _batches(
 
 
 class _Adapted:
-    """A graph's weights as a model that learns."""
+    """A graph's weights as a trainable model."""
 
     def __init__(self, graph: Path, config: DrafterConfig) -> None:
         self._config = config
@@ -164,7 +164,7 @@ class _Adapted:
             raise DrafterCorrupt(f"{graph} is not the graph that its config describes ({error}).") from None
         order = list(config.draft_vocabulary) or list(range(config.vocabulary))
         self._head = self._head[:, : config.hidden]
-        self._places = torch.full((config.vocabulary + 1,), -1)  # The last one is for what is no token.
+        self._places = torch.full((config.vocabulary + 1,), -1)  # The last entry is for non-tokens.
         self._places[order] = torch.arange(len(order))
         self._model.eval().requires_grad_(False)
         renamed = round_weights(self._model, {name for name in weights_of_bits(graph, BITS) if name.startswith(LEARNT)})
@@ -176,11 +176,11 @@ class _Adapted:
 
     @property
     def learnt(self) -> list[Tensor]:
-        """What is trained."""
+        """The trained parameters."""
         return list(self._learnt.values())
 
     def state(self) -> dict[str, np.ndarray]:
-        """What has been learnt so far, by the names of the weights, before rounding."""
+        """The weights learnt so far, by name, before rounding."""
         return {name: weight.detach().numpy().copy() for name, weight in self._learnt.items()}
 
     def loss(self, answers: Sequence[Replayed], labels: Labels) -> Tensor | None:
@@ -197,7 +197,7 @@ class _Adapted:
 
     @torch.no_grad()
     def right(self, answers: Sequence[Replayed]) -> float:
-        """Share of the tokens of these answers that it guesses right."""
+        """Share of these answers' tokens that it guesses right."""
         hits: list[Hits] = []
         for begin in range(0, len(answers), 8):
             log_probs, chosen = self._run(_Padded.of(answers[begin : begin + 8], self._config))
@@ -229,17 +229,17 @@ class _Padded:
     ids: Tensor
     """(B, M)"""
     next: Tensor
-    """(B, M): the token after each; -1: it was rejected, so nobody chose one."""
+    """(B, M): the token after each, or -1 after a rejected token, where none was chosen."""
     positions: Tensor
     """(B, M)"""
     seen: Tensor
     """(B, M, M) bool: the text before it, and itself."""
     start: Tensor
-    """(B, M): the newest token whose memory this query sees; -1: none."""
+    """(B, M): the newest token whose memory this query sees, or -1."""
     asked: Tensor
-    """(B, M) bool: something is known of what the target says next."""
+    """(B, M) bool: whether anything is known of what the target says next."""
     branch: Tensor
-    """(B, M) bool: it was rejected."""
+    """(B, M) bool: whether it was rejected."""
     said: Tensor
     """(n, 8): at each of the n that are asked, tokens that the target might have said; -1: none."""
     chances: Tensor
@@ -249,7 +249,7 @@ class _Padded:
 
     @classmethod
     def of(cls, answers: Sequence[Replayed], config: DrafterConfig, *, branches: bool = False) -> _Padded:
-        """`branches`: run the rejected tokens too of which it is known what the target would have said after them."""
+        """`branches`: also run the rejected tokens for which it is known what the target would have said after them."""
         text = max(len(one.tokens) for one in answers) - 1
         targets = [one.target.within(one.rounds[0].length, len(one.tokens)) for one in answers]
         rejected = [one.branches if branches else NOTHING for one in targets]
@@ -278,7 +278,7 @@ class _Padded:
             start[row] = torch.minimum(start[row], torch.arange(width) - 1)
             known = targets[row].text
             _put(said[row], chances[row], known.positions - 1, known, config)
-            # A rejected token has the place of the chosen one, and was drafted with what was known before that.
+            # A rejected token has the position of the chosen one, and was drafted with what was known before that.
             known = rejected[row]
             places, behind = torch.from_numpy(known.positions - 1), torch.arange(text, text + len(known))
             _put(said[row], chances[row], behind.numpy(), known, config)

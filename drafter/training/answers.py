@@ -1,10 +1,10 @@
-"""Training data: answers that the target itself gives, generated in batches and resumable.
+"""Training data: the target's own answers, generated in batches and resumable.
 
 Each line of the file is one conversation, `{"ids": [...], "learn": [[start, end], ...]}`: its token ids, and the spans
 of tokens that the target generated. Processes that train together also answer together.
 
-Some questions are set aside before anything is learnt from the others, to measure the drafter on. Their file is a
-prompt file like any other. It stays the same when training runs again, also with more questions.
+Some questions are set aside before training, to measure the drafter on. Their file is a prompt file like any other. It
+stays the same when training runs again, even with more questions.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from drafter.training.processes import processes
 from models.engines.target import cache_argument
 
 AT_ONCE = 512
-"""Most prompts that are continued at the same time."""
+"""Most prompts to continue at the same time."""
 STRETCH = 16
-"""Tokens between two moments at which finished answers leave the batch."""
+"""Tokens after which finished answers are removed from the batch."""
 ANSWERS, HELD_OUT = "answers.jsonl", "held_out.jsonl"
 """Files of the work folder."""
 MOST, SHARE = 64, 10
 """Most conversations that are set aside, and the largest share of all: one in ten."""
 FEWEST = 8
-"""With fewer, tau would say nothing, so none is set aside."""
+"""With fewer, tau would be meaningless, so none is set aside."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ def read_answers(path: Path) -> list[AnsweredConversation]:
 def frequent_tokens(
     data: Sequence[AnsweredConversation], count: int, also: Iterable[int]
 ) -> tuple[tuple[int, ...], float]:
-    """A draft vocabulary: the `count` tokens used most in the answers, and those of `also`; and their share of all use.
+    """A draft vocabulary: the `count` most frequent tokens of the answers, plus `also`; and their share of all tokens.
 
-    Other tokens can only come as the target's own bonus token.
+    Other tokens can only appear as the target's own bonus token.
     """
     uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
     kept = sorted({token for token, _ in uses.most_common(count)} | set(also))
@@ -81,7 +81,7 @@ Messages = Sequence[tuple[str, str]]
 
 
 def question_alone(questions: Sequence[str]) -> Messages:
-    """The messages between two answers, if a prompt recipe adds nothing: the last question."""
+    """The messages between two answers without a prompt recipe: the last question."""
     return [("user", questions[-1])]
 
 
@@ -98,8 +98,8 @@ def _opening(tokenizer: PreTrainedTokenizerBase, asked: Messages) -> list[int]:
 def _next(tokenizer: PreTrainedTokenizerBase, before: Messages, asked: Messages, last: int) -> list[int]:
     """Tokens from the end of an answer, whose last token is `last`, to the start of the next one.
 
-    `before`, `asked`: the messages before the first answer, and before the next one. An answer that was cut is closed
-    first, as the template closes one.
+    `before`, `asked`: the messages before the first answer, and before the next one. An answer that was cut off is
+    first closed as the template closes one.
     """
     turn = [*before[:-1], ("user", "?"), ("assistant", "!")]
     said = _rendered(tokenizer, turn, answer=False).rindex("!") + 1
@@ -125,9 +125,9 @@ def generate_answers(
 
     An existing file is continued after its last whole batch of conversations. `temperatures` are used in turn, one for
     each conversation. `half`: compute in bfloat16 if the model's weights have more bits. `asked_as`: the messages
-    before an answer, from the questions up to it, the last of them from the user. `seconds`: after these, no
-    further batch begins, and the rest stays unanswered. If there are several processes, each answers every n-th batch
-    and the main one writes. The lines are those that one process alone would write.
+    before an answer, from the questions up to it, the last of them from the user. `seconds`: after this time no further
+    batch begins, and the rest stays unanswered. If there are several processes, each answers every n-th batch and the
+    main one writes. The lines are the same as with a single process.
     """
     together = processes(model.device.type)
     done = broadcast_object_list([_kept(out, batch, len(questions)) if together.is_main_process else 0])[0]
@@ -166,7 +166,7 @@ def _kept(out: Path, batch: int, total: int) -> int:
 
 @dataclass(frozen=True)
 class _Target:
-    """The target with its tokenizer, and how it answers; see `generate_answers`."""
+    """The target with its tokenizer, and its settings for answers; see `generate_answers`."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -184,7 +184,7 @@ class _Target:
         for turn in range(max(map(len, chosen))):
             prompts = {i: self._prompt(asked, turn, ids[i]) for i, asked in enumerate(chosen) if turn < len(asked)}
             for first, temperature in enumerate(self.temperatures):
-                # Prompts of similar length run together, so that little of a batch is padding.
+                # Prompts of similar length run together, to keep padding small.
                 mine = (i for i in prompts if i % len(self.temperatures) == first)
                 asked = sorted(mine, key=lambda i: len(prompts[i]))
                 for begin in range(0, len(asked), AT_ONCE):

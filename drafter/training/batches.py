@@ -30,7 +30,7 @@ class Batch:
     positions: Tensor
     segments: Tensor
     learn: Tensor
-    """bool: the target's distribution of the token *after* this one is learnt."""
+    """bool: whether the target's distribution of the token *after* this one is learnt."""
     start: Tensor
     """Index, within the row, of the newest token whose memory this query sees. Before the query's own segment: none."""
     near: Tensor
@@ -75,8 +75,8 @@ def batches(
 ) -> Iterator[Batch]:
     """An endless stream of packed batches, number first, first + stride, ... Each is a function of its number.
 
-    So a killed run can skip what it has seen, and processes that train together learn from different batches. `before`:
-    tokens that lie before these data in all training data.
+    So a killed run can skip the batches that it has seen, and processes that train together use different ones.
+    `before`: tokens that lie before these data in all training data.
     """
     step, opening = first, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
     fade = (recipe.local or 0.0) * recipe.steps

@@ -1,8 +1,8 @@
-"""A drafter without training: the parts of a target that run on the device, as they are, in a stated size.
+"""Makes a drafter without training: the unchanged parts of a target that run on the device, within a given size.
 
 The device runs the target's first F and last N layers, and two of those between: one as self-attention, one as
-cross-attention, whose keys and values arrive as memory (`from_target` in `models/config.py`). So all that is to be
-chosen is how many layers, how many tokens the head can draft, and in how many bits.
+cross-attention, whose keys and values arrive as memory (`from_target` in `models/config.py`). So the only choices are
+the number of layers, the number of tokens that the head can draft, and the number of bits.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from models.config import DrafterConfig, Scheme
 from models.engines.quantise import BLOCK
 
 SHARE = 3
-"""The device runs at most the n-th part of the target's layers, or `FEWEST`: a draft must cost less than the target."""
+"""The device runs at most one n-th of the target's layers, or `FEWEST` if that is more: a draft must cost less than the
+target."""
 FEWEST = 5
 VOCABULARIES = (32_768, 16_384, 8_192)
-"""How many tokens the head may draft, the most first."""
+"""Possible sizes of the draft vocabulary, the largest first."""
 ENOUGH_LAYERS = 3
-"""Layers besides self-attention and cross-attention from which on more tokens are worth more than more layers."""
+"""Number of layers besides self-attention and cross-attention from which on more tokens are worth more than more
+layers."""
 BESIDES = 1 << 20
-"""Bytes of a graph that are no matrices: norms, nodes, names."""
+"""Bytes of a graph besides matrices: norms, nodes, names."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a target runs on the device, and in how many bits."""
+    """Which parts of a target run on the device, and in how many bits."""
 
     first_layers: int
     inference_layers: int
@@ -48,7 +50,7 @@ class Shape:
 
 
 def graph_bytes(config: DrafterConfig, shape: Shape) -> int:
-    """Bytes of the step graph of this shape, from above and within a few percent."""
+    """Upper estimate, within a few percent, of the bytes of the step graph of this shape."""
     attention = config.hidden * config.target_head_size * config.target_heads * 2
     keys_values = config.hidden * config.target_head_size * config.target_kv_heads * 2
     mlp = 3 * config.hidden * config.target_ffn
@@ -65,7 +67,7 @@ def shapes_within(target: PreTrainedModel, name: str, budget: int) -> list[Shape
     """
     config = drafter_config(target, name)
     if not config.from_target:
-        drafter_config(target, name, inference_layers=1, first_layers=0)  # It says why.
+        drafter_config(target, name, inference_layers=1, first_layers=0)  # This raises the reason.
     depth = config.target_layers
     if depth < 2:
         raise UnsupportedTarget(f"{name} has one layer: there is nothing that a drafter could leave out.")

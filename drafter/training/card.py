@@ -18,7 +18,7 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result of rounds on questions that were not learnt from."""
+    """The result of rounds on held-out questions."""
 
     tau: float
     ci95: tuple[float, float]
@@ -34,7 +34,7 @@ class Evaluation:
 def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str) -> None:
     """Write the card into the drafter's folder `out`, and its config with the card's checksum.
 
-    `evaluation`: what was measured, or a sentence that says why nothing was.
+    `evaluation`: the measurements, or a sentence that says why there are none.
     """
     config = built.config
     recipe = {**asdict(plan.recipe.for_start(config, plan.init is not None)), "processes": built.processes}

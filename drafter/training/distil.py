@@ -107,10 +107,10 @@ def train(
     init: Path | None = None,
     recording: Recording | None = None,
 ) -> Distiller:
-    """Train for `recipe.steps` and return the model. Its config adds these steps and their seconds to those it had.
+    """Train for `recipe.steps` and return the model. Its config adds these steps and seconds to earlier ones.
 
-    A checkpoint in `out` is resumed. `init`: the folder of an older drafter, whose weights are the start, for a target
-    that has learnt more. `recording`: features of this target on these data, used in place of the target's forwards.
+    A checkpoint in `out` is resumed. `init`: the folder of an older drafter to start from, for a target that was
+    trained further. `recording`: features of this target on these data, used instead of running the target.
     """
     torch.manual_seed(recipe.seed)
     recipe = recipe.for_start(config, trained=init is not None)
@@ -140,7 +140,7 @@ def train(
     near, alone = (unseen_batches(learnt, unseen, replace(recipe, tail=0.0, blank=blank)) for blank in (0.0, 1.0))
 
     def check() -> dict[str, object]:
-        """Figures on answers that it does not learn from: with memory near by, and without any."""
+        """Figures on held-out answers: with recent memory, and without any."""
         here, away = ([losses(batch) for batch in some] for some in (near, alone))
         return {**means(here), "alone": round(float(np.mean([one.overall for one in away])), 3)}
 

@@ -1,7 +1,7 @@
 """Writes the step graph of a drafter as ONNX, `StepModule` node for node, and compares a quantised graph with it.
 
 Rotations and masks are computed once for all layers. A token's result must be the same, bit for bit, whatever tokens
-run beside it. So products of one row or with one key are avoided, whose sums have another order.
+run with it. So products of one row or with one key are avoided, because they add in a different order.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ WHOLE, FLOAT = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
 
 
 def export_graph(model: DraftModel, path: Path) -> None:
-    """Write the float step graph, in which M, P and T stay free. Large weights go into a `*.data` file."""
+    """Write the float step graph, in which M, P and T are dynamic. Large weights go into a `*.data` file."""
     _StepGraph(StepModule(model).eval()).write(path)
 
 
 class _StepGraph:
-    """A step graph while it is written. Values have the shape (M, width), if nothing else is said."""
+    """A step graph under construction. Values have the shape (M, width) unless stated otherwise."""
 
     def __init__(self, step: StepModule) -> None:
         self._step, self._model, self._config = step, step.model, step.model.config
@@ -55,7 +55,7 @@ class _StepGraph:
         logits = nodes.add("Gemm", [x, nodes.put("head.weight", self._step.head.weight.detach().numpy())], transB=1)
         if config.correctable:
             states = nodes.add("Identity", [x], "states")
-            # A product of one row is added up in another order than that of several, so the rows are there twice.
+            # A product of one row adds in another order than that of several, so the rows are duplicated.
             twice = nodes.add("Concat", [states, states], axis=0)
             added = nodes.add("MatMul", [nodes.add("MatMul", [twice, "down"]), "up"])
             added = nodes.add("Slice", [added, nodes.whole(0), nodes.add("Shape", ["tokens"]), nodes.whole(0)])
@@ -81,7 +81,7 @@ class _StepGraph:
         nodes.save(path, "step", taken, given)
 
     def _positions(self, rope: Rope) -> None:
-        """The cosine and the sine of each token's position, (M, size/2), and the numbers of their rows."""
+        """The cosine and the sine of each token's position, (M, size/2), and their row indices."""
         nodes, half = self._nodes, self._config.head_size // 2
         frequencies = np.array(rope.frequencies, np.float32)
         if not len(frequencies):
@@ -97,7 +97,7 @@ class _StepGraph:
         self._rows = nodes.add("Unsqueeze", [rows, nodes.whole(0)])
 
     def _masks(self, groups: set[int]) -> None:
-        """The mask for so many queries of each token, one below the other: (1, groups*M, P+M)."""
+        """The mask for this many queries of each token, stacked: (1, groups*M, P+M)."""
         nodes = self._nodes
         once = nodes.add("Unsqueeze", ["mask", nodes.whole(0)])
         self._mask = {count: nodes.add("Concat", [once] * count, axis=1) if count > 1 else once for count in groups}
@@ -193,12 +193,12 @@ StepInputs = tuple[NDArray[np.int64], NDArray[np.int64], Floats, Sequence[KeysVa
 
 @dataclass(frozen=True)
 class Parity:
-    """How the proposals of the quantised graph differ from those of the float graph."""
+    """The differences between the proposals of the quantised and the float graph."""
 
     rows: int
     """Positions that were compared."""
     agreement: float
-    """Share of positions where both have the same likeliest token."""
+    """Share of positions at which both have the same likeliest token."""
     mean_difference: float
     largest_difference: float
     """Largest difference between the log-probabilities of tokens that both propose, in nats (the mean is

@@ -1,12 +1,12 @@
 """Reads the weights of a quantised step graph back as floats, and writes learnt ones into a copy of it.
 
-A device that fetched a drafter has its graph and no other weights, so what learns there begins with what the graph
-holds. A matrix that is written keeps its form: `int8`, `nbits8` or `nbits4` (`models/engines/quantise.py`). All
-others stay as they are, to the bit. Needs the `onnx` package.
+A device that fetched a drafter has its graph and no other weights, so training there starts from the graph. A written
+matrix keeps its format: `int8`, `nbits8` or `nbits4` (`models/engines/quantise.py`). All others stay unchanged, bit for
+bit. Needs the `onnx` package.
 
 Matrices of 4 bits are trained rounded: the forward pass uses the rounded weights, and the gradient passes by the
-rounding to the exact ones (a straight-through estimator, arXiv 1308.3432). Rounding only after training would take back
-a part of what was learnt: of 512 answers, 2.88 tokens a round are left, against 2.96.
+rounding to the exact ones (a straight-through estimator, arXiv 1308.3432). Rounding only after training would undo a
+part of what was learnt: with 512 answers, 2.88 tokens per round are left instead of 2.96.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from models.engines.quantise import BLOCK, in_blocks, symmetric
 INT8, SCALES = ".int8", ".scales"
 FORMS = (INT8, ".nbits8", ".nbits4")
 BITS = 4
-"""With 8 bits, rounding costs nothing that could be measured."""
+"""With 8 bits, rounding has no measurable cost."""
 ORIGINAL = "parametrizations.weight.original"
 
 
@@ -54,7 +54,7 @@ def read_weights(path: Path, config: DrafterConfig) -> dict[str, Floats]:
                 weights[matrix] = _dequantised(name, take(name), scales)
             elif own.endswith((".weight", ".bias")):
                 weights[own] = take(name)
-        # Graphs that were traced have other names for the two rows without memory, in the order in which they are used.
+        # Traced graphs have other names for the two rows without memory, in the order of use.
         shape = (config.kv_heads, 1, config.head_size)
         empty = [name for name, tensor in stored.items() if tuple(tensor.dims) == shape and "." not in name]
         for row, name in zip(("null_key", "null_value"), empty, strict=True):
@@ -111,7 +111,7 @@ def _load(path: Path) -> onnx.ModelProto:
 
 
 def _dequantised(name: str, numbers: NDArray[Any], scales: Floats) -> Floats:
-    """(outputs, inputs) of a quantised matrix. Inputs that fill up the last block are still there, and are zero."""
+    """(outputs, inputs) of a quantised matrix. The padding inputs of the last block are included, and are zero."""
     if name.endswith(INT8):
         floats: Floats = (numbers * scales).T.astype(np.float32)
         return floats
@@ -123,7 +123,7 @@ def _dequantised(name: str, numbers: NDArray[Any], scales: Floats) -> Floats:
 
 
 class Rounded(nn.Module):
-    """A matrix (outputs, inputs) as 4 bits hold it."""
+    """A matrix (outputs, inputs) rounded to 4 bits."""
 
     def forward(self, weight: Tensor) -> Tensor:
         half, width = 1 << (BITS - 1), weight.shape[1]
@@ -137,7 +137,7 @@ class Rounded(nn.Module):
 
 
 def round_weights(model: nn.Module, names: Collection[str]) -> dict[str, str]:
-    """Have the linear layers with these weights compute with rounded ones.
+    """Make the linear layers with these weights compute with rounded ones.
 
     Returns each weight's name by the name of the parameter that is trained for it.
     """

@@ -1,8 +1,8 @@
 """The training loop of every drafter here: schedule, optimisers, log, checkpoints.
 
 A killed run continues from its last checkpoint as if it had never stopped, because batches and all random numbers are
-functions of the step. Processes that train together have batches of their own, and all step by the mean of their
-gradients, so their weights stay the same. The loop does not depend on what is learnt.
+functions of the step. Processes that train together have separate batches and all step by the mean of their gradients,
+so their weights stay the same. The loop does not depend on the model or the loss.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ B = TypeVar("B")
 
 LOG = "log.jsonl"
 LOGGED, SAVED = 20, 100
-"""Steps between two lines of the log, and between two checkpoints."""
+"""Steps between log lines, and between checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Schedule:
     rate: float = 3e-3
     warmup: int = 50
     decay: float = 0.4
-    """Share of the steps, at the end, over which the rate falls to zero."""
+    """Final share of the steps, over which the rate falls to zero."""
     seed: int = 11
 
     def rate_at(self, step: int) -> float:
@@ -51,7 +51,7 @@ class Schedule:
 
 
 def trained_parameters(model: nn.Module) -> int:
-    """How many numbers are learnt. What a drafter borrows from its target is frozen and does not count."""
+    """The number of trained parameters. Those borrowed from the target are frozen and do not count."""
     return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
 
 
@@ -127,14 +127,14 @@ def fit(
                 progress.tell(f"loss {told['loss']}, chain tau {told['chain_tau']}", line)
             if (step + 1) % SAVED == 0 or last:
                 _save(checkpoint, model, learners, {"step": step + 1, "seconds": seconds})
-    together.wait_for_everyone()  # After this, every process finds the checkpoint.
+    together.wait_for_everyone()  # After this, every process can read the checkpoint.
     return seconds
 
 
 def _resume(
     checkpoint: Path, model: nn.Module, learners: Sequence[torch.optim.Optimizer], device: str
 ) -> tuple[int, float]:
-    """Load a checkpoint, if there is one. Returns the steps that are done, and their seconds."""
+    """Load a checkpoint, if there is one. Returns the completed steps and their seconds."""
     if not checkpoint.exists():
         return 0, 0.0
     state = torch.load(checkpoint, map_location=device, weights_only=True)
@@ -165,7 +165,7 @@ def means(recent: Sequence[Losses]) -> dict[str, object]:
 
 
 class Unseen(msgspec.Struct, frozen=True):
-    """What a training log says of answers that were not learnt from."""
+    """The figures of a training log on held-out answers."""
 
     divergence: float
     """KL(target || drafter), nats."""
@@ -180,6 +180,6 @@ class _LogLine(msgspec.Struct):
 
 
 def read_unseen(log: Path) -> Unseen | None:
-    """The last such figures in a training log. None if there were too few answers to keep some from learning."""
+    """The last such figures in a training log, or None if there were too few answers to hold some out."""
     lines = (msgspec.json.decode(line, type=_LogLine) for line in reversed(log.read_bytes().splitlines()))
     return next((line.unseen for line in lines if line.unseen is not None), None)

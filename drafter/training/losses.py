@@ -34,9 +34,9 @@ class Losses:
 def divergence(wanted: Tensor, guessed: Tensor, kind: Divergence) -> Tensor:
     """For each row, the distance of the drafter's log-probabilities `guessed` (n, V) from the target's `wanted`: (n,).
 
-    "kl" covers everything that the target might say. "tv" is what decides acceptance, 1 - sum(min(p, q)), but its
-    gradient fades where the two hardly overlap. "lk", -log(sum(min(p, q))), has the same optimum without this weakness
-    (LK losses, arXiv 2602.23881).
+    "kl" covers everything that the target might say. "tv", 1 - sum(min(p, q)), decides acceptance, but its gradient
+    vanishes if the two hardly overlap. "lk", -log(sum(min(p, q))), has the same optimum without this weakness (LK
+    losses, arXiv 2602.23881).
     """
     if kind == "kl":
         return (wanted.exp() * (wanted - guessed)).sum(-1)

@@ -1,4 +1,4 @@
-"""Muon (Jordan et al. 2024) in the quicker precision of the processor."""
+"""Muon (Jordan et al. 2024) in the processor's faster precision."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 from drafter.training.precision import bfloat16_is_quick
 
 RATE_TO_ADAMW = 0.2
-"""Root of the mean square of an update of AdamW, which those of Muon are scaled to (arXiv 2502.16982)."""
+"""Root mean square of an AdamW update, to which those of Muon are scaled (arXiv 2502.16982)."""
 
 
 class Muon(torch.optim.Muon):
-    """The Muon of torch, whose rates are those of AdamW; a CPU that is slow with bfloat16 orthogonalises in float32.
+    """torch's Muon with AdamW's learning rates; a CPU that is slow with bfloat16 orthogonalises in float32.
 
-    torch's own always computes in bfloat16, which takes such a processor longer than all the rest of the training.
+    torch's own always computes in bfloat16, which on such a CPU takes longer than the rest of the training.
     """
 
     def __init__(self, matrices: list[Tensor], rate: float, weight_decay: float = 0.0) -> None:

@@ -1,6 +1,6 @@
 """From a target and questions to a drafter's folder: answer, distil, export, quantise, describe.
 
-Each stage leaves its result in the work folder. When run again, it is resumed or skipped.
+Each stage leaves its result in the work folder; when run again, it is resumed or skipped.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from models.text.chat_text import ChatText
 FLOAT_GRAPH = "float.onnx"
 """File in the work folder: the step graph before it is quantised."""
 COMPARED = 64
-"""Answers on which the quantised graph is compared with the float one."""
+"""Number of answers on which the quantised graph is compared with the float one."""
 
 
 class TooFewPrompts(ValueError):
-    """Not enough to learn from. The message says how many there are."""
+    """Too few prompts to learn from. The message says how many there are."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Plan:
     cross_attention: bool = True
     """Off only for ablations; see `DrafterConfig`."""
     memory_bits: Bits = 4
-    """Bits of each number of memory on the wire. For the bundled pair, 4 lower tau by 0.3 % (6.76 to 6.74 on 60
+    """Bits of each number of memory on the wire. For the bundled pair, 4 bits lower tau by 0.3 % (6.76 to 6.74 on 60
     prompts)."""
     draft_vocabulary: int = 32_768
     """How many of the answers' most frequent tokens the head keeps. The others can only come as the target's bonus
@@ -83,9 +83,9 @@ class Plan:
     answer_tokens: int = 200
     """Longest answer that is learnt from."""
     datastore: int = 400_000
-    """Most tokens of the answers that the drafter's folder keeps for the second stage."""
+    """Most tokens of answers that the drafter's folder keeps for the second stage."""
     batch: int = 1024
-    """Conversations between two points from which a killed run can resume."""
+    """Conversations between points at which a killed run can resume."""
     init: Path | None = None
     """Folder of an older drafter to start from."""
     recording: Path | None = None
@@ -99,7 +99,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Built:
-    """A finished drafter and what is known of it."""
+    """A finished drafter and its figures."""
 
     config: DrafterConfig
     parity: Parity
@@ -111,7 +111,7 @@ class Built:
     processes: int
     """Processes that trained together. Each step learnt from as many batches."""
     unseen: Unseen | None
-    """Figures on answers that were kept from learning. None if there were too few."""
+    """Figures on held-out answers, or None if there were too few."""
 
 
 def build(
@@ -224,7 +224,7 @@ def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
         config = drafter_config(target, name, **layers, layer_self_attention=plan.layer_self_attention)
         return msgspec.structs.replace(config, cross_attention=plan.cross_attention, memory_bits=plan.memory_bits)
     older = MemoryEncoder.load(plan.init).config
-    load_draft_model(plan.init, plan.init / FLOAT)  # It should fail now, not after hours of answers.
+    load_draft_model(plan.init, plan.init / FLOAT)  # Fail now, not after hours of answers.
     asked: dict[str, int | None] = {**layers, "layer_self_attention": plan.layer_self_attention}
     for part, value in asked.items():
         has = getattr(older, part)
@@ -254,7 +254,7 @@ def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
 
 
 def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
-    """Make the quantised graph of a drafter's folder again from its float weights; returns how far the two differ.
+    """Rebuild the quantised graph of a drafter's folder from its float weights; returns how much the two differ.
 
     They are compared on random tokens. The old graph stays until the new one is complete. Raises
     `DrafterError`.

@@ -1,4 +1,4 @@
-"""The precision that training computes in: bfloat16 where the processor multiplies it quickly, float32 elsewhere."""
+"""The precision of training: bfloat16 if the processor multiplies it quickly, else float32."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import cache
 import torch
 
 SIDE, TIMES = 512, 10
-"""Rows and columns of the matrices that are multiplied to compare, and how often."""
+"""Rows and columns of the matrices that are multiplied for the comparison, and how often."""
 NOISE = 2.0
 """How many times as long bfloat16 may take in such a short test: other work on the processor disturbs it, and without
 instructions for bfloat16 it takes some hundred times as long."""
 
 
 def autocast(device: str) -> torch.autocast:
-    """A context for forwards of a model on `device` ("cpu", "cuda:1"), in the quicker precision.
+    """A context for forwards of a model on `device` ("cpu", "cuda:1") in the faster precision.
 
     A processor without instructions for bfloat16 (such as x86 before AVX-512) may take a hundred times as long with it.
     """
@@ -34,7 +34,7 @@ def _seconds() -> dict[torch.dtype, float]:
     """The least time of one multiplication in each precision, after one that warms up."""
     matrices = {dtype: torch.ones(SIDE, SIDE, dtype=dtype) for dtype in (torch.bfloat16, torch.float32)}
     best = dict.fromkeys(matrices, float("inf"))
-    for _ in range(1 + TIMES):  # In turn, so that what slows the processor down slows both.
+    for _ in range(1 + TIMES):  # Alternating, so that other load on the processor slows both.
         for dtype, matrix in matrices.items():
             started = time.perf_counter()
             matrix @ matrix

@@ -18,7 +18,7 @@ from accelerate.utils import reduce
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 PATIENCE = timedelta(days=7)
-"""How long processes wait for the main one. If a process dies, the launcher ends the others."""
+"""How long processes wait for the main one. If one dies, the launcher ends the others."""
 
 
 class NoDevice(ValueError):

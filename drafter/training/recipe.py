@@ -1,4 +1,4 @@
-"""What can be varied when a drafter is trained."""
+"""The choices for training a drafter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Recipe(Schedule):
 
     rows: int = 16
     row: int = 256
-    """Tokens in a row. What a conversation has beyond them is cut."""
+    """Tokens in a row. Longer conversations are cut."""
     loss: Divergence = "kl"
     """How the distance from the target's distribution is measured."""
     feature_weight: float = 1.0
@@ -31,16 +31,16 @@ class Recipe(Schedule):
     """Share of conversations whose last turn, question included, is drafted without memory of it."""
     local: float | None = None
     """Share of the steps over which conversations with a limited self-attention fade out. In these, the self-attention
-    sees little before the anchor. A self-attention with random weights that sees all tokens at once learns to do
-    without memory. By default, `for_start` chooses."""
+    sees little before the anchor. With random weights and all tokens in sight, it would learn to do without memory. By
+    default, `for_start` chooses."""
     discount: float = 0.9
     """A query's loss is weighted by this to the power of its staleness - 1: a guess counts only if the earlier ones
-    held."""
+    were right."""
 
     def for_start(self, config: DrafterConfig, trained: bool = False) -> Recipe:
         """This recipe with `local` chosen by the drafter's starting weights, unless it was given.
 
-        `trained`: they are those of an older drafter.
+        `trained`: whether they are those of an older drafter.
         """
         chosen = 0.0 if config.from_target or trained else LOCAL
         return replace(self, local=chosen) if self.local is None else self

@@ -16,7 +16,10 @@ from models.engines.target import cache_argument
 
 
 class UnsupportedTarget(ValueError):
-    """A drafter cannot be made for the target's architecture in this way. The message says which part is the reason."""
+    """A drafter cannot be made for the target's architecture in this way.
+
+    The message names the part that prevents it.
+    """
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ Its guesses get worse there, never wrong."""
 
 
 SCALED = ("default", "linear", "llama3", "yarn")
-"""Kinds of rotary positions that are the same for a text of any length: a device computes them like any others."""
+"""Kinds of rotary positions that do not depend on the length of the text, so a device can compute them."""
 
 
 def drafter_config(
@@ -186,16 +189,15 @@ def borrow(draft: DraftModel, model: PreTrainedModel) -> None:
 
 @torch.no_grad()
 def copy_layers(draft: DraftModel, model: PreTrainedModel) -> None:
-    """Start from the target's own layers: those after the first F as self-attention, the `replaced` one as
-    cross-attention.
+    """Initialise from the target's layers: those after the first F as self-attention, `replaced` as cross-attention.
 
-    So the drafter starts as its target without the layers in between, and learns to make up for them. If its MLPs have
-    another width, they keep their random weights.
+    So the drafter starts as its target without the layers in between, and learns to compensate for them. If its MLPs
+    have another width, they keep their random weights.
     """
     layers = model.base_model.layers
     for own, theirs in zip(draft.self_attention, layers[draft.config.first_layers :]):
         _copy_fitting(own, theirs.state_dict())
-    # The cross-attention has its projections beside its MLP, not in a module of their own.
+    # The cross-attention has its projections next to its MLP, not in a separate module.
     source = {
         name.removeprefix("self_attn."): weight for name, weight in layers[draft.config.replaced].state_dict().items()
     }

@@ -1,7 +1,8 @@
 """What a drafter learns from: the frozen target's keys, values and hidden states, computed for each batch or recorded.
 
 The features of a conversation do not depend on what it is packed with. So they can be computed once for all training
-data and kept in a file. This pays if several drafters learn from the same answers: the target is a third of a step.
+data and kept in a file. This pays off if several drafters learn from the same answers: the target takes a third of a
+step.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ AT_ONCE = 16
 
 
 class ForeignRecord(ValueError):
-    """The recording is of another target or of other answers. The message names the file."""
+    """The recording belongs to another target or other answers. The message names the file."""
 
 
 class Teacher:
-    """The target itself, which computes each batch anew."""
+    """The target itself, run again for each batch."""
 
     def __init__(self, target: PreTrainedModel) -> None:
         self._target = target
@@ -53,7 +54,7 @@ class Recording:
     """A target's features of all training data in a file: (tokens, width) bfloat16, conversation after conversation.
 
     The row of a token holds its keys and values of all layers, as in `Features.keys_values`, then its hidden states of
-    `layers`. The file takes `width` times two bytes a token, which is much for a large target.
+    `layers`. The file takes `width` times two bytes per token, which is a lot for a large target.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Recording:
             "layers": self._layers,
         }
         self._about = path.with_suffix(".json")
-        with processes(target.device.type).main_process_first():  # Only this process may find nothing there.
+        with processes(target.device.type).main_process_first():  # Only this process may find no file there.
             if not self._about.exists():
                 self._record(path, target, data, about)
         found = json.loads(self._about.read_text())
@@ -113,7 +114,7 @@ class Recording:
         partial = path.with_suffix(".partial")
         path.parent.mkdir(parents=True, exist_ok=True)
         offsets = np.cumsum([0, *(len(sample.ids) for sample in data)])
-        # Conversations of similar length run together, so that little of a forward is padding.
+        # Conversations of similar length run together, to keep padding small.
         order = sorted(range(len(data)), key=lambda number: len(data[number].ids))
         written = None
         with stage("features", len(order)) as progress:

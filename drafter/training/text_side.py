@@ -1,4 +1,4 @@
-"""The target's text side: tokenizer, chat template and special tokens. They are tried before anything is computed."""
+"""The target's text side: tokenizer, chat template and special tokens, tried before anything is computed."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ class TextSide:
 def read_text_side(source: str, name: str, *, several_turns: bool, template: str | None = None) -> TextSide:
     """Read the text side of the target in the folder `source`, or of that name on the hub, and try it.
 
-    It is tried on a conversation, and on one of `several_turns` if wanted. `template`: a chat template in the place of
-    the target's own. Raises `UnsupportedTarget` if a device would
-    not ask the target as transformers does.
+    It is tried on a conversation, and on one of `several_turns` if wanted. `template`: a chat template to use instead
+    of the target's own. Raises `UnsupportedTarget` if a device would not ask the target as transformers does.
     """
     local = Path(source).is_dir()
     file = cached_file(source, TOKENIZER, local_files_only=local, _raise_exceptions_for_missing_entries=False)

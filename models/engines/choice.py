@@ -36,7 +36,7 @@ class EngineOptions:
     quantize: Literal["int8", "int4"] | None = None
     """Type of the weights, with PyTorch only. None keeps them as they are."""
     threads: int | None = None
-    """Threads for the products on a CPU. None measures how many are fastest."""
+    """Threads for products on a CPU. None: measure how many are fastest."""
     template: str | None = None
     """Chat template to use instead of the model's own."""
     kept: Path | None = None
@@ -64,7 +64,7 @@ def open_model(
     """Open the model in a folder or a GGUF file, or the model of that name on the hub.
 
     `drafter`: folder of the drafter to make memory for. `torch_encoder` loads its memory encoder for PyTorch, which
-    runs on any device. `say` receives what happens, as lines for a person.
+    runs on any device. `say` receives progress messages for a person.
 
     Raises `ModelError` and `EngineError`, and `DrafterError` for a damaged drafter.
     """
@@ -90,8 +90,8 @@ def open_model(
 def graph_of(model: str, options: EngineOptions) -> Path | None:
     """The graph that ONNX Runtime should run, or None if PyTorch should run the model.
 
-    `auto` takes a graph that is there, unless `quantize` asks for weights that only PyTorch has. Raises `UnknownModel`
-    if ONNX Runtime was asked for and there is no graph, or llama.cpp, which needs a GGUF file.
+    `auto` uses an existing graph, unless `quantize` asks for weights that only PyTorch has. Raises `UnknownModel` if
+    ONNX Runtime was requested and there is no graph, or if llama.cpp was requested, which needs a GGUF file.
     """
     kind, quantize = options.kind, options.quantize
     if kind == "llama":
@@ -120,7 +120,7 @@ def onnx_engine(
 def llama_engine(
     model: str, drafter: Path | None = None, options: EngineOptions = EngineOptions()
 ) -> tuple[TextSide, LlamaEngine]:
-    """Open a GGUF file. If its tokenizer cannot be had in another way, the text side is llama.cpp's own.
+    """Open a GGUF file. If its tokenizer cannot be translated, llama.cpp's own text side is used.
 
     Raises `UnknownModel`, `MissingPackage`, `MissingTokenizer`, `CorruptWeights`, and what `LlamaEngine` raises.
     """
@@ -138,7 +138,8 @@ def llama_engine(
     from models.engines.llama_engine import LlamaEngine
     from models.engines.memory_encoder import ArrayEncoder
 
-    # Not at the same time as the engine: its threads wait for each other so busily that this would take longer.
+    # Not in parallel with the engine, whose threads spin while they wait for each other, so that this would take
+    # longer.
     side, unread = None, ""
     try:
         with text_source(model, options.kept) as folder:
@@ -155,9 +156,9 @@ def llama_engine(
 def _as_llama_reads(
     side: TextSide, path: Path, llama: LlamaEngine, options: EngineOptions, say: Callable[[str], None]
 ) -> TextSide:
-    """The text side whose tokens are those of llama.cpp, which runs the model: `side`, or else llama.cpp's own.
+    """The text side that tokenizes like llama.cpp, which runs the model: `side`, or else llama.cpp's own.
 
-    A tokenizer.json in the folder of the file is the model's own. It is taken in any case, with a warning.
+    A tokenizer.json in the file's folder is the model's own. It is used in any case, with a warning if it differs.
     """
     if side.text is None or (difference := first_difference(side.text, llama.tokenize)) is None:
         return side
@@ -177,7 +178,7 @@ def _with_torch(
     encoder: Callable[[Path], TorchEncoder] | None,
     say: Callable[[str], None],
 ) -> Opened:
-    say("loading PyTorch ...")  # Takes seconds without any other output.
+    say("loading PyTorch ...")  # This takes seconds without any other output.
     try:
         import torch
 
@@ -206,7 +207,7 @@ def _with_torch(
 
 @contextlib.contextmanager
 def timed(what: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Say that a step begins, and how long it took."""
+    """Report that a step begins, and how long it took."""
     begun = time.monotonic()
     say(f"{what} ...")
     yield

@@ -5,8 +5,8 @@ A `TargetContext` holds the committed tokens of one conversation and their keys 
 and tree nodes, under a tree mask. `TargetContext.commit` keeps the accepted rows. If a forward fails half-way, nothing
 is lost: rows beyond `computed` never count, and the next forward overwrites them.
 
-What every engine must do is tested in tests/models/engines. Engines are not thread-safe: only one thread at a time may
-call an engine and its contexts.
+The requirements for every engine are tested in tests/models/engines. Engines are not thread-safe: only one thread at a
+time may call an engine and its contexts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BrokenTarget(EngineError):
 
 
 class Encoder(Protocol):
-    """What makes the memory of a drafter from the target's keys and values."""
+    """Makes a drafter's memory from the target's keys and values."""
 
     @property
     def digest(self) -> bytes:
@@ -75,7 +75,7 @@ class TargetContext(ABC):
         self.tokens: list[int] = []
         self.computed = 0
         self.rewinds = 0
-        """How often computed rows were given up. Readers compare it to know whether earlier rows are still there."""
+        """How often computed rows were discarded. Readers compare it to know whether earlier rows still exist."""
 
     @property
     @abstractmethod
@@ -106,7 +106,7 @@ class TargetContext(ABC):
     def adopt(self, other: TargetContext, count: int) -> None:
         """Take the rows of the first `count` tokens from a context of the same engine that begins with them too.
 
-        They are not computed again, if there is room for them. Only where nothing is computed yet.
+        They are not computed again, if there is room for them. Requires that nothing is computed yet.
         """
         count = min(count, other.computed, len(self.tokens) - 1)
         if self.computed == 0 < count and self._copy(other, count):
@@ -120,7 +120,7 @@ class TargetContext(ABC):
 
     @abstractmethod
     def _keep(self, start: int, rows: Sequence[int]) -> None:
-        """Move `rows`, indices at or after `start`, to `start`. Those behind them no longer count."""
+        """Move `rows`, indices at or after `start`, to `start`. The rows after them no longer count."""
 
     @abstractmethod
     def _copy(self, other: TargetContext, count: int) -> bool:
@@ -133,7 +133,7 @@ class TargetContext(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Forward:
-    """What one context asks of a forward: its next `pending` committed tokens, then the nodes of a tree.
+    """One context's request for a forward: its next `pending` committed tokens, then the nodes of a tree.
 
     Without a tree no logits are wanted.
     """
@@ -182,20 +182,20 @@ class Engine(ABC):
     chunk: int
     """Most pending tokens of one context in a forward. It bounds the activations, and how long others wait."""
     row_budget: int
-    """Rows of a forward from which on one more costs its full price, so that nothing is won by more."""
+    """Rows of a forward from which on each further row costs its full price, so that larger batches gain nothing."""
     bytes_per_token: int
     """Bytes of one token's keys and values."""
     most_nodes: int | None = None
     """Most nodes of a tree, or None for any number."""
     encoder: Encoder | None
     threads: Threads | None = None
-    """Chooses how many threads compute, or None if their number is fixed."""
+    """Chooses the number of threads, or None if it is fixed."""
     _computes_with = 0
     """Threads of the last forward."""
 
     @property
     def takes_drafts(self) -> bool:
-        """Whether a draft may save time. A model that reads one node after another takes one at most, for nothing."""
+        """Whether a draft may save time. A model that reads nodes one by one takes at most one, without a gain."""
         return self.most_nodes != 1
 
     @property
@@ -213,7 +213,7 @@ class Engine(ABC):
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """Bytes that are free where the rows of contexts lie."""
+        """Free bytes on the device that holds the rows of contexts."""
 
     @abstractmethod
     def _run(self, requests: Sequence[Forward]) -> list[Floats]:
@@ -225,13 +225,16 @@ class Engine(ABC):
             raise UnknownToken(f"token {worst} is outside the target's vocabulary of {self.vocabulary}")
 
     def next_chunk(self, context: TargetContext) -> Forward | None:
-        """One chunk of the committed tokens, if more than one is to be computed."""
+        """The next chunk of committed tokens, if more than one is to be computed."""
         if len(context.tokens) - context.computed <= self.chunk:
             return None
         return Forward(context, self.chunk, None)
 
     def forward(self, requests: Sequence[Forward]) -> list[Floats | EngineError]:
-        """Run the requests of different contexts together. For each its logits, (1 + n, V) float32, or its error."""
+        """Run the requests of different contexts together.
+
+        Returns the logits of each, (1 + n, V) float32, or its error.
+        """
         answers = [self._unknown(request) for request in requests]
         sound = [request for request, error in zip(requests, answers) if error is None]
         results = iter(self._timed(sound) if sound else ())
@@ -254,7 +257,7 @@ class Engine(ABC):
     def verify(self, context: TargetContext, tree: DraftTree) -> Floats:
         """The logits after the root and after each node, (1 + n, V), of one context alone.
 
-        It also computes all committed tokens that are not computed yet; there is at least one. Raises `UnknownToken`,
+        It also computes all committed tokens that are not computed yet, at least one. Raises `UnknownToken`,
         `BrokenTarget`.
         """
         while self.read(context):
@@ -262,7 +265,7 @@ class Engine(ABC):
         return self._alone(Forward(context, len(context.tokens) - context.computed, tree))
 
     def _timed(self, requests: Sequence[Forward]) -> list[Floats]:
-        """Compute all rows, with the number of threads that is fastest."""
+        """Compute all rows, with the fastest number of threads."""
         if self.threads is None:
             return self._run(requests)
         if self._computes_with != self.threads.count:
@@ -274,7 +277,7 @@ class Engine(ABC):
         return logits
 
     def measure_threads(self) -> None:
-        """Run single rows until it is known how many threads are fastest."""
+        """Run single rows until the fastest number of threads is known."""
         context = self.context()
         while self.threads is not None and self.threads.trying:
             context.assign(0, [7 % self.vocabulary])
@@ -282,7 +285,7 @@ class Engine(ABC):
         context.release()
 
     def _use_threads(self, count: int) -> None:
-        """Compute with so many threads from now on. Only with `threads`."""
+        """Compute with this many threads from now on. Requires `threads`."""
         raise NotImplementedError
 
     def _alone(self, request: Forward) -> Floats:
@@ -310,12 +313,12 @@ class Engine(ABC):
 
 
 def slab_rows(length: int) -> int:
-    """Most rows of a slab that grew to `length`: half as many more, so that it is rarely copied."""
+    """Capacity of a slab that grew to `length`: half as many rows more, so that it is rarely copied."""
     return max(64, length + length // 2)
 
 
 def check_shape(made: DrafterConfig, found: tuple[int, int, int], name: str) -> None:
-    """Raise `UnfitDrafter` if a drafter was made for another shape of keys and values.
+    """Raise `UnfitDrafter` if a drafter was made for keys and values of another shape.
 
     `found`: layers, heads and size of the keys that this target has.
     """

@@ -1,9 +1,10 @@
 """The engine for GGUF files, on llama.cpp. It needs the `gguf` extra, and no PyTorch.
 
 llama.cpp keeps rows in a cache, and each row knows the *sequences* that see it. The committed rows of a conversation
-belong to its main sequence. A draft tree takes one more for each leaf but the likeliest one: a node belongs to the
-sequences of all leaves below it, so a row sees its ancestors and the committed rows, and nothing else. `llama_lane.py`
-has that cache, and says what keeps the bits of a conversation; `llama_rows.py` reads the rows for memory.
+belong to its main sequence. A draft tree takes one more sequence for each leaf except the likeliest: a node belongs to
+the sequences of all leaves below it, so a row sees its ancestors and the committed rows, and nothing else.
+`llama_lane.py` manages that cache and explains how a conversation's bits stay the same; `llama_rows.py` reads the rows
+for memory.
 """
 
 from __future__ import annotations
@@ -56,19 +57,19 @@ log = logging.getLogger(__name__)
 CHUNK = 128
 """Tokens of a prompt in one forward."""
 STATE_TOKENS = 256
-"""The bytes of a state are counted as if a conversation had so many tokens, because sessions are counted in tokens."""
+"""The bytes of a state are counted as those of this many tokens, because sessions are measured in tokens."""
 IDLE = 64
-"""Forwards without a conversation after which its rows leave their lane, where they cost all others time."""
+"""Forwards without a conversation after which its rows are moved out of the lane, where they slow down all others."""
 RESUMED = 8
-"""Forwards without a conversation after which it is worth giving it a lane to itself."""
+"""Forwards without a conversation after which it is worth a lane of its own."""
 SMALLEST, LARGEST = 1024, 16_384
 """Rows of a lane that several conversations share."""
 TOLERANCE = 0.02
-"""Difference of logits up to which a tree is read as its paths are, as a share of the largest logit."""
+"""Difference of logits, as a share of the largest, up to which a tree counts as read like its paths."""
 NEWER = re.compile("unknown (?:model architecture|pre-tokenizer|tokenizer)")
-"""What llama.cpp says of a file that another version of it may know."""
+"""What llama.cpp says about a file that another version of it may support."""
 ALIKE = 4
-"""Most rows that are tried for the same bits as one row, if any number does not give them."""
+"""Most rows that are tested for the same bits as one row, if not every number gives them."""
 
 
 class LlamaEngine(Engine):
@@ -82,7 +83,7 @@ class LlamaEngine(Engine):
     def __init__(
         self, path: Path, encoder: ArrayEncoder | None = None, *, threads: int | None = None, chunk: int = CHUNK
     ) -> None:
-        """`threads`: for the products. By default their best number is measured."""
+        """`threads`: for the products; by default the best number is measured."""
         spin_briefly()
         import llama_cpp as lib
 
@@ -118,9 +119,9 @@ class LlamaEngine(Engine):
         self.why_no_drafter: str | None = None
         """Why no drafter is used for this model, or None if one may be."""
         self._rows_alike: int | None = None
-        """Most rows of a batch that have the same bits as alone, or None for any number."""
-        # Threads for products live as long as the thread that asked for them. OpenMP counts those of all threads, and
-        # where there are more than cores, each waits asleep: a forward then takes several times as long.
+        """Largest batch whose rows have the same bits as alone, or None for any size."""
+        # Threads for products live as long as the thread that requested them. OpenMP counts those of all threads; if
+        # there are more than cores, they sleep while waiting, and a forward takes several times as long.
         with ThreadPoolExecutor(1) as passing:
             if why := passing.submit(self._check_trees).result():
                 self.most_nodes, self.why_no_drafter = 1, why
@@ -149,8 +150,10 @@ class LlamaEngine(Engine):
         return LlamaContext(cuttable=self._cuttable)
 
     def next_chunk(self, context: TargetContext) -> Forward | None:
-        """One chunk of the prompt, such that the last one is no shorter than a tile: else it had other bits than in a
-        prompt that is read at once."""
+        """The next chunk of the prompt, chosen so that the last one is no shorter than a tile.
+
+        Otherwise its bits would differ from those of a prompt that is read at once.
+        """
         rest = len(context.tokens) - context.computed - self.chunk
         if 0 < rest < TILE <= self.chunk - TILE:
             return Forward(context, self.chunk - TILE, None)
@@ -163,7 +166,7 @@ class LlamaEngine(Engine):
         return list(tokens[: max(0, count)])
 
     def text_side(self, name: str, template: str | None = None) -> TextSide | None:
-        """The text side as llama.cpp has it, under a name, or None if the file has no tokenizer.
+        """llama.cpp's own text side, under a name, or None if the file has no tokenizer.
 
         `template` replaces its chat template.
         """
@@ -218,10 +221,10 @@ class LlamaEngine(Engine):
             lane.use_threads(count)
 
     def _placed(self, request: Forward, *, alone: bool) -> Lane:
-        """The lane of a request's conversation, which moves where its lane has no room.
+        """The lane of a request's conversation, which is moved if its lane has no room.
 
-        `alone`: it runs alone. If it has not for a while, it gets a lane to itself, because llama.cpp sums in blocks of
-        the cache: its text would depend on what else has rows there.
+        `alone`: it runs alone. If it did not run for a while, it gets its own lane, because llama.cpp sums in blocks of
+        the cache: otherwise its text would depend on which other rows are there.
         """
         context, rows = request.context, request.context.computed + request.rows
         assert isinstance(context, LlamaContext)
@@ -237,7 +240,7 @@ class LlamaEngine(Engine):
         return self._enter(context, rows)
 
     def _enter(self, context: LlamaContext, rows: int) -> Lane:
-        """Let a conversation into a lane that has room for so many rows. Lanes that are left empty are freed."""
+        """Move a conversation to a lane with room for this many rows. Lanes that become empty are freed."""
         needed = max(rows, context.parked_rows)
         lane = next((lane for lane in self._lanes if lane.has_room(needed, context)), None)
         if lane is None:
@@ -259,13 +262,13 @@ class LlamaEngine(Engine):
         return int(said) if said else int(self._lib.llama_model_n_embd(self._model)) // max(1, heads)
 
     def _metadata(self, name: str) -> str:
-        """An entry of the file; empty if it has none of that name."""
+        """An entry of the file's metadata; empty if there is none."""
         text = ctypes.create_string_buffer(256)
         found = self._lib.llama_model_meta_val_str(self._model, name.encode(), text, len(text))
         return text.value.decode(errors="replace") if found >= 0 else ""
 
     def _check_rows(self) -> str | None:
-        """Find out whether memory can be made, of rows that are read out of the cache. Returns why it cannot."""
+        """Check whether memory can be made from rows that are read out of the cache. Returns why not, or None."""
         context = self.context()
         try:
             context.assign(0, [token % self.vocabulary for token in (7, 3, 5)])
@@ -278,7 +281,7 @@ class LlamaEngine(Engine):
         return None
 
     def _state_bytes(self) -> int:
-        """Bytes that are counted for a token of a conversation with a state."""
+        """Bytes that count per token for a conversation with a state."""
         context, sizes = self.context(), list[int]()
         context.assign(0, [7 % self.vocabulary])
         for _ in range(2):
@@ -290,7 +293,7 @@ class LlamaEngine(Engine):
         return row + (sizes[0] - row) // STATE_TOKENS
 
     def _pieces_have_the_same_bits(self) -> bool:
-        """Whether rows of large pieces have the bits that they have alone. Some products change from 8 rows on."""
+        """Whether rows in large pieces have the same bits as alone. Some products change from 8 rows on."""
         context, same = self.context(), True
         for size in (8, PIECE):
             tokens = [(5 * at + 3) % self.vocabulary for at in range(size)]
@@ -305,7 +308,7 @@ class LlamaEngine(Engine):
         return same
 
     def _check_trees(self) -> str | None:
-        """Find out whether a draft tree is read as its paths are, and in pieces of how many rows to the last bit.
+        """Check whether a draft tree is read like its paths, and with what size of pieces to the last bit.
 
         Returns why there can be no trees. Raises `BrokenTarget`.
         """
@@ -326,7 +329,7 @@ class LlamaEngine(Engine):
 
 
 def _parts(requests: Sequence[Forward], places: Sequence[int]) -> list[list[int]]:
-    """Those places in groups that one call of llama.cpp has room for."""
+    """The places, in groups that fit into one call of llama.cpp."""
     parts, rows, branches = [list[int]()], 0, 0
     for at in places:
         request = requests[at]

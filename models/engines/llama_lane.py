@@ -1,17 +1,17 @@
 """A cache of llama.cpp, and the conversations that have rows in it.
 
-The text is that of llama.cpp's own server, because attention and cache are as they are there. llama.cpp adds up in the
-order of the cache and quantises what it multiplies, so one bit that differs becomes another word after a while. Three
-rules keep the bits of a conversation that runs alone, whatever is drafted. The likeliest path of a tree lies first in
-the cache, and accepted rows of other paths are computed again behind it, in order. A draft runs in pieces of as many
-rows as give the bits of one row alone (`_rows_alike`). And a conversation that begins, or goes on after a while, gets a
-lane to itself, with its rows in order (`_placed`). Conversations that run at the same time share a lane and a batch all
-the same: there, rounding may decide between tokens that are almost equally likely. So it may from 512 rows on where
-several threads compute, because llama.cpp gives each a part of the attention of a single row.
+The text is that of llama.cpp's own server, because attention and cache are the same. llama.cpp sums in the order of the
+cache and quantises its operands, so one different bit becomes a different word after a while. Three rules keep the bits
+of a conversation that runs alone, whatever is drafted. The likeliest path of a tree is first in the cache, and accepted
+rows of other paths are computed again after it, in order. A draft runs in pieces of as many rows as give the same bits
+as one row (`_rows_alike`). And a conversation that begins, or continues after a while, gets its own lane, with its rows
+in order (`_placed`). Conversations that run at the same time still share a lane and a batch: there, rounding may decide
+between tokens that are almost equally likely. The same is true from 512 rows on with several threads, because llama.cpp
+then splits the attention of a single row among them.
 
-Layers with a sliding window may lose rows that only a rewind would see. Then a conversation is computed again. So it is
-where a model has a state in place of rows, which cannot be taken back: such a model is served without drafts, and a
-single node is tried on a copy of the state.
+Layers with a sliding window may lose rows that only a rewind would see. Then the conversation is computed again. The
+same happens if a model has a state instead of rows, because a state cannot be rewound: such a model is served without
+drafts, and a single node is tried on a copy of the state.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ ROWS = 128
 DECODED = 512
 """Most rows of one call of llama.cpp."""
 SEQUENCES, STATES = 128, 16
-"""Sequences of a lane, and where each of them holds a state, which may have 100 MB."""
+"""Sequences of a lane, and the number if each of them holds a state, which may take 100 MB."""
 LEAVES = 64
-"""Sequences that no conversation takes, so that there are some for the leaves of a tree. A tree may have so many
-nodes."""
+"""Sequences that no conversation takes, so that some are left for the leaves of a tree; also the most nodes of a
+tree."""
 TILE = 64
-"""From so many rows on, llama.cpp computes attention in another way, tile by tile."""
+"""Number of rows from which on llama.cpp computes attention differently, tile by tile."""
 PIECE = TILE // 2
-"""Rows of a piece where any number gives the same bits."""
+"""Rows of a piece if any number gives the same bits."""
 BLOCK, LEAST = 4, 8
-"""llama.cpp's kernels compute so many rows together, and a chunk of a prompt with at least so many is computed in such
-blocks: where it begins with a block, its rows have the bits that they have in a longer one."""
+"""llama.cpp's kernels compute this many rows together, and a chunk of a prompt with at least as many is computed in
+such blocks: if it begins on a block boundary, its rows have the same bits as in a longer chunk."""
 
 
 class _Row(NamedTuple):
@@ -51,14 +51,14 @@ class _Row(NamedTuple):
     position: int
     sequences: list[int]
     wanted: bool
-    """Its logits are wanted."""
+    """Whether its logits are wanted."""
 
 
 class Lane:
     """A cache of llama.cpp with `cells` rows, for one long conversation or for several short ones.
 
-    Each row attends to all rows of its lane that are in use, and most of them are hidden by the mask. So a lane is as
-    large as attention to it costs about what the products of a row cost.
+    Each row attends to all rows of its lane that are in use, most of which the mask hides. So the size of a lane is
+    chosen so that attention to it costs about as much as the products of a row.
     """
 
     def __init__(self, lib: Any, model: Any, cells: int, threads: int, *, cuttable: bool) -> None:
@@ -74,20 +74,20 @@ class Lane:
         parameters.n_seq_max, parameters.kv_unified = sequences, True
         parameters.n_outputs_max = parameters.n_outputs_max_per_seq = 0  # As many as there are rows.
         parameters.n_threads = parameters.n_threads_batch = threads
-        parameters.swa_full = True  # A rewind may need any row. `lacks_rows` finds out where one is gone all the same.
+        parameters.swa_full = True  # A rewind may need any row. `lacks_rows` detects if one is missing all the same.
         parameters.no_perf = True
         self._context = lib.llama_init_from_model(model, parameters)
         if not self._context:
             raise EngineError(f"llama.cpp has no room for {cells} rows{last_words()}")
         self._memory, self._batch = lib.llama_get_memory(self._context), lib.llama_batch_init(DECODED, 0, sequences)
         self._scratch = sequences - 1
-        """A sequence for a moment."""
+        """A sequence for temporary use."""
         self._sequences = list(range(self._scratch))
-        """Those that are free."""
+        """The free sequences."""
         self.holders: set[LlamaContext] = set()
         """Conversations that have rows here."""
         self._last: LlamaContext | None = None
-        """The one with the last rows, if known."""
+        """The conversation with the last rows, if known."""
 
     def close(self) -> None:
         """Free the cache."""
@@ -100,7 +100,7 @@ class Lane:
         return len(self._sequences)
 
     def has_room(self, rows: int, context: LlamaContext) -> bool:
-        """Whether a conversation can have so many rows here."""
+        """Whether a conversation can have this many rows here."""
         held = sum(other.capacity for other in self.holders if other is not context)
         return held + rows <= self.cells and (context in self.holders or self.free > self.spare)
 
@@ -112,29 +112,29 @@ class Lane:
         self._sequences.append(sequence)
 
     def cut(self, sequence: int, start: int = -1, end: int = -1) -> bool:
-        """Take rows `start .. end` out of a sequence, by default all. Returns False if its state has no rows."""
+        """Remove rows `start .. end` from a sequence, by default all. Returns False if its state has no rows."""
         return bool(self._lib.llama_memory_seq_rm(self._memory, sequence, start, end))
 
     def use_threads(self, count: int) -> None:
         self._lib.llama_set_n_threads(self._context, count, count)
 
     def leave_gaps(self, context: LlamaContext, *, newest: bool = False) -> None:
-        """A conversation gives up rows. Where others lie behind them, what they get next would come before those.
+        """Note that a conversation discards rows. If others lie after them, its next rows would come before those.
 
-        `newest`: it gives up rows of its last forward alone, so none lie behind them if that was the lane's last one.
+        `newest`: it discards only rows of its last forward, so none lie after them if that was the lane's last one.
         """
         if self._last is not context or not newest:
             for other in self.holders:
                 other.in_order = other.in_order and other is context
 
     def copy(self, source: int, sequence: int, start: int, end: int) -> None:
-        """Let another sequence have the rows `start .. end` too. Nothing is computed or moved."""
+        """Share the rows `start .. end` with another sequence. Nothing is computed or moved."""
         self._lib.llama_memory_seq_cp(self._memory, source, sequence, start, end)
 
     def lacks_rows(self, sequence: int, count: int) -> bool:
-        """Whether rows are gone that the next one after the first `count` sees.
+        """Whether rows are missing that the next one after the first `count` sees.
 
-        Rows before the window of a sequence's last one give way to those of others, and only a rewind needs them.
+        Rows before the window of a sequence's last row are reused for others; only a rewind needs them.
         """
         if not (count and self._window):
             return False
@@ -168,10 +168,10 @@ class Lane:
         return True
 
     def decode(self, requests: Sequence[Forward], vocabulary: int, alike: int | None) -> list[Floats]:
-        """Run requests of this lane's conversations: one alone in pieces of `alike` rows, if so many give the bits of
-        one row, and several as one batch.
+        """Run requests of this lane's conversations: a single one in pieces of `alike` rows, several as one batch.
 
-        The logits of each request, (1 + n, V), or (0, V) without a tree. Raises `EngineError`.
+        `alike`: the number of rows that gives the same bits as one row, or None. Returns the logits of each request, (1
+        + n, V), or (0, V) without a tree. Raises `EngineError`.
         """
         if not self._cuttable and any(request.nodes for request in requests):
             plain = [replace(one, tree=DraftTree.empty()) if one.nodes else one for one in requests]
@@ -207,7 +207,7 @@ class Lane:
             yield self._decoded([row], vocabulary)
 
     def _decoded(self, rows: Sequence[_Row], vocabulary: int) -> Floats:
-        """Run rows as one batch. Returns the wanted logits, in their order."""
+        """Run rows as one batch. Returns the wanted logits, in order."""
         batch = self._batch
         for at, row in enumerate(rows):
             batch.token[at], batch.pos[at], batch.n_seq_id[at] = row.token, row.position, len(row.sequences)
@@ -227,7 +227,7 @@ class LlamaContext(TargetContext):
     """A conversation that has its rows in a lane."""
 
     def __init__(self, *, cuttable: bool = True) -> None:
-        """`cuttable`: single rows can be taken back. Else there is one state, which is computed anew."""
+        """`cuttable`: single rows can be removed. Otherwise there is one state, which has to be recomputed."""
         super().__init__()
         self._cuttable = cuttable
         self._lane: Lane | None = None
@@ -240,18 +240,18 @@ class LlamaContext(TargetContext):
         self._path: list[int] = []
         """The nodes of the last tree that the main sequence has."""
         self.order: list[int] = []
-        """The nodes of the last tree in the order in which they lie in the cache: those of the main sequence first."""
+        """The nodes of the last tree in cache order: those of the main sequence first."""
         self._rows = 0
         self._parked: list[bytes] = []
-        """Its rows, outside of any lane."""
+        """Its rows while it has no lane."""
         self.parked_rows = 0
-        """How many rows these are: a lane must have room for all of them, also where fewer count."""
+        """The number of these rows: a lane must have room for all of them, even if fewer count."""
         self.used = 0
         """Number of the last forward that it took part in."""
         self.in_order = True
-        """Its rows lie one after another, and the next ones come behind them, as far as is known."""
+        """Whether its rows are contiguous and the next ones follow directly, as far as is known."""
         self._whole = 0
-        """The last commit has the rows of so many tokens."""
+        """How many tokens have rows since the last commit."""
         self._accepted = 0
         """Tokens up to the end of the last accepted draft. Those without rows are computed again, in pieces."""
 
@@ -264,7 +264,7 @@ class LlamaContext(TargetContext):
         return self._lane
 
     def move(self, lane: Lane) -> None:
-        """Take its rows to another lane. Raises `EngineError` if they are lost; then they are computed again."""
+        """Move its rows to another lane. Raises `EngineError` if they are lost; they are then computed again."""
         self.park()
         self._lane, self._main = lane, lane.take()
         lane.holders.add(self)
@@ -277,7 +277,7 @@ class LlamaContext(TargetContext):
             lane.cut(self._main, self.computed)
 
     def park(self) -> None:
-        """Take its rows out of its lane, and keep a copy of them."""
+        """Remove its rows from its lane, and keep a copy of them."""
         if self._lane is not None:
             self.forget_branches()
             self._parked = self._lane.states(self._main, self.computed)
@@ -285,7 +285,7 @@ class LlamaContext(TargetContext):
             self._path, self._rows, self.parked_rows = [], self.computed, self.computed
 
     def reserve(self, rows: int) -> None:
-        """Count so many rows as its own, so that no other conversation is given them."""
+        """Reserve this many rows for it, so that no other conversation gets them."""
         self._rows = rows
 
     def assign(self, base: int, tokens: Sequence[int]) -> None:
@@ -298,11 +298,14 @@ class LlamaContext(TargetContext):
         self._anew()
 
     def again(self, pending: int) -> int:
-        """How many of the next tokens are computed again, because they were accepted beside the likeliest path."""
+        """How many of the next tokens are computed again, because they were accepted off the likeliest path."""
         return max(0, min(pending, self._accepted - self.computed))
 
     def begin(self, request: Forward) -> list[list[int]]:
-        """Make the lane ready for a forward, and choose the order of its nodes. The sequences of each of its rows."""
+        """Prepare the lane for a forward, and choose the order of its nodes.
+
+        Returns the sequences of each of its rows.
+        """
         assert self._lane is not None
         self._path = []
         self._cut_back()
@@ -349,12 +352,12 @@ class LlamaContext(TargetContext):
     def commit(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> list[int]:
         new = super().commit(tree, accepted, bonus)
         self._accepted = self.computed
-        self.computed = min(self.computed, self._whole)  # What was accepted beside the main path is computed again.
+        self.computed = min(self.computed, self._whole)  # Tokens accepted off the main path are computed again.
         self._anew()
         return new
 
     def _anew(self) -> None:
-        """Take back what no longer counts, and compute everything again where the rest cannot be had."""
+        """Remove rows that no longer count, and have everything computed again if the rest is not available."""
         self._cut_back()
         lost = self._lane is not None and self._lane.lacks_rows(self._main, self.computed)
         if lost or (not self._cuttable and max(self._held, self.parked_rows) > self.computed > 0):
@@ -362,7 +365,7 @@ class LlamaContext(TargetContext):
             self.rewinds += 1
 
     def _cut_back(self) -> None:
-        """Take the rows of the last tree, and others that do not count, out of the lane."""
+        """Remove the rows of the last tree, and others that do not count, from the lane."""
         self.forget_branches()
         if self._lane is not None and self._held > self.computed and (self._cuttable or not self.computed):
             self._lane.cut(self._main, self.computed or -1)
@@ -370,7 +373,7 @@ class LlamaContext(TargetContext):
             self._held = self.computed
 
     def _lose(self) -> NoReturn:
-        """Give up all rows where a forward counts on them."""
+        """Discard all rows although a forward relies on them."""
         self.computed = self._rows = 0
         self.rewinds += 1
         raise EngineError("llama.cpp did not keep the rows of a conversation. Ask again.")
@@ -397,7 +400,7 @@ class LlamaContext(TargetContext):
         super().adopt(other, self._shared(min(count, other.computed)))
 
     def _shared(self, count: int) -> int:
-        """How many of `count` rows are taken over, so that those behind them get the bits that they have without."""
+        """How many of `count` rows are taken over such that the rows after them get the same bits as otherwise."""
         if not self._cuttable:
             return count
         return max(0, min(count, len(self.tokens) - LEAST)) // BLOCK * BLOCK
@@ -438,7 +441,7 @@ class LlamaContext(TargetContext):
 
 
 def _pieces(requests: Sequence[Forward], alike: int | None) -> list[int]:
-    """Sizes of the batches in which the rows of these requests run, in their order."""
+    """Sizes of the batches in which the rows of these requests run, in order."""
     if len(requests) > 1:
         return [sum(request.rows for request in requests)]
     (request,) = requests
@@ -463,15 +466,15 @@ _words: list[str] = []
 """The last errors of llama.cpp."""
 _PLACE = re.compile(r"\w+: (?:error loading model(?: \w+)*: )*")
 _callbacks: list[Any] = []
-"""llama.cpp holds bare pointers to them."""
+"""Keeps the callback alive, because llama.cpp holds a bare pointer to it."""
 
 
 def be_silent(lib: Any) -> None:
-    """Keep what llama.cpp says for the message of an error, in place of stderr."""
+    """Keep llama.cpp's log for error messages instead of printing it to stderr."""
 
     def hear(level: int, text: bytes, _: Any) -> None:
         said = text.decode(errors="replace").strip()
-        if level == 4 and "failed to load model" not in said:  # It has said why just before.
+        if level == 4 and "failed to load model" not in said:  # The reason was logged just before.
             _words[:] = [*_words[-4:], said]
 
     _words.clear()
@@ -481,5 +484,5 @@ def be_silent(lib: Any) -> None:
 
 
 def last_words() -> str:
-    """Its last error in brackets, without the names of its functions; empty: there was none."""
+    """Its last error in brackets, without function names; empty if there was none."""
     return f" ({_PLACE.sub('', _words[-1], 1)})" if _words else ""

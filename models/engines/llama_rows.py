@@ -1,6 +1,6 @@
-"""Reads keys and values out of what llama.cpp writes of a sequence (`llama_state_seq_get_data`).
+"""Reads keys and values from llama.cpp's dump of a sequence (`llama_state_seq_get_data`).
 
-Its layout is not promised, so everything that is known of it is checked, and anything else is refused. This is what
+Its layout is not guaranteed, so every known detail is checked, and anything else is refused. This is what
 `llama_kv_cache::state_write` of llama.cpp writes, in the machine's byte order:
 
     uint32 magic, int32 sequence, uint32 streams (1), uint32 cells
@@ -28,7 +28,7 @@ ROW_BYTES = 2
 
 
 class UnreadableRows(EngineError):
-    """What llama.cpp wrote is not laid out as this module knows it."""
+    """llama.cpp's dump does not have the layout that this module knows."""
 
 
 class _Reader:
@@ -72,8 +72,8 @@ class CacheRows:
     ) -> CacheRows:
         """The rows of these positions, in their order.
 
-        `shape`: layers, heads and size. `interleaved`: the file's keys were turned in pairs of neighbours, where
-        transformers turns number i with number i + size / 2; they come back in the order of transformers. Raises
+        `shape`: layers, heads and size. `interleaved`: the file's keys were rotated in pairs of neighbours, where
+        transformers rotates number i with number i + size / 2; they are returned in transformers' order. Raises
         `UnreadableRows`.
         """
         layers, heads, size = shape

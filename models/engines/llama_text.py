@@ -1,6 +1,6 @@
 """llama.cpp's own tokenizer as a text side, for files whose tokenizer cannot be written as a `tokenizer.json`.
 
-Nobody but llama.cpp reads such a tokenizer, so no device drafts for the model. Other clients notice nothing of it.
+Only llama.cpp can read such a tokenizer, so no device drafts for the model. Other clients are not affected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMED = {
     "pad_token": "llama_vocab_pad",
     "mask_token": "llama_vocab_mask",
 }
-"""Special tokens that a template knows by name, and the function that has the id of each."""
+"""Special tokens that a template knows by name, and the function that returns the id of each."""
 LONGEST_PIECE = 512
 """Bytes of a token's text. Longer ones are read with a second call."""
 
@@ -97,7 +97,10 @@ class LlamaText(ChatText):
         return text
 
     def _tokens(self, text: str, *, whole: bool) -> list[int]:
-        """The tokens of a text. `whole`: special tokens in it are read, and what texts begin with is added."""
+        """The tokens of a text.
+
+        `whole`: special tokens in it are recognised, and the beginning-of-text tokens are added.
+        """
         data = text.encode(errors="replace")
         room = (self._lib.llama_token * (len(data) + 8))()
         count = self._lib.llama_tokenize(self._vocabulary, data, len(data), room, len(room), whole, whole)
@@ -108,7 +111,7 @@ class LlamaText(ChatText):
         return (name or b"").decode(errors="replace")
 
     def _bytes(self, write: Any, size: int) -> bytes:
-        """What a function of llama.cpp writes into a room of `size` bytes, or of as many as it says that it needs."""
+        """What a function of llama.cpp writes into a buffer of `size` bytes, or of the size that it then asks for."""
         room = ctypes.create_string_buffer(size)
         if (count := write(room, size)) < 0:
             size = -count

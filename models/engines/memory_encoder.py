@@ -17,7 +17,7 @@ from models.engines.tensors import DamagedWeights, read_tensors
 from models.memory import pack_memory, quantise_row
 
 LAYER_ROPE = Rope(10_000.0)
-"""The layer self-attention turns queries and keys by the number of the layer."""
+"""Rotary base of the layer self-attention, which rotates queries and keys by the layer's number."""
 
 
 class ArrayEncoder:
@@ -97,7 +97,7 @@ class ArrayEncoder:
         x = x + self._linear(f"{name}.self_attn.o_proj", attended)
         normed = self._norm(f"{name}.post_attention_layernorm", x)
         gate = self._linear(f"{name}.mlp.gate_proj", normed)
-        # Large negative numbers give an infinity here, and 0 as the result.
+        # Large negative numbers give infinity here, and 0 in the result.
         with np.errstate(over="ignore"):
             gate = gate / (1 + np.exp(-gate))
         return x + self._linear(f"{name}.mlp.down_proj", gate * self._linear(f"{name}.mlp.up_proj", normed))

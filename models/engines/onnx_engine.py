@@ -1,8 +1,8 @@
 """The engine for a target as an ONNX graph, on ONNX Runtime's CPU kernels. It needs no PyTorch.
 
-`models/engines/onnx_graph.py` writes the graph and says what its inputs are. A context alone is run on its own
-slab, of which nothing is copied. Contexts that run together are copied into one buffer for attention, because the
-kernels want them side by side; linear layers run over all rows without padding.
+`models/engines/onnx_graph.py` writes the graph and says what its inputs are. A single context runs on its own slab
+without copying. Contexts that run together are copied into one buffer for attention, because the kernels need them side
+by side; linear layers run over all rows without padding.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from models.tree import NEVER
 METADATA = "outrider"
 """Name of the graph's entry that holds its `GraphShape`."""
 CHUNK = 64
-"""Tokens of a prompt in one forward. On a CPU, more are hardly quicker, and make others wait longer."""
+"""Tokens of a prompt in one forward. On a CPU, more are hardly faster, and make others wait longer."""
 ROWS = 128
 SHRINK = 256
-"""Forwards after which buffers are looked at."""
+"""Forwards between checks of the buffer sizes."""
 WASTE = 6
-"""Padded query rows times keys that a batch may have, for each number of a row of queries. One run of the graph more
-costs as much: its linear layers read their weights again."""
+"""How many padded query rows times keys a batch may have, per number of a query row. This costs as much as one more run
+of the graph, in which the linear layers read their weights again."""
 
 
 class GraphShape(msgspec.Struct, frozen=True):
-    """The shape of a target, as its graph says it."""
+    """The shape of a target, as stored in its graph."""
 
     layers: int
     heads: int
@@ -80,7 +80,7 @@ class ArrayContext(TargetContext):
     def reserve(self, rows: int) -> None:
         """Make room for so many rows."""
         if rows > self.capacity:
-            # Attention reads all rows of a slab, used or not. So it grows less than others, within `slab_rows`.
+            # Attention reads all rows of a slab, used or not, so this slab grows less than others, within `slab_rows`.
             capacity = max(64, rows + rows // 8 + 16)
             self.keys, self.values = (self._grown(part, capacity) for part in (self.keys, self.values))
 
@@ -110,7 +110,7 @@ class ArrayContext(TargetContext):
         return np.zeros(empty, np.float32), np.zeros(empty, np.float64 if shape.int8 else np.float32)
 
     def _grown(self, rows: NDArray[np.floating], capacity: int) -> NDArray[np.floating]:
-        # Zeros, because what no row has written is read too, with a weight of 0.
+        # Zeros, because unwritten rows are read too, with a weight of 0.
         grown = np.zeros((*rows.shape[:2], capacity, rows.shape[3]), rows.dtype)
         grown[:, :, : self.computed] = rows[:, :, : self.computed]
         return grown
@@ -120,8 +120,8 @@ class OnnxEngine(Engine):
     """A target's graph.
 
     The constructor verifies a small tree in two ways, as a tree and token by token. Raises `CorruptWeights` for a file
-    that is no graph, `UnfitDrafter`, `BrokenTarget`, and `UnverifiableTarget` where drafts could change the text: with
-    weights of 8 bits, if this processor's kernels add up in an order that depends on the tree.
+    that is no graph, `UnfitDrafter`, `BrokenTarget`, and `UnverifiableTarget` if drafts could change the text: with
+    weights of 8 bits, if this processor's kernels sum in an order that depends on the tree.
     """
 
     def __init__(
@@ -189,9 +189,9 @@ class OnnxEngine(Engine):
         ends = np.cumsum(counts)
         positions = np.concatenate([request.positions for request in requests])
         cos, sin = self._rotations(int(positions.max()) + 1)
-        # A product with one row adds up in another order than the same row among others.
+        # A product with one row sums in another order than the same row among others.
         width = max(*counts, 2 if self._group == 1 else 1)
-        turned = np.resize(positions, max(len(positions), width))  # The kernel wants no fewer than there are queries.
+        turned = np.resize(positions, max(len(positions), width))  # The kernel needs at least one per query.
         queries = np.zeros((len(requests), width), np.int64)
         mask = np.full((len(requests), 1, width, cached + width), NEVER, np.float32)
         wanted = list[NDArray[np.int64]]()
@@ -233,7 +233,7 @@ class OnnxEngine(Engine):
         return [staged[layer] for layer in range(self.shape.layers) for staged in whole]
 
     def _stage(self, side: int, like: ArrayContext, count: int, rows: int) -> NDArray[np.floating]:
-        """A buffer for the rows of several contexts, (layers, B, heads, rows, size), kept for the next forward."""
+        """A buffer for the rows of several contexts, (layers, B, heads, rows, size), reused by the next forward."""
         slab = _sides(like)[side]
         shape = self.shape.layers, count, self.shape.kv_heads, rows, self.shape.head_size
         size = int(np.prod(shape))
@@ -244,7 +244,7 @@ class OnnxEngine(Engine):
         return held[:size].reshape(shape)
 
     def _shrink(self) -> None:
-        """Free buffers that have been far too large for a while: after many sessions at once, few may come."""
+        """Free buffers that have been far too large for a while: many concurrent sessions may be followed by few."""
         self._forwards += 1
         if self._forwards % SHRINK == 0:
             largest = max(map(len, self._staged.values()), default=0)
@@ -253,7 +253,7 @@ class OnnxEngine(Engine):
             self._most_staged = 0
 
     def _rotations(self, positions: int) -> tuple[Floats, Floats]:
-        """Cosines and sines of at least so many positions."""
+        """Cosines and sines of at least this many positions."""
         if positions == 0 or positions > len(self._turns[0]):
             count = max(1024, 2 * positions)
             self._turns = turns(np.arange(count), self.shape.head_size, Rope(self.shape.theta))
@@ -271,9 +271,9 @@ def _sides(context: ArrayContext) -> tuple[NDArray[np.floating], NDArray[np.floa
 
 
 def _groups(requests: Sequence[Forward], waste: int) -> list[list[int]]:
-    """Which requests run together: those of like size, so that attention is not padded too much.
+    """Group requests of similar size to run together, so that attention is not padded too much.
 
-    `waste`: query rows times keys that may only fill up a group.
+    `waste`: how many query rows times keys may be padding in a group.
     """
     sizes = [(request.rows, request.context.computed) for request in requests]
     groups = list[list[int]]()

@@ -1,6 +1,6 @@
 """Writes a target as one ONNX graph, from the float weights of its folder. Needs the `onnx` package, but no PyTorch.
 
-    tokens, cos, sin            N rows of all contexts, one after another, and the turns of their rotary positions,
+    tokens, cos, sin            N rows of all contexts, one after another, and the angles of their rotary positions,
                                 which are at least n
     queries, back               where the rows of B contexts lie among the N, padded to n a context; and the way back
     mask, lengths               (B, 1, g*n, C+n) over C cached rows and n new ones; [C, n]
@@ -8,14 +8,14 @@
     keys_i, values_i            (B, heads, C, size): cached rows of layer i
     -> logits, new_keys_i, new_values_i                     (wanted, V), (B, heads, n, size)
 
-Linear layers run over the N rows without padding; only attention is padded. No cached row comes out again. With few
-rows, what a node costs by itself counts as much as the products. So nodes are few: queries, keys and values are moved
-and turned together.
+Linear layers run over the N rows without padding; only attention is padded. Cached rows are not output again. With few
+rows, the overhead of a node counts as much as the products, so there are few nodes: queries, keys and values are
+reshaped and rotated together.
 
-With 8 bits, each row of a product's input is rounded by itself, and integer sums are exact. A number that differs in
-its last bit may still be rounded another way, and the logits differ by as much as 8 bits are coarse. In attention, the
-order of a float32 sum depends on where a tree puts a token. So there the sums are float64, and rounded to float32
-afterwards: then a token's logits are the same, bit for bit, alone, in a tree and in a batch.
+With 8 bits, each row of a product's input is quantised separately, and integer sums are exact. But a number that
+differs in its last bit may be rounded differently, which changes the logits by a whole 8-bit step. In attention, the
+order of a float32 sum depends on where a tree puts a token. So there the sums are float64, then rounded to float32,
+which makes a token's logits the same, bit for bit, alone, in a tree and in a batch.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _shape(config: Mapping[str, Any], int8: bool) -> GraphShape:
 
 
 class _Graph:
-    """The nodes and weights while they are written."""
+    """The nodes and weights of a graph under construction."""
 
     def __init__(self, shape: GraphShape, weights: Mapping[str, Floats], eps: float) -> None:
         self.shape, self.eps = shape, eps
@@ -120,14 +120,14 @@ class _Graph:
         return nodes.add_and_norm(x, inner, following, self.eps)
 
     def _heads(self, qkv: str, layer: int) -> tuple[str, str, str]:
-        """Queries, keys and values of each context, turned: (B, heads, n, size), from (N, all heads * size)."""
+        """Queries, keys and values of each context, rotated: (B, heads, n, size), from (N, all heads * size)."""
         nodes, shape, name = self._nodes, self.shape, f"model.layers.{layer}.self_attn"
         heads, kv_heads = shape.heads, shape.kv_heads
         padded = nodes.add("Gather", [qkv, "queries"], axis=0)
         padded = nodes.reshape(padded, 0, 0, heads + 2 * kv_heads, shape.head_size)
         apart = nodes.add("Transpose", [padded], perm=[0, 2, 1, 3])
         new_keys, new_values = f"new_keys_{layer}", f"new_values_{layer}"
-        if f"{name}.q_norm.weight" in self._weights:  # Qwen 3 norms each head of queries and keys by itself.
+        if f"{name}.q_norm.weight" in self._weights:  # Qwen 3 norms each head of queries and keys separately.
             query, keys, values = nodes.split(apart, [heads, kv_heads, kv_heads], 1, ["", "", new_values])
             query = nodes.norm(query, self._weight(f"{name}.q_norm.weight"), self.eps)
             keys = nodes.norm(keys, self._weight(f"{name}.k_norm.weight"), self.eps)
@@ -137,7 +137,7 @@ class _Graph:
         return query, keys, values
 
     def _turn(self, x: str, output: str | None = None) -> str:
-        """Turn heads, (B, heads, n, size), by their rows' positions."""
+        """Rotate heads, (B, heads, n, size), by their rows' positions."""
         return self._nodes.rotate(x, "queries", "cos", "sin", output)
 
     def _attention(self, query: str, keys: str, values: str, layer: int) -> str:

@@ -1,7 +1,7 @@
 """The nodes and weights of an ONNX graph while it is written by hand. Needs the `onnx` package, but no PyTorch.
 
-Written by hand, a graph takes a second where an exporter that traces a model takes half a minute, and uses the fused
-operators of ONNX Runtime (domain com.microsoft).
+Writing a graph by hand takes a second, where a tracing exporter takes half a minute, and can use the fused operators of
+ONNX Runtime (domain com.microsoft).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class OnnxNodes:
         self._stored: dict[str, onnx.TensorProto] = {}
 
     def put(self, name: str, value: NDArray[Any]) -> str:
-        """Store a weight or a constant, unless there is one of this name, which is then the same."""
+        """Store a weight or a constant, unless one of this name, which must be equal, exists."""
         if name not in self._stored:
             self._stored[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(value), name)
         return name
 
     def whole(self, *numbers: int) -> str:
-        """Store whole numbers, as shapes and axes are given."""
+        """Store integers, as used for shapes and axes."""
         return self.put(f"numbers {numbers}", np.array(numbers, np.int64))
 
     def add(self, kind: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
@@ -53,11 +53,11 @@ class OnnxNodes:
         return names
 
     def reshape(self, x: str, *dims: int) -> str:
-        """0 keeps a dimension, -1 is what is left."""
+        """In the shape, 0 keeps a dimension and -1 is inferred."""
         return self.add("Reshape", [x, self.whole(*dims)])
 
     def split(self, x: str, widths: Sequence[int], axis: int = -1, names: Sequence[str] = ()) -> list[str]:
-        """Split an axis. `names`: of the parts; an empty one is made up."""
+        """Split an axis. `names`: of the parts; empty ones are generated."""
         made = [name or f"Split_{len(self._nodes)}_{at}" for at, name in enumerate(names)]
         return self.several("Split", [x, self.whole(*widths)], len(widths), made or None, axis=axis)
 
@@ -66,7 +66,7 @@ class OnnxNodes:
         return self.add("SimplifiedLayerNormalization", [x, weight], axis=-1, epsilon=eps, stash_type=1)
 
     def add_and_norm(self, x: str, other: str, weight: str, eps: float) -> tuple[str, str]:
-        """The sum of two, (N, width), and its root-mean-square norm, by one node."""
+        """The sum of two inputs, (N, width), and its root-mean-square norm, in one node."""
         at = len(self._nodes)
         total, normed = f"sum_{at}", f"normed_{at}"
         names = [normed, "", "", total]
@@ -77,8 +77,8 @@ class OnnxNodes:
         return self.add("QuickGelu", [x], domain=MICROSOFT, alpha=1.0)
 
     def rotate(self, x: str, rows: str, cos: str, sin: str, output: str | None = None) -> str:
-        """Turn heads, (B, n, heads*size) or (B, heads, n, size), by the rows of `cos` and `sin` that `rows` (B, n)
-        name."""
+        """Rotate heads, (B, n, heads*size) or (B, heads, n, size), by the rows of `cos` and `sin` that `rows` (B, n)
+        lists."""
         return self.add("RotaryEmbedding", [x, rows, cos, sin], output, domain=MICROSOFT)
 
     def times_transposed(self, x: str, other: str, factor: float) -> str:

@@ -23,14 +23,14 @@ from models.engines.engine import Floats
 from models.signed_weights import SIGNED
 
 BLOCK = {8: 64, 4: 32}
-"""Weights that share a scale, by their bits. Blocks of twice the size are quicker (8 bits: by a fifth with one row).
-But then the kernels on x86 give a row other last bits alone than beside another row."""
+"""Weights that share a scale, by their bits. Blocks of twice the size are faster (8 bits: by a fifth with one row), but
+with them the x86 kernels give a row different last bits alone than together with another row."""
 
 LARGE = 1_000_000
 """Weights of a matrix from which on `auto` takes `int8`. One more row costs its kernels a third of what it costs those
-of `nbits8`. But with one row they read memory more slowly, and the scales of their inputs add five small nodes. What
-counts is the time of a step of 1 row plus one of 8 rows. In milliseconds, on one thread of a busy AMD EPYC (`python -m
-benchmarks.draft_step`, `--shapes 8b`):
+of `nbits8`. But with one row they read memory more slowly, and the scales of their inputs add five small nodes. The
+criterion is the time of a step of 1 row plus one of 8 rows. In milliseconds, on one thread of a busy AMD EPYC (`python
+-m benchmarks.draft_step`, `--shapes 8b`):
 
                                                  int8            nbits8          nbits4          auto
     bundled, matrices of 0.05M to 1.6M           1.76 + 2.49     1.27 + 2.58     1.14 + 2.64     1.25 + 2.47
@@ -47,9 +47,9 @@ PIECE = 1024
 def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8", *, exact: bool = False) -> None:
     """Write the quantised graph of the float step graph `source` to `path`. Raises `DrafterCorrupt`.
 
-    `exact`: with `int8`, the names of weights end in `.signed`, and they have a zero point. Whoever loads the graph can
-    then make them unsigned on processors that cut sums off (x86 without VNNI, beyond 16 bits). Weights that lie beside
-    a very large graph are unsigned from the start, which takes a row more time.
+    `exact`: with `int8`, the names of weights end in `.signed`, and they have a zero point. The loader of the graph can
+    then make them unsigned on processors that saturate sums (x86 without VNNI, beyond 16 bits). Weights in a separate
+    file next to a very large graph are unsigned from the start, which makes each row slower.
     """
     try:
         model = onnx.load(source, load_external_data=False)
@@ -83,7 +83,7 @@ class _Rewriting:
     """The nodes and weights of a graph while its matrices are replaced, with one matrix in memory at a time."""
 
     def __init__(self, graph: onnx.GraphProto, folder: Path, exact: bool) -> None:
-        """`folder`: where weights lie that are too large for the graph's own file."""
+        """`folder`: of the weights that are too large for the graph's own file."""
         self.graph, self.folder, self._exact = graph, str(folder), exact
         self._signed = sum(int(np.prod(tensor.dims)) for tensor in graph.initializer) <= INLINE
         self.nodes: list[onnx.NodeProto] = []
@@ -95,7 +95,7 @@ class _Rewriting:
         return name in self._float and len(self._float[name].dims) == 2
 
     def take(self, name: str) -> NDArray[Any]:
-        """Read a weight of the float graph, which stays as it is."""
+        """Read a weight of the float graph, without changing it."""
         tensor = onnx.TensorProto()
         tensor.CopyFrom(self._float[name])
         numbers: NDArray[Any] = onnx.numpy_helper.to_array(tensor, self.folder)
@@ -141,7 +141,7 @@ class _Rewriting:
             self._rows.add(x)
             self.add("Abs", [x], f"{x}.sizes")
             self.add("ReduceMax", [f"{x}.sizes", "row.axis"], f"{x}.largest")
-            # In a row of zeros this is 0 / 0, and some number in 8 bits. In the end it is multiplied by 0.
+            # In a row of zeros this is 0 / 0, which becomes an arbitrary 8-bit number, but is finally multiplied by 0.
             self.add("Div", [x, f"{x}.largest"], f"{x}.unit")
             self.add("QuantizeLinear", [f"{x}.unit", scale, zero], f"{x}.int8")
         numbers, scales = symmetric(matrix, axis=0)
@@ -164,7 +164,7 @@ class _Rewriting:
         factors = [x, self.put(f"{name}.nbits{bits}", numbers), self.put(f"{name}.scales", scales)]
         inputs, outputs = matrix.shape
         shape = {"K": inputs, "N": outputs, "bits": bits, "block_size": BLOCK[bits]}
-        # Level 4 multiplies integers. The default is float, and 50 times as slow.
+        # Level 4 multiplies integers. The default is float, which is 50 times as slow.
         self.add("MatMulNBits", factors, product, domain="com.microsoft", accuracy_level=4, **shape)
 
     def look_up(self, node: onnx.NodeProto) -> None:
@@ -193,7 +193,7 @@ def symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Floats
     largest = np.maximum(matrix.max(axis=axis, keepdims=True), -matrix.min(axis=axis, keepdims=True))
     scales = (np.maximum(largest, np.float32(1e-12)) / np.float32(127)).astype(np.float32)
     numbers = np.empty(matrix.shape, np.int8)
-    for begin in range(0, len(matrix), PIECE):  # A large embedding should be in memory once, not three times.
+    for begin in range(0, len(matrix), PIECE):  # A large embedding should be in memory only once, not three times.
         piece = slice(begin, begin + PIECE)
         numbers[piece] = np.rint(matrix[piece] / (scales[piece] if axis else scales))
     return numbers, scales
@@ -202,8 +202,8 @@ def symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Floats
 def in_blocks(matrix: NDArray[Any], bits: int) -> tuple[NDArray[np.uint8], Floats]:
     """MatMulNBits' form of a matrix (K, N): (N, blocks, bytes of a block), and scales (N, blocks).
 
-    ONNX Runtime's own packer does the same, but importing its module sets up the program's logging. The largest number
-    of a block, of either sign, becomes the lowest integer, because there is one more integer below zero than above.
+    ONNX Runtime's own packer does the same, but importing it configures the program's logging. The largest number of a
+    block, of either sign, becomes the lowest integer, because there is one more integer below zero than above.
     """
     block, half = BLOCK[bits], 1 << (bits - 1)
     inputs, outputs = matrix.shape

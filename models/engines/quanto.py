@@ -1,4 +1,4 @@
-"""Quantises linear layers with optimum's quanto, without the compiler that it looks for. Slow to import."""
+"""Quantises linear layers with optimum's quanto, without the compiler that it would look for. Slow to import."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def quantise(module: nn.Module, bits: Literal[8, 4], *, head: str, head_bits: Li
 
 
 def need_no_compiler() -> None:
-    """Make quanto unpack int4 weights with PyTorch's own operations, in place of its C++ or CUDA extensions."""
+    """Make quanto unpack int4 weights with PyTorch's own operations instead of its C++ or CUDA extensions."""
     for name in ("quanto_cpp", "quanto_cuda", "quanto_hip", "quanto_mps"):
         if is_extension_available(name):
             get_extension(name)._lib = SimpleNamespace(unpack=unpack)

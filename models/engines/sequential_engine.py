@@ -1,9 +1,8 @@
-"""The engine for models that cannot read a draft tree: those with a state (Mamba), or with distances in place of
-positions (Bloom).
+"""The engine for models that cannot read a draft tree, with a state (Mamba) or with distances for positions (Bloom).
 
-Each context has the model's own cache and runs alone, so there are no batches. A state cannot be cut: where a
-conversation changes, it is computed again from its first token. Drafts save nothing here, since each node is a forward
-of its own, and so this engine takes one node at most.
+Each context has the model's own cache and runs alone, so there are no batches. A state cannot be truncated: if a
+conversation changes, it is computed again from its first token. Drafts save nothing here, because each node is a
+separate forward, so this engine takes at most one node.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from models.tree import DraftTree
 CHUNK = 1024
 """Tokens of a prompt in one forward."""
 STATE_TOKENS = 256
-"""The bytes of a state are counted as if a conversation had so many tokens, because sessions are counted in tokens."""
+"""The bytes of a state are counted as those of this many tokens, because sessions are measured in tokens."""
 CHECKED = 12
-"""Tokens by which a model is tried out."""
+"""Tokens with which a model is checked."""
 
 
 class SequentialContext(TargetContext):
-    """A conversation and the model's cache after the first `held` tokens."""
+    """A conversation, and the model's cache after the first `held` tokens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +50,7 @@ class SequentialContext(TargetContext):
 
     def _copy(self, other: TargetContext, count: int) -> bool:
         assert isinstance(other, SequentialContext)
-        if other.held != count:  # A state is that of all its tokens, and cannot be cut.
+        if other.held != count:  # A state covers all its tokens, and cannot be truncated.
             return False
         self.cache, self.held = copy.deepcopy(other.cache), count
         return True
@@ -63,8 +62,8 @@ class SequentialContext(TargetContext):
 class SequentialEngine(Engine):
     """A model of transformers, token by token.
 
-    The constructor compares a few tokens with and without a cache. So a model whose cache changes its answers is
-    refused. Raises `UnverifiableTarget`, `BrokenTarget`.
+    The constructor compares a few tokens with and without a cache, and refuses a model whose cache changes its answers.
+    Raises `UnverifiableTarget`, `BrokenTarget`.
     """
 
     row_budget = 1
@@ -76,7 +75,7 @@ class SequentialEngine(Engine):
         self.device: torch.device = model.device
         self.vocabulary: int = model.get_input_embeddings().num_embeddings
         self._continues = False
-        """Several tokens may follow what is in the cache. In some models only one may."""
+        """Whether several tokens may follow the cached ones; in some models only one may."""
         self.bytes_per_token = self._self_check(type(model).__name__)
 
     @property
@@ -137,7 +136,7 @@ class SequentialEngine(Engine):
 
     @torch.no_grad()
     def _self_check(self, name: str) -> int:
-        """Compare ways to the same logits, and return the bytes that are counted for a token."""
+        """Compare ways to compute the same logits, and return the bytes that count per token."""
         tokens = [(7 * at + 3) % self.vocabulary for at in range(CHECKED)]
         half = CHECKED // 2
         try:

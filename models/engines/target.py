@@ -23,7 +23,7 @@ from models.text.text_side import CONFIG, GENERATION, TOKENIZER_CONFIG, TextSide
 
 @dataclass(frozen=True)
 class Target(TextSide):
-    """A loaded model with what a device must know of its text side."""
+    """A loaded model, with its text side for devices."""
 
     model: PreTrainedModel
 
@@ -40,8 +40,8 @@ def load_target(
     """Load a folder, a GGUF file or a hub model: float32 on a CPU, so that greedy output equals `generate`.
 
     On a GPU it is bfloat16, and on a CPU where `half` of the memory is wanted. A GGUF file's weights are unpacked.
-    `kept`: see `text_source`. `template` replaces the model's own chat template. Raises `UnknownModel`,
-    `CorruptWeights`, `MissingTokenizer`, `MissingPackage`.
+    `kept`: see `text_source`. `template` replaces the model's chat template. Raises `UnknownModel`, `CorruptWeights`,
+    `MissingTokenizer`, `MissingPackage`.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = torch.float32 if torch.device(device).type == "cpu" and not half else torch.bfloat16
@@ -57,14 +57,14 @@ def load_target(
             side = replace(read_text_side(Path(source), template), name=gguf_name(path))
         loaded = _weights(model, str(path.parent), about, config=config, dtype=dtype)
     else:
-        local = Path(model).is_dir()  # Then no network is asked.
+        local = Path(model).is_dir()  # Then no network is used.
         if not local and (Path(model).is_absolute() or model.startswith(("./", "../", "~"))):
             raise UnknownModel(f"There is no folder {model}. Give a model's folder, or its name on the hub.")
         about = {"local_files_only": local}
         config = _config(model, model, about)
         side = read_text_side(Path(model) if local else _text_files(model), template)
         side = side if local else replace(side, name=model)
-        # The other format of weights is pickle, which runs code while it loads.
+        # The other weight format is pickle, which runs code while loading.
         loaded = _weights(model, model, about, config=config, dtype=dtype, use_safetensors=True)
     if quantize is not None:
         from models.engines.quanto import quantise  # Slow to import, and rarely wanted.
@@ -118,7 +118,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def licence_of(model: str) -> str:
-    """The licence that the card of a model, a folder or a name on the hub, names; empty: none."""
+    """The licence that a model's card names, or empty. The model is a folder or a name on the hub."""
     path = cached_file(model, "README.md", local_files_only=True, _raise_exceptions_for_missing_entries=False)
     return "" if path is None else licence_in(Path(path))
 

@@ -16,7 +16,7 @@ from models.engines.engine import Floats
 
 
 class DamagedWeights(ValueError):
-    """A file that is not in the safetensors format, or holds numbers of a kind that is not read here."""
+    """A file that is not in the safetensors format, or holds an unsupported type of numbers."""
 
 
 def read_tensors(path: Path) -> dict[str, Floats]:

@@ -1,7 +1,7 @@
-"""How many threads compute a forward: as many as are measured to be fastest, looked at again when speed falls.
+"""Chooses how many threads compute a forward: the number measured to be fastest, measured again when speed falls.
 
-More threads than free cores are no mere waste: each waits at every barrier for one that does not run. Beside one busy
-process, two threads on two cores take a step of 7 ms to 250 ms, where one takes 9.
+More threads than free cores are worse than a waste: at every barrier all wait for one that is not running. Next to one
+busy process, two threads on two cores take 250 ms instead of 7 for a step, where one thread takes 9.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 MOST_ROWS = 16
 """Forwards with more rows, which read a prompt, are not compared: their times differ too much."""
 STEPS = 3
-"""Forwards of a trial. The first starts threads, and does not count."""
+"""Forwards of a trial. The first one starts threads, and does not count."""
 NEWEST = 0.25
-"""Weight of the newest time among those of one number of rows."""
+"""Weight of the newest time in the mean for its number of rows."""
 SLOW, HOPELESS = 1.6, 4.0
-"""A forward is slow if it takes so many times as long as usual. A trial ends at once at the second factor."""
+"""A forward is slow if it takes this many times as long as usual. A trial ends immediately at the second factor."""
 SLOW_STEPS = 3
-"""Slow forwards in a row after which other numbers are tried at once."""
+"""Slow forwards in a row after which other numbers are tried immediately."""
 BETTER = 0.95
 """A trial wins if its forwards take this share of the time or less."""
 SOONEST, LATEST = 64, 4096
-"""Forwards between two trials while speed is as usual: twice as many after each that does not win."""
+"""Forwards between two trials at normal speed: twice as many after each trial that does not win."""
 
 
 def spin_briefly() -> None:
     """Let OpenMP's threads wait at a barrier for microseconds, not milliseconds, before they sleep.
 
-    Call this before PyTorch or llama.cpp is imported; variables that are set already stay. Beside one busy process, two
-    threads are five times as fast with it, and on quiet cores as fast as without.
+    Call this before PyTorch or llama.cpp is imported; existing variables take precedence. Next to one busy process, two
+    threads are five times as fast with it, and on idle cores as fast as without.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
@@ -37,7 +37,7 @@ def spin_briefly() -> None:
 
 @dataclass
 class _Times:
-    """Seconds of forwards with one number of threads, by rows."""
+    """Seconds of forwards with one number of threads, by number of rows."""
 
     usual: dict[int, float] = field(default_factory=dict)
 
@@ -64,11 +64,11 @@ class Threads:
 
     @property
     def trying(self) -> bool:
-        """Whether there are numbers of threads that were not tried lately."""
+        """Whether there are numbers of threads that were not tried recently."""
         return bool(self._others) or self.count != self._best
 
     def ran(self, rows: int, seconds: float) -> None:
-        """Take the time of a forward with so many rows, and choose for the next one."""
+        """Record the time of a forward with this many rows, and choose the threads of the next one."""
         if rows > MOST_ROWS or len(self._counts) == 1:
             return
         if self.count != self._best:
@@ -93,7 +93,7 @@ class Threads:
 
     def _tried(self, rows: int, seconds: float) -> None:
         usual = self._times[self._best].usual.get(rows)
-        if usual is None:  # Nothing to compare it with: it is tried again with other rows.
+        if usual is None:  # There is nothing to compare it with, so it is tried again with other rows.
             self._end(won=False)
             return
         self._trial.append(seconds / usual)

@@ -36,7 +36,7 @@ from models.memory import pack_memory, quantise_row
 from models.tree import DraftTree
 
 CPU_CHUNK, GPU_CHUNK = 128, 512
-"""Tokens of a prompt in one forward. Fewer are slower in total, more make others wait longer."""
+"""Tokens of a prompt in one forward. Fewer are slower overall, more make others wait longer."""
 CPU_ROWS, GPU_ROWS = 128, 1024
 """Rows of a forward that many contexts share."""
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -72,7 +72,7 @@ class TargetSlab:
         return self.keys[..., : self.length, :], self.values[..., : self.length, :]
 
     def keep(self, start: int, rows: Sequence[int]) -> None:
-        """Move `rows`, indices at or after `start`, to `start`, and cut everything behind them."""
+        """Move `rows`, indices at or after `start`, to `start`, and cut everything after them."""
         self.length = start + len(rows)
         if self.keys is not None and self.values is not None and len(rows):
             index = torch.tensor(rows, dtype=torch.long, device=self.keys.device)
@@ -125,8 +125,8 @@ class PackedRows(NamedTuple):
 class BatchLayer(CacheLayerMixin):  # type: ignore[misc]
     """One layer of the slabs of several contexts, as transformers' modelling code sees it.
 
-    `rows`: how many rows each context has in the forward. With `packed`, `update` gives what `packed_attention` takes.
-    Otherwise there is one context.
+    `rows`: how many rows each context has in the forward. With `packed`, `update` returns what `packed_attention`
+    takes; otherwise there is one context.
     """
 
     is_sliding = False
@@ -197,8 +197,8 @@ class TorchEncoder(Encoder, Protocol):
 class TorchEngine(Engine):
     """A model of transformers.
 
-    The constructor verifies a small tree in two ways, as a tree and path by path. So a model that would silently read
-    the tree wrongly is refused. Raises `UnverifiableTarget`, `UnfitDrafter`, `BrokenTarget`.
+    The constructor verifies a small tree in two ways, as a tree and path by path. A model that would silently misread
+    the tree is refused. Raises `UnverifiableTarget`, `UnfitDrafter`, `BrokenTarget`.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class TorchEngine(Engine):
         if missing := {"position_ids", "logits_to_keep"} - set(inspect.signature(model.forward).parameters):
             raise UnverifiableTarget(f"{name} takes no {' and no '.join(sorted(missing))}: it cannot verify trees.")
         self._packed = config._attn_implementation == "sdpa"
-        """Otherwise the attention is the model's own, and contexts run one after another."""
+        """Whether attention is packed; otherwise it is the model's own, and contexts run one after another."""
         self.bytes_per_token = self._self_check(name)
 
     @property
@@ -286,7 +286,7 @@ class TorchEngine(Engine):
             if FULL in masks:
                 masks[FULL][part] = mask
             if SLIDING in masks:
-                # In a tree, the row of a key says nothing about its distance. Its position does.
+                # In a tree, a key's distance follows from its position, not from its row.
                 places = torch.cat((torch.arange(request.context.computed), at))
                 masks[SLIDING][part] = mask & (at[:, None] - places < self._window)
             start += request.rows

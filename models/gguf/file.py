@@ -1,4 +1,4 @@
-"""A GGUF file as a model: its parts, its name, and what its header says of the model."""
+"""A GGUF file as a model: its parts, its name, and the facts in its header."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from models.gguf.header import read_header
 from models.text.text_side import licence_in
 
 PART = re.compile(r"(?P<name>.+)-\d{5}-of-(?P<count>\d{5})(?P<ending>\.gguf)", re.IGNORECASE)
-"""The name of one of several files of a model, as llama.cpp writes it."""
+"""llama.cpp's pattern for the name of one of a model's several files."""
 
 
 def gguf_path(model: str) -> Path:
@@ -28,7 +28,7 @@ def gguf_path(model: str) -> Path:
 
 
 def gguf_files(path: Path) -> list[Path]:
-    """All files of a model, of which `path` is one: a large one is split into several, which are numbered."""
+    """All files of the model that `path` belongs to: a large model is split into several numbered files."""
     found = PART.fullmatch(path.name)
     if found is None or int(found["count"]) < 2:
         return [path]
@@ -37,7 +37,7 @@ def gguf_files(path: Path) -> list[Path]:
 
 
 def gguf_name(path: Path) -> str:
-    """The name of a model that is in a file, or in several."""
+    """The name of a model in one file or in several."""
     found = PART.fullmatch(path.name)
     return path.stem if found is None else found["name"]
 
@@ -59,12 +59,12 @@ def gguf_architecture(path: Path) -> str:
 
 
 def head_size(path: Path) -> int | None:
-    """Numbers of a key, as the file says, which transformers does not read for every architecture, or None."""
+    """Size of a key according to the file, which transformers does not read for every architecture, or None."""
     entry = f"{gguf_architecture(path)}.attention.key_length"
     return read_header(path, (entry,)).number(entry)
 
 
 def gguf_licence(path: Path) -> str:
-    """The licence that the model card in the folder names, or the file, or an empty string."""
+    """The licence named by the model card in the folder, or else by the file; may be empty."""
     entry = "general.license"
     return licence_in(path.parent / "README.md") or (read_header(path, (entry,)).text(entry) or "")[:60]

@@ -1,7 +1,7 @@
 """Reads the header of a GGUF file: its entries, without its tensors.
 
-A file may be damaged or made to do harm, so each length is checked against what is left of the file before anything is
-read, and what one header may hold is bounded. The layout is that of the GGUF specification, versions 2 and 3.
+A file may be damaged or malicious, so each length is checked against the rest of the file before anything is read, and
+the size of a header is bounded. The layout is that of the GGUF specification, versions 2 and 3.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ STRING, ARRAY = 8, 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """The code of each kind of number for `struct`."""
 MOST_BYTES = 256 << 20
-"""Bytes of a header. One with 262,144 tokens has about 20 million."""
+"""Most bytes of a header. One with 262,144 tokens has about 20 million."""
 MOST_ENTRIES = 1 << 16
 MOST_ITEMS = 1 << 22
-"""Items of an array."""
+"""Most items of an array."""
 MOST_TEXT = 16 << 20
-"""Bytes of a text."""
+"""Most bytes of a string."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class Header:
 
 
 def damaged(path: Path, why: str) -> CorruptWeights:
-    """The error for a file that is wrong in itself."""
+    """The error for a malformed file."""
     return CorruptWeights(f"{path} is damaged: {why}. Fetch it again.")
 
 
 def read_header(path: Path, only: Collection[str] | None = None) -> Header:
-    """Read the entries of a file, or `only` those of these names, which is quicker. Raises `CorruptWeights`."""
+    """Read the entries of a file, or `only` those with these names, which is faster. Raises `CorruptWeights`."""
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
@@ -101,7 +101,7 @@ class _Reader:
             raise CorruptWeights(
                 f"{self._path} is a GGUF file of version {version}, and this reads 2 and 3. Fetch or convert it again."
             )
-        self._number("Q")  # How many tensors there are.
+        self._number("Q")  # The number of tensors.
         count = self._count(MOST_ENTRIES, 13, "entries")  # A name's length, a type, and a byte.
         found: dict[str, Value] = {}
         for _ in range(count):
@@ -139,7 +139,7 @@ class _Reader:
         self._check()
 
     def _texts(self, count: int) -> list[str]:
-        """The next `count` texts. A large vocabulary has 300,000, so this loop calls as little as it can."""
+        """The next `count` strings. A large vocabulary has 300,000, so this loop makes as few calls as possible."""
         data, at, end, length = self._data, self._at, self._end, struct.Struct("<Q").unpack_from
         found: list[bytes] = []
         for _ in range(count):

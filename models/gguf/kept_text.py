@@ -1,7 +1,7 @@
-"""Text sides that were made of GGUF files, kept in a folder, so that they are made once.
+"""Text sides made from GGUF files, cached in a folder so that each is made once.
 
-One folder for each file, by its path. It is used as long as the file has its size and its time, and as long as what is
-in it is what was written there; otherwise it is made again.
+There is one folder per file, by its path. It is used as long as the file's size and time, and the folder's contents,
+are unchanged; otherwise it is made again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 import msgspec
 
 MADE_AS = 1
-"""Counts the ways in which text sides were made, so that one made in an older way is not used any more."""
+"""Version of the way text sides are made, so that one made in an older way is no longer used."""
 MANIFEST = "made.json"
 log = logging.getLogger(__name__)
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a kept text side was made of."""
+    """What a cached text side was made from."""
 
     made_as: int
     size: int
@@ -43,7 +43,7 @@ def kept_text(path: Path, kept: Path) -> Path | None:
 
 
 def keep_text(path: Path, made: Path, kept: Path) -> None:
-    """Keep the files of the folder `made` as the text side of a GGUF file. Where nothing can be written, nothing is."""
+    """Keep the files of the folder `made` as the text side of a GGUF file, if the cache can be written."""
     place = _place(path, kept)
     try:
         kept.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def keep_text(path: Path, made: Path, kept: Path) -> None:
             if place.exists():
                 os.replace(place, Path(scratch) / "older")
             os.replace(new, place)
-    except OSError as error:  # Another server may have put its own there in this moment.
+    except OSError as error:  # Another server may have put its own there at the same moment.
         log.info("The tokenizer of %s is not kept: %s", path.name, error)
 
 
@@ -72,7 +72,7 @@ def _manifest(folder: Path) -> Manifest | None:
 
 
 def _manifest_of(path: Path, folder: Path, names: Iterable[str]) -> Manifest:
-    """The manifest of these files of a folder, as they are now; a file that is not there has no digest."""
+    """The manifest of these files of a folder in their current state; a missing file has no digest."""
     about = path.stat()
     files = {name: _digest(folder / Path(name).name) for name in names}
     return Manifest(MADE_AS, about.st_size, about.st_mtime_ns, files)

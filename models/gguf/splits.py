@@ -1,8 +1,8 @@
 r"""How byte-level tokenizers split text into words, by the name that a GGUF file gives (`tokenizer.ggml.pre`).
 
-The patterns and the names are those of llama.cpp (`src/llama-vocab.cpp`), which runs the model with them. Where it
-writes a simpler pattern than the model's makers did, its own is here: both must read a text in the same way. The first
-pattern splits the text, and each of the next splits what the one before has left.
+The patterns and the names are those of llama.cpp (`src/llama-vocab.cpp`), which runs the model with them. If llama.cpp
+simplified the original pattern, its version is used here, because both must tokenize in the same way. The first pattern
+splits the text, and each further one splits the pieces of the previous one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Splitting:
-    """How text becomes words, before words become tokens."""
+    """How text is split into words, before words become tokens."""
 
     patterns: tuple[str, ...]
     whole_words: bool = False
-    """A word that is a token stays whole, whatever the merges say."""
+    """Whether a word that is a token stays whole, whatever the merges say."""
     begins: bool = False
-    """A text begins with the `bos` token, unless the file says otherwise."""
+    """Whether a text begins with the `bos` token, unless the file says otherwise."""
 
 
 _SUFFIXES = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
@@ -100,4 +100,4 @@ _RULES: dict[Splitting, tuple[str, ...]] = {
     Splitting((_FINNISH, r"\p{N}")): ("viking",),
 }
 SPLITTINGS = {name: splitting for splitting, names in _RULES.items() for name in names}
-"""Each by its name in a file. A file without one is read as `default`, which llama.cpp does too."""
+"""The splittings, by their name in a file. A file without one is read as `default`, as in llama.cpp."""

@@ -1,8 +1,8 @@
-"""The text side of a GGUF file, as the files that other targets have in their folder.
+"""The text side of a GGUF file, in the form of the files that other targets have in their folder.
 
-Published GGUF files mostly come alone. Then the text side is made of the file's header, and transformers translates a
-tokenizer of a kind that is not known here. A `tokenizer.json` and a `config.json` in the same folder are the model's
-own, and are taken as they are.
+Published GGUF files mostly come alone. Then the text side is made from the file's header; transformers translates kinds
+of tokenizers that are not known here. A `tokenizer.json` and a `config.json` in the same folder are the model's own,
+and are used as they are.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PROBES = {
     "emoji": "👩\u200d💻 🇩🇪 👍\U0001f3fd ❤\ufe0f",
     "accents": "x\u0302 q\u0303 m\u0308n é ł naïve\u00a0\u2003end ",
 }
-"""Pieces of the fixed text. Their accents are composed where they can be, because some models compose them first."""
+"""Pieces of the fixed text. Accents are composed where possible, because some models compose them first."""
 TALK = [("user", "What is 12 + 30?"), ("assistant", "It is 42."), ("user", "  Danke!\n")]
 
 
@@ -48,7 +48,7 @@ TALK = [("user", "What is 12 + 30?"), ("assistant", "It is 42."), ("user", "  Da
 def text_source(model: str, kept: Path | None = None) -> Iterator[str]:
     """The folder or the name on the hub that the text side of `model` is read from.
 
-    For a GGUF file, the folder may exist only while the block runs. `kept`: folder that keeps what was made, or None to
+    For a GGUF file, the folder may exist only while the block runs. `kept`: folder that caches the result, or None to
     make it each time. Raises `UnknownModel`, `CorruptWeights`, `MissingPackage`, `MissingTokenizer`.
     """
     if not is_gguf(model):
@@ -93,7 +93,7 @@ def write_text_side(header: Header, folder: Path) -> None:
 
 
 def chat_template(header: Header) -> str:
-    """The chat template of a file, or an empty string. Of several, the one without a name, or the first."""
+    """The chat template of a file, or an empty string. If there are several, the unnamed one or the first."""
     names = [name for name in header.entries if name == CHAT_TEMPLATE or name.startswith(f"{CHAT_TEMPLATE}.")]
     wanted = [name for name in (CHAT_TEMPLATE, f"{CHAT_TEMPLATE}.default", *names) if name in names]
     return header.text(wanted[0]) or "" if wanted else ""
@@ -102,7 +102,7 @@ def chat_template(header: Header) -> str:
 def _translate(path: Path, folder: Path, why: str) -> None:
     """Write the text side of a GGUF file into a folder, as transformers translates it.
 
-    `why`: a sentence without its full stop, which says what transformers is needed for. Raises `MissingPackage`,
+    `why`: a sentence without its full stop that says what transformers is needed for. Raises `MissingPackage`,
     `UnknownModel`, `MissingTokenizer`, `CorruptWeights`.
     """
     try:
@@ -119,7 +119,7 @@ def _translate(path: Path, folder: Path, why: str) -> None:
         ) from error
     try:
         config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
-    except Exception as error:  # A file of any architecture, which transformers may know or not.
+    except Exception as error:  # The file may have any architecture, known to transformers or not.
         raise UnknownModel(f"transformers does not know the model in {path.name}: {error}") from error
     try:
         AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True).save_pretrained(folder)
@@ -133,7 +133,7 @@ def _translate(path: Path, folder: Path, why: str) -> None:
 
 
 def first_difference(text: ChatText, tokenize: Tokenize) -> str | None:
-    """What the two read differently, as a part of a sentence, or None if nothing."""
+    """What the two tokenize differently, as part of a sentence, or None if nothing."""
     for what, piece in PROBES.items():
         if text.encode(piece) != tokenize(piece.encode()):
             return f"{what}, such as {piece[:24]!r}"

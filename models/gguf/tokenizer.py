@@ -17,9 +17,9 @@ from models.gguf.splits import SPLITTINGS
 
 BPE, SENTENCEPIECE = "gpt2", "llama"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-"""What a token is (`tokenizer.ggml.token_type`)."""
+"""The type of a token (`tokenizer.ggml.token_type`)."""
 WRITTEN = (NORMAL, USER_DEFINED, UNUSED)
-"""What a token is that text can be made of."""
+"""Types of tokens that text can consist of."""
 NAMED = {
     "bos_token": "bos_token_id",
     "eos_token": "eos_token_id",
@@ -29,18 +29,18 @@ NAMED = {
     "cls_token": "cls_token_id",
     "mask_token": "mask_token_id",
 }
-"""Special tokens that a template knows by name, and the entry that has the id of each."""
+"""Special tokens that a template knows by name, and the entry with the id of each."""
 DEFAULTS = {"bos_token": 1, "eos_token": 2, "unk_token": 0}
-"""Their ids where a file of the kind "llama" names none."""
+"""Their ids if a file of the kind "llama" names none."""
 TURN_ENDS = (
     *("<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>"),
     *("<|endoftext|>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>"),
     *("<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~["),
 )
-"""Texts of tokens that end an answer, in any file, as llama.cpp has them.
+"""Texts of tokens that end an answer in any file, as in llama.cpp.
 
-It has `</s>` too, which is an ordinary word of Qwen's vocabulary: an answer about HTML would end there. So that counts
-only where the file says that it is a control token.
+llama.cpp also lists `</s>`, which is an ordinary word in Qwen's vocabulary: an answer about HTML would end there. So it
+counts only if the file says that it is a control token.
 """
 CLOSING = "</s>"
 FILL_ENDS = {
@@ -48,7 +48,7 @@ FILL_ENDS = {
     "fim_rep_token_id": ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
     "fim_sep_token_id": ("<|file_sep|>",),
 }
-"""Entries that name a token of filled-in code after which an answer is over, and the texts of each where it is not
+"""Entries that name a fill-in-the-middle token after which an answer is over, and the texts of each if it is not
 named."""
 STRIPPED = ("phi-3", "phi3")
 """Models, by a part of their name, with special tokens that swallow the space after them."""
@@ -58,11 +58,11 @@ SPACE = "▁"
 
 
 class Untranslatable(Exception):
-    """The file has a tokenizer that is not known here. The message says so, without its full stop."""
+    """The file has an unknown kind of tokenizer. The message says so, without its full stop."""
 
 
 class Vocabulary:
-    """The tokens of a file, with what each is. Raises `CorruptWeights`, `MissingTokenizer`, `Untranslatable`."""
+    """The tokens of a file, with their types. Raises `CorruptWeights`, `MissingTokenizer`, `Untranslatable`."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -95,7 +95,7 @@ class Vocabulary:
 
     @property
     def stop_tokens(self) -> list[int]:
-        """The ids that end an answer: those that the file names, and those whose texts are known to end one."""
+        """The ids that end an answer: those that the file names, and those with a text that is known to end one."""
         entries = [self._entry(entry) for entry in ("eot_token_id", "eom_token_id")]
         found = {number for number in (self.named("eos_token"), *entries) if number is not None}
         found |= {self.numbers[text] for text in TURN_ENDS if text in self.numbers}
@@ -106,7 +106,7 @@ class Vocabulary:
             found |= {self.numbers[text] for text in known if text in self.numbers} if number is None else {number}
         texts = {self.tokens[number] for number in found}
         if texts & {"<|call|>", "<|calls|>"} and texts & {"<|return|>", "<|flush|>"}:
-            found.discard(self.numbers.get("<|end|>", -1))  # There it ends only a part of an answer.
+            found.discard(self.numbers.get("<|end|>", -1))  # There it ends only part of an answer.
         return sorted(found)
 
     def _entry(self, entry: str) -> int | None:
@@ -115,7 +115,7 @@ class Vocabulary:
         return number if number is not None and 0 <= number < len(self.tokens) else None
 
     def is_special(self, number: int) -> bool:
-        """Whether a token is one that nobody writes, such as the end of a turn."""
+        """Whether a token is special, such as the end of a turn."""
         return self.types[number] in (UNKNOWN, CONTROL) or self.tokens[number] in TURN_ENDS
 
     def added(self) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ class Vocabulary:
         ]
 
     def words(self) -> dict[str, int]:
-        """The tokens with their ids, without the unused ones at the end, by which files fill their tables up."""
+        """The tokens with their ids, without the unused padding tokens at the end."""
         count = len(self.tokens)
         while count and self.types[count - 1] == UNUSED:
             count -= 1
@@ -224,7 +224,10 @@ def _model(parts: Mapping[str, Any], *, whole_words: bool) -> dict[str, Any]:
 
 
 def _beginning(vocabulary: Vocabulary, begins: bool) -> dict[str, Any] | None:
-    """What a text begins with that is no chat, such as one to be completed. A chat template writes it by itself."""
+    """The tokens with which a text other than a chat begins, such as one to be completed.
+
+    A chat template writes its own.
+    """
     said = vocabulary.header.flag("tokenizer.ggml.add_bos_token")
     number = vocabulary.named("bos_token")
     if number is None or not (begins if said is None else said):
@@ -240,7 +243,7 @@ def _beginning(vocabulary: Vocabulary, begins: bool) -> dict[str, Any] | None:
 
 
 def _known(merges: list[str], words: Mapping[str, int]) -> list[str]:
-    """Those merges whose parts and outcome are tokens; others cannot be read by the tokenizers library."""
+    """The merges whose parts and result are tokens; the tokenizers library cannot read others."""
     known: dict[str, None] = {}
     for merge in merges:
         left, _, right = merge.partition(" ")
@@ -250,9 +253,9 @@ def _known(merges: list[str], words: Mapping[str, int]) -> list[str]:
 
 
 def _by_score(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """The merges of a tokenizer that has scores: each two tokens that make a third, the best score first.
+    """The merges of a tokenizer with scores: all pairs of tokens that form a third, best score first.
 
-    llama.cpp joins whatever makes the token with the best score, wherever it stands.
+    llama.cpp joins the pair that makes the token with the best score, wherever it occurs.
     """
     scores = vocabulary.header.numbers("tokenizer.ggml.scores")
     if scores is None or len(scores) < len(vocabulary.tokens):

@@ -1,4 +1,4 @@
-"""Put what a question names into an example: the example is then nearly the answer.
+"""Puts what a question names into an example, which is then nearly the answer.
 
     example:   cp: copy file.txt to folder => cp file.txt folder/
     question:  cp invoice-0417.pdf into ~/taxes
@@ -19,20 +19,20 @@ from models.guide.mentions import Named, cues
 from models.guide.outline import Slot, put, slots
 
 LEAST = 0.4
-"""How well a thing fits a slot, at least."""
+"""The least fit between a thing and a slot."""
 SAME_CUE, IN_ORDER, SAME_ENDING = 0.3, 0.1, 0.3
-"""Added for the same kind of word before both, for things in the order of their slots, for a file of the ending that
-the example has."""
+"""Added for the same kind of word before both, for things in the order of their slots, and for a file with the
+example's ending."""
 EARLIER = 0.35
-"""Taken off for a thing of an earlier question."""
+"""Subtracted for a thing of an earlier question."""
 MOST = 8
-"""Things and slots that are looked at, at most."""
+"""Most things and slots that are considered."""
 _QUOTES = re.compile(r"['\"`\\$]")
 
 
 @dataclass(frozen=True)
 class Filled:
-    """An example with what a question names."""
+    """An example filled with what a question names."""
 
     task: str
     command: str
@@ -82,7 +82,7 @@ class _Place:
 
 @lru_cache(maxsize=4_000)
 def _places(task: str, command: str) -> tuple[tuple[_Place, ...], frozenset[str]]:
-    """The slots of an example, each once, in the order of its task and then of its command; the neighbouring words."""
+    """The slots of an example, each once, in the order of task and command, with the neighbouring words."""
     found: dict[str, tuple[Slot, list[str]]] = {}
     forms: dict[str, set[str]] = {}
     tails: dict[str, set[str]] = {}
@@ -124,7 +124,7 @@ def _fit(place: _Place, thing: Named, earlier: bool) -> float:
 
 
 def _best(places: Sequence[_Place], things: Sequence[Named], fits: Sequence[Sequence[float]]) -> list[int | None]:
-    """For each slot the thing that it takes, so that all together fit best."""
+    """For each slot, the thing that it takes, so that the total fit is best."""
     best: tuple[float, list[int | None]] = (-1.0, [])
 
     def search(at: int, taken: list[int | None], score: float) -> None:

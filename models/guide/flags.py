@@ -1,4 +1,4 @@
-"""What the flags of a command mean, for much-used programs. The meanings are in flags.toml."""
+"""What the flags of commonly used programs mean. The meanings are in flags.toml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE = Path(__file__).with_name("flags.toml")
 _BETWEEN = re.compile(r"\|\|?|&&|;|\n|\$\(|`")
 _BEFORE = frozenset({"sudo", "doas", "time", "nohup", "env", "command", "exec", "do", "then"})
 BARE = frozenset({"ar", "ps", "tar"})
-"""Programs with options that need no dash, in their first word."""
+"""Programs whose first word may hold options without a dash."""
 _CLUSTER = re.compile(r"-[A-Za-z0-9]{2,}")
 
 
@@ -65,7 +65,7 @@ def _of_program(part: str) -> Iterator[Flag]:
 
 
 def _known_flags(word: str, after: str, known: Mapping[str, str], program: str) -> Iterator[str]:
-    """The known flags in a word: itself, with its argument in the next or in this word, or several letters in one."""
+    """The known flags in a word: one flag, with its argument in this word or the next, or several letters in one."""
     if f"{word} {after}" in known:
         yield f"{word} {after}"
     elif word in known:
@@ -97,5 +97,5 @@ def _bare_letters(word: str, known: Mapping[str, str]) -> Iterator[str]:
 def _words(part: str) -> list[str]:
     try:
         return shlex.split(part)
-    except ValueError:  # A quote that the split has torn.
+    except ValueError:  # A quote that the split has broken.
         return part.split()

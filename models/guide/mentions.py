@@ -63,9 +63,9 @@ VERBS = {
 _CALLED = frozenset({
     "called", "named", "user", "username", "word", "string", "group", "branch", "database", "variable", "alias",
 })  # fmt: skip
-"""Words that any word after them is the name of."""
+"""Words after which any word is a name."""
 _SAYS = ("called", "named", "word", "string")
-"""Words that even "hello" after them is a name of."""
+"""Words after which even "hello" is a name."""
 _LINKS = frozenset({
     "a", "an", "and", "are", "by", "for", "from", "in", "is", "it", "its", "my", "of", "on", "or", "that", "the",
     "their", "this", "to", "with",
@@ -89,9 +89,9 @@ _NUMBER_AFTER = tuple(
 AMOUNTS = frozenset({
     "age", "clock", "column", "count", "date", "ext", "line", "mode", "number", "port", "seconds", "size",
 })  # fmt: skip
-"""Types that a command may type in another way than a question says them."""
+"""Types that a command may write differently than a question."""
 SURE = 0.5
-"""From this weight on, a thing without a hyphen is one that the question names."""
+"""Weight from which on a thing without a hyphen counts as named by the question."""
 _ENDINGS = frozenset({
     "txt", "md", "csv", "tsv", "json", "xml", "yaml", "yml", "log", "py", "sh", "js", "ts", "css", "html", "htm", "c",
     "h", "cpp", "rs", "go", "java", "rb", "php", "jpg", "jpeg", "png", "gif", "svg", "webp", "bmp", "tiff", "heic",
@@ -151,7 +151,8 @@ _HEX = re.compile(r"(?=.*\d)[0-9a-f]{7,40}")
 _NAME_LIKE = re.compile(r"\w*[\d_]\w*|.*[a-z][A-Z].*|[\w.]+(?:[-:@/+][\w.]+)+|[A-Z]{2,}")
 _UPPER = re.compile(r"[A-Z][A-Z0-9_]+")
 _CALLED_SO = re.compile(r"(?=\S{3})(?!\*\.[a-z]+$)(?=.*[a-z])\S+")
-"""What gets a mark: three characters or more with a small letter, no space, and not `*.log`, which is a few tokens."""
+"""What gets a mark: three characters or more with a lower-case letter, without a space, and not `*.log`, which is only
+a few tokens."""
 _NOTHING: Mapping[str, Value] = MappingProxyType({})
 
 
@@ -165,18 +166,18 @@ class Named:
     kinds: Mapping[str, float]
     """Types of slots that it may fill -> how well, 0 to 1 and a little above."""
     weight: float
-    """How much an example should have a place for it."""
+    """How important it is that an example has a slot for it."""
     values: Mapping[str, Value]
     """Its value as a type that has special forms."""
     before: str = ""
-    """The word before it, in small letters."""
+    """The word before it, in lower case."""
 
     def without(self, tail: str) -> Named:
         """A copy whose text is cut, if it ends with `tail`."""
         return replace(self, text=self.text[: -len(tail)]) if tail and self.text.endswith(tail) else self
 
     def value(self, kind: str) -> Value:
-        """Its value for a slot of this type."""
+        """The value for a slot of this type."""
         if (known := self.values.get(kind)) is not None:
             return known
         if kind in (*_FILES, *_FOLDERS, "device", "disk"):
@@ -209,7 +210,7 @@ def named(question: str, known: Callable[[str], bool], program: Callable[[str], 
 
 
 def called(things: Iterable[Named]) -> list[tuple[int, int]]:
-    """Beginnings and ends of the things that a command types letter by letter: no amounts, and no kinds of files.
+    """Beginnings and ends of the things that a command repeats letter by letter: no amounts, and no kinds of files.
 
     >>> question = "when did user ofelia log in last, 'disk full' 5 times, *.log"
     >>> [question[start:end] for start, end in called(named(question, str.isascii, bool))]
@@ -225,7 +226,7 @@ def called(things: Iterable[Named]) -> list[tuple[int, int]]:
 
 
 class _Reading:
-    """A question that is read from the surest things to the least sure; each letter belongs to one thing."""
+    """Reads a question from the most certain things to the least certain; each letter belongs to one thing."""
 
     def __init__(self, text: str) -> None:
         self.found: list[Named] = []
@@ -411,7 +412,7 @@ def _number_kinds(digits: str) -> dict[str, float]:
 
 
 def _beside(word: str, before: str, after: str, likely: bool) -> dict[str, float]:
-    """The types that a word gets from its neighbours. `likely`: it may be a name without them."""
+    """The types that a word gets from its neighbours. `likely`: whether it may be a name without them."""
     if word in WORDS or word in _LINKS or (word in STOP_WORDS and before not in _SAYS):
         return {}
     found: dict[str, float] = {}
@@ -427,7 +428,7 @@ def _beside(word: str, before: str, after: str, likely: bool) -> dict[str, float
 
 
 def _kinds(word: str) -> tuple[dict[str, float], float]:
-    """Types of a word by its form, and how much it weighs; none if it looks like any word."""
+    """Types of a word by its form, and its weight; none if it looks like an ordinary word."""
     if not word or word.lower() in ("and/or", "i/o", "e.g", "i.e", "tcp/ip", "etc", "vs"):
         return {}, 0.0
     ending = _FILE_ENDING.search(word)
@@ -473,7 +474,7 @@ def _number(said: str) -> int:
 
 
 def cues(words: Iterable[str]) -> frozenset[str]:
-    """Words before a name in classes of one meaning, for comparison."""
+    """Words before a name, grouped by meaning for comparison."""
     return frozenset(_CUES.get(word, word) for word in words)
 
 

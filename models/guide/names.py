@@ -1,16 +1,16 @@
-"""Names in a question get marks, and an answer says the mark of a name: one token, in which no letter can be wrong.
+"""Names in a question get marks, and an answer uses marks for names: one token, in which no letter can be wrong.
 
     asked:   rename report_final2.docx to q3-summary.docx
     read:    rename report_final2①.docx to q3-summary②.docx
     said:    mv ①.docx ②.docx
     shown:   mv report_final2.docx q3-summary.docx
 
-A small model copies a word of one token with ease, and loses its way in names of ten. What it reads and says has marks
-(`MARKS`, a token each); what a person reads and what is stored has names.
+A small model easily copies a word of one token, but gets lost in names of ten. The text that it reads and writes has
+marks (`MARKS`, a token each); the text that a person reads and that is stored has names.
 
 Names are paths, names of files without their ending, of hosts and of branches, addresses, and numbers from three digits
 on; with pages to read, also what a question calls the name of something (`models/guide/mentions.py`: "user ofelia").
-The marks of a conversation go round: a ninth name takes the mark of the first one.
+The marks of a conversation are reused in turn: the ninth name takes the mark of the first one.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 MARKS = tuple(map(chr, range(0xFDD1, 0xFDD9)))
-"""Marks as characters. Unicode gives these to nobody, so no text has them."""
+"""Marks as characters. Unicode assigns these to nothing, so no text contains them."""
 
 _MARK = re.compile(f"([{MARKS[0]}-{MARKS[-1]}])")
 _WORD = re.compile(r"[^\s\"'`,;()<>|&=*?!$\[\]{}\\]+")
 _ENDING = re.compile(r"(?:\.(?:7z|[A-Za-z][A-Za-z0-9]{0,4})){1,2}$")
 _LIKE_A_NAME = re.compile(r"\d|_|/|\w[.@]\w|[a-z][A-Z]")
 _NUMBER = re.compile(r"\d{1,2}(?::\d\d){0,2}")
-"""A small number or a time of the day, which a command may type in another way."""
+"""A small number or a time of day, which a command may write differently."""
 _NO_BEGINNING = ".-+%#~^"
-"""What a word begins with that is an ending, an option or a sign; `~/notes` and `./run` are names."""
+"""Beginnings of words that are endings, options or signs; `~/notes` and `./run` are names."""
 NO_NAMES = frozenset({
     "7z", "7zip", "aes256", "amd64", "and/or", "arm64", "base32", "base64", "bzip2", "ed25519", "ext2", "ext3", "ext4",
     "h264", "h265", "http/1", "http/2", "http2", "i/o", "i386", "i686", "ipv4", "ipv6", "java8", "k8s", "macos", "md5",
@@ -37,7 +37,7 @@ NO_NAMES = frozenset({
     "tls1", "tls1.2", "tls1.3", "utf-16", "utf-8", "utf16", "utf8", "w/", "w/o", "x264", "x265", "x509", "x86",
     "x86_64",
 })  # fmt: skip
-"""Words that look like names and are none."""
+"""Words that look like names but are not."""
 
 Spans = list[tuple[int, int]]
 """Beginnings and ends of words in a question, from first to last."""
@@ -60,7 +60,7 @@ def names(question: str) -> Spans:
 class Marks:
     """The names of a conversation up to a question, and the mark of each.
 
-    `called`: what else in a question gets a mark, besides the words that look like names.
+    `called`: finds what else in a question gets a mark, besides words that look like names.
     """
 
     def __init__(self, questions: Iterable[str] = (), called: Callable[[str], Spans] = lambda question: []) -> None:
@@ -78,7 +78,7 @@ class Marks:
         return marks
 
     def read(self, question: str) -> str:
-        """The conversation's next question with a mark behind each name."""
+        """The conversation's next question, with a mark after each name."""
         question = _MARK.sub("", question)
         out, at = [], 0
         for start, end in self.found(question):
@@ -102,7 +102,7 @@ class Marks:
         return sorted(found + apart)
 
     def said(self, answer: str) -> str:
-        """An answer with the marks of the names in it. Part of a word is no name, and of two the longer one counts."""
+        """An answer with marks in place of names. Part of a word is not a name, and the longer of two names counts."""
         if not self._of_name:
             return answer
         longest_first = sorted(self._of_name, key=len, reverse=True)
@@ -110,13 +110,16 @@ class Marks:
         return re.sub(pattern, lambda found: self._of_name[found.group()], answer)
 
     def shown(self, said: str) -> str:
-        """An answer with names in place of marks. A mark that no name has is left out."""
+        """An answer with names in place of marks. A mark without a name is left out."""
         names_of = {mark: name for name, mark in self._of_name.items()}
         return _MARK.sub(lambda found: names_of.get(found.group(), ""), said)
 
 
 def marked(messages: Iterable[tuple[str, str]], marks: Marks | None = None) -> list[tuple[str, str]]:
-    """A conversation, (role, text), as a model reads and says it. `marks`: of its names, before its first question."""
+    """A conversation, (role, text), as a model reads and writes it.
+
+    `marks`: of its names, before its first question.
+    """
     marks = marks or Marks()
     roles: dict[str, Callable[[str], str]] = {"user": marks.read, "assistant": marks.said}
     return [(role, roles[role](text) if role in roles else text) for role, text in messages]
@@ -131,9 +134,9 @@ class NoMarks(Marks):
 
 
 def names_said(said: str, text: str) -> dict[str, str] | None:
-    """The names that make `text` of what was said, by their marks (empty for a mark without a name), or None.
+    """The names that turn what was said into `text`, by their marks (empty for a mark without a name), or None.
 
-    With them, the tokens of a stored answer can be read without its conversation.
+    With these, the tokens of a stored answer can be read without its conversation.
     """
     parts = _MARK.split(said)
     if len(parts) == 1:

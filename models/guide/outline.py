@@ -1,12 +1,12 @@
-"""How an example of the index marks what may have another name: by slots, each with a placeholder.
+"""How an example of the index marks replaceable names: by slots, each with a placeholder.
 
     task:     rename ⟦file:file:file.txt⟧ to ⟦file2:file:file.txt⟧
     command:  mv ⟦file:file:file.txt⟧ ⟦file2:file:file.txt⟧
 
-`⟦name:type.form:placeholder⟧`. One name is one value, wherever it occurs. `form` is how the command types it
-(`models/guide/values.py`); without one it is the usual form, and in a task what was said. A type that ends with `?`
-need not be named: its placeholder is a default. The text between `⟨` and `⟩` is used only where all slots in it are
-filled. No command line has these brackets.
+`⟦name:type.form:placeholder⟧`. One name is one value, wherever it occurs. `form` is how the command writes it
+(`models/guide/values.py`); without one it is the usual form, and in a task the text that was said. A type that ends
+with `?` need not be named: its placeholder is a default. The text between `⟨` and `⟩` is used only where all slots in
+it are filled. No command line has these brackets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Slot:
 
 
 def perhaps(text: str) -> str:
-    """Part of a task that is said only where its slots are filled."""
+    """A part of a task that is used only if its slots are filled."""
     return f"⟨{text}⟩"
 
 
@@ -46,7 +46,7 @@ def slots(text: str) -> Iterator[tuple[Slot, int]]:
 
 
 def put(text: str, value: Callable[[Slot], str | None]) -> str:
-    """A task or command with values in its slots; where there is none (None), with the placeholder."""
+    """A task or command with values in its slots, or the placeholder if the value is None."""
 
     def said(part: re.Match[str]) -> str:
         if any(value(_slot(found)) is None for found in _SLOT.finditer(part[1])):

@@ -1,4 +1,4 @@
-"""The pages that Shell Guide reads: command-line programs with examples, in one SQLite file that travels with it.
+"""The pages that Shell Guide reads: command-line programs with examples, in one SQLite file that is shipped with it.
 
 `recipes/shell_guide/index.py` writes the file. Its text is tldr pages, (c) the tldr-pages team and contributors, CC-BY
 4.0, and everyday needs that were written for Outrider.
@@ -60,19 +60,19 @@ CREATE VIRTUAL TABLE asked USING fts5(wordings, name, terms, content = '', token
 """`languages`: in how many other languages the page exists, a sign of use. `own`: 1 for an example of Outrider's.
 `task`, `command`: with slots (`outline.py`).
 `distinct_share`: how often a program's name in a wording means that program, 0 to 1. `terms`, `wordings`: ids of terms,
-two bytes each; 0 stands between two wordings. `terms.count`: examples that have the term;
+two bytes each; 0 separates two wordings. `terms.count`: examples that have the term;
 `terms.links`: pages that wordings with it are about. `asked`: the full-text index;
 its rowid is the example's id."""
 SLOT = 0.25
-"""Worth of a term that only says what kind of name a question has."""
+"""Weight of a term that only says what kind of name a question has."""
 DISTINCT = 0.5
-"""Share from which on a word is taken for a program."""
+"""Share from which on a word counts as a program."""
 COMMON, MISSPELT, CERTAIN = 8, 3, 10
-"""Examples that have a term, at least, if it takes the place of a misspelt one. People's wordings in the index are
-misspelt too: a term in at most so many examples may be, if the other one is so many times as frequent for each."""
+"""Fewest examples of a term that replaces a misspelt one. People's wordings in the index contain misspellings too: a
+term in at most this many examples may be one, if the other term is this many times as frequent for each."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDINGS = 64
-"""The id of a wording is this times its example's id, plus its place there."""
+"""The id of a wording is this times its example's id, plus its index there."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Page:
 
 
 class Pages:
-    """The opened file. Any thread may read it, one at a time."""
+    """The opened file. Thread-safe."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -152,7 +152,7 @@ class Pages:
 
     @property
     def licence(self) -> str:
-        """Whose text it is and under which licence, in a few sentences."""
+        """The authors and the licence of the text, in a few sentences."""
         return str(self.rows("SELECT value FROM facts WHERE name = 'licence'")[0][0])
 
     def _page(self, number: int, name: str, platform: str, description: str) -> Page:
@@ -182,7 +182,7 @@ class Pages:
         return {term: (number, count) for number, term, count in self.rows("SELECT id, term, count FROM terms")}
 
     def corrected(self, term: str) -> str:
-        """The known term that one slip of the keyboard made this of, the most frequent one; else the term itself."""
+        """The most frequent known term from which one slip of the keyboard made this one, or else the term itself."""
         vocabulary = self.vocabulary
         count = vocabulary.get(term, (0, 0))[1]
         if count > MISSPELT or len(term) < 4 or not term.isalpha():
@@ -198,11 +198,14 @@ class Pages:
         return named(question, self._means_something, lambda word: shares.get(word, 0.0) >= DISTINCT)
 
     def called(self, question: str) -> list[tuple[int, int]]:
-        """Beginnings and ends of what a question calls something by, which gets a mark too. Programs get none."""
+        """Beginnings and ends of what a question gives as the name of something, which gets a mark too.
+
+        Programs get none.
+        """
         return called(one for one in self.named(question) if one.text.lower() not in self.names)
 
     def _means_something(self, word: str) -> bool:
-        """Whether the index has a word, or one that a slip of the keyboard made it of."""
+        """Whether the index has a word, or one that is one slip of the keyboard away."""
         return self.corrected(term(word)) in self.vocabulary or (len(word) > 4 and bool(_slips(word) & STOP_WORDS))
 
     @cached_property
@@ -212,7 +215,7 @@ class Pages:
 
     @cached_property
     def rarity(self) -> list[float]:
-        """Id of a term -> how much it says: the logarithm of how rare it is. Kinds of names say little."""
+        """Id of a term -> its weight: the logarithm of how rare it is. Kinds of names weigh little."""
         weights = [0.0] * (len(self.vocabulary) + 1)
         for known, (number, count) in self.vocabulary.items():
             weights[number] = log(1 + self.count / count) * (SLOT if known.startswith("slot") else 1.0)
@@ -224,7 +227,7 @@ class Pages:
         return int(self.rows("SELECT count(*) FROM examples")[0][0])
 
     def wordings(self, text: str) -> frozenset[int]:
-        """Ids of the wordings that ask this, in the same terms. `text` may have slots, as `{file}`."""
+        """Ids of the wordings that ask this in the same terms. `text` may have slots, such as `{file}`."""
         known = [self.vocabulary.get(term, (0, 0))[0] for term in dict.fromkeys(terms(text))]
         return self._wordings.get(tuple(known), frozenset())
 
@@ -238,7 +241,7 @@ class Pages:
 
 
 def _slips(word: str) -> set[str]:
-    """What one slip of the keyboard may have made a word of: a letter more, less or another one, or two swapped."""
+    """Words that are one slip of the keyboard away: one letter more, less or different, or two swapped."""
     halves = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     near = {left + right[1:] for left, right in halves if right}
     near |= {left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1}
@@ -247,7 +250,7 @@ def _slips(word: str) -> set[str]:
 
 
 def pack_ids(numbers: Iterable[int]) -> bytes:
-    """Ids as they are in the file: two bytes each, the low one first."""
+    """Ids in the file's format: two bytes each, little-endian."""
     packed = array("H", numbers)
     if sys.byteorder == "big":
         packed.byteswap()

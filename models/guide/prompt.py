@@ -1,15 +1,15 @@
-"""Shell Guide's own prompt: each question follows the examples that fit it best, and its names have marks.
+"""Shell Guide's own prompt: each question comes after the examples that fit it best, and its names have marks.
 
     system: Answer with a shell command for Linux.
             tar: extract a gzip-compressed archive => tar xzf photos.tar.gz
             tar: list the contents of an archive => tar tf photos.tar.gz
     user:   How do I unpack photos.tar.gz?
 
-The examples hold what the question names (`models/guide/assignment.py`). Each question gets a system message of its
-own, which depends on the questions up to it, the platform and the pages, and on nothing else. So the beginning of a
-conversation stays as it was, and what was computed of it stays valid, until a long one has to leave examples out
-(`app/drafting/prompt.py`). The target learns from prompts of this form (`recipes/shell_guide`). Any change here makes
-another version.
+The examples are filled with what the question names (`models/guide/assignment.py`). Each question gets its own system
+message, which depends only on the questions up to it, the platform and the pages. So the beginning of a conversation
+stays the same, and what was computed for it stays valid, until a long conversation has to drop examples
+(`app/drafting/prompt.py`). The target was trained on prompts of this form (`recipes/shell_guide`). Any change here
+requires a new version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from models.guide.search import Hit, search
 from models.guide.words import terms
 
 NAME, VERSION = "pages", 5
-"""What an artefact calls this recipe."""
+"""The name of this recipe in artefacts."""
 WITHOUT_NAMES = 3
 """The version of it that marks no names (`models/guide/names.py`)."""
 SYSTEMS = {"linux": "Linux", "osx": "macOS", "windows": "Windows"}
@@ -34,10 +34,10 @@ EXAMPLES = 4
 CHARACTERS = 400
 """Most characters of all examples before a question: about 130 tokens of the bundled vocabulary."""
 MEMORY = 3
-"""Questions before a follow-up that are searched with it, at most."""
+"""Most questions before a follow-up that are searched together with it."""
 
 REMEMBERED = 1_000
-"""Most questions with remembered examples: more than one conversation can have."""
+"""Most questions whose examples are remembered: more than one conversation can have."""
 
 _LINKS = re.compile(
     r"\W*(?:and|or|but|now|then|also|plus|instead|only|same|the same|again|otherwise|what about|how about|what if|"
@@ -58,7 +58,7 @@ _EXAMPLES_OF = re.compile(
 
 
 def goes_on(question: str) -> bool:
-    """Whether a question goes on from the one before: it begins with a linking word, or says little but "it".
+    """Whether a question is a follow-up: it begins with a linking word, or says little but "it".
 
     >>> goes_on("and recursively?"), goes_on("How do I find a file and delete it?")
     (True, False)
@@ -69,7 +69,7 @@ def goes_on(question: str) -> bool:
 
 
 def earlier(questions: Sequence[str]) -> str:
-    """What to search the last question with: the questions that it continues, or an empty string."""
+    """The questions that the last one continues, to be searched together with it, or an empty string."""
     first = len(questions) - 1
     while first > 0 and goes_on(questions[first]):
         first -= 1
@@ -102,7 +102,7 @@ def line(hit: Hit) -> str:
 
 
 def task(platform: str) -> str:
-    """The first line of each system message, also where nothing fits the question. `platform`: as a page's."""
+    """The first line of each system message, even if no example fits. `platform`: as of a page."""
     return f"Answer with a shell command for {SYSTEMS.get(platform, 'Unix')}."
 
 
@@ -113,7 +113,7 @@ def system(hits: Iterable[Hit], platform: str, marks: Marks) -> str:
 
 @dataclass
 class Prompt:
-    """The recipe with its pages, for one platform. It remembers what it found."""
+    """The recipe with its pages, for one platform. It caches its search results."""
 
     pages: Pages
     platforms: Sequence[str]

@@ -1,4 +1,4 @@
-"""Opens the prompt recipe that an artefact asks for. One that asks for none is asked as it always was."""
+"""Opens the prompt recipe that an artefact asks for, if any."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.guide.search import platforms_of
 
 
 class _Tokenizer(msgspec.Struct):
-    """What counts of a `tokenizer.json`."""
+    """The relevant part of a `tokenizer.json`."""
 
     added_tokens: list[dict[str, Any]]
 

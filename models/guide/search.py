@@ -1,8 +1,9 @@
 """Find the examples that fit a question: first by the full-text index, then by a closer look at each candidate.
 
 The index gives some hundred candidates: BM25 over the rarer terms of the question. Each candidate is then scored by its
-nearest wording: how much of the question it says, and how much of it the question says, both weighted by how rare a
-term is. A program that the question names, the page's use and its platform are added.
+nearest wording: how much of the question the wording covers, and how much of the wording the question covers, both
+weighted by how rare a term is. The score also counts a program that the question names, the page's popularity and its
+platform.
 """
 
 from __future__ import annotations
@@ -20,36 +21,38 @@ from models.guide.synonyms import PLATFORM_WORDS
 from models.guide.words import NAME, READ_CHARACTERS, name_terms, terms, typed
 
 READ_EXAMPLES = 3_000
-"""Examples that the index may read for one question, by the counts of its terms."""
+"""How many examples the index may read for one question, by the counts of its terms."""
 PAIRED = 4
-"""Terms too frequent for that, at most. They count where two of them occur together, or one with a rarer term."""
+"""Most terms that are too frequent for that. They count if two of them occur together, or one with a rarer term."""
 CANDIDATES = 60
 """Examples that get the closer look."""
 SAID, ALIKE = 0.75, 0.5
-"""Weights of the share of the question that a wording says, and of the share of the wording that the question says."""
+"""Weights of the share of the question that a wording covers, and of the share of the wording that the question
+covers."""
 IN_NAME, IN_TERMS = 0.7, 0.3
-"""Worth of a term that the page's name, or the command and description have, and the wording has not."""
+"""Weight of a term that is in the page's name, or in the command and description, but not in the wording."""
 NAMED, LEARNT, USE, OWN_EXAMPLE, ELSEWHERE = 0.25, 0.6, 0.08, 0.1, 0.15
-"""Added for a program that is named, one that such questions are about, a page in many languages, an example of
-Outrider's own; taken off for each platform that comes before."""
+"""Added for a named program, for one that such questions are about, for a page in many languages, and for an example of
+Outrider's own; subtracted for each preceding platform."""
 LEAST = 0.3
 """Score below which an example has nothing to do with the question."""
 TERMS = 40
-"""Different terms of a question that are searched, at most."""
+"""Most different terms of a question that are searched."""
 EARLIER = 0.5
-"""Worth of a term of the question before."""
+"""Weight of a term of the previous question."""
 UNKNOWN = 2.0
 """Weight of a word that is nowhere in the index."""
 BY = 0.9
-"""How sure it is that a program in backticks, or after "with" or "using", is meant."""
+"""Confidence that a program in backticks, or after "with" or "using", is meant."""
 SAME_PAGE = 2
 """Most examples of one page, unless the question names its program."""
 VERB, VERB_WITHIN = 0.05, 3
 """Added if a wording begins with what the question begins with, give or take so many terms."""
 FILLED = 16
-"""The best examples, in number, that are filled with what the question names."""
+"""How many of the best examples are filled with what the question names."""
 PLACED, EMPTY = 0.40, 0.12
-"""Added if all that the question names finds a place in the example; taken off for each place that stays empty."""
+"""Added if everything that the question names finds a slot in the example; subtracted for each slot that stays
+empty."""
 
 _CODE = re.compile(r"`\s*(?:sudo )?([\w.+-]+)[^`]*`")
 _BY = re.compile(r"\b(?:with|using|use|via|the)\s+([a-z][\w.+-]*)(?:\s+command)?\b")
@@ -60,7 +63,7 @@ _PLATFORMS = {
 }
 _OTHERS = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
 _NEAR = 3
-"""The first platforms of a device, in number, that are as good as its own."""
+"""How many of a device's first platforms are as good as its own."""
 _ELSEWHERE = re.compile(
     rf"\b(?:on|for|in|under|with)\s+(?:an?\s+|my\s+|the\s+)?({'|'.join(PLATFORM_WORDS)})\b"
     r"|\b(mac ?os|os ?x|powershell)\b",
@@ -76,9 +79,9 @@ class Hit:
     example: Example
     score: float
     own: bool = False
-    """The example is Outrider's own. It is not on the page, which is about the same program."""
+    """Whether the example is Outrider's own. It is then not on the page, which is about the same program."""
     filled: Example | None = None
-    """The example with what the question names, or None if it names nothing."""
+    """The example filled with what the question names, or None if it names nothing."""
 
     @property
     def shown(self) -> Example:
@@ -108,8 +111,8 @@ def search(
     """The examples that fit a question best, best first; empty if none fits.
 
     `platforms`: those that may be shown, best first. One that the question names ("on macOS") comes before them.
-    `without`: ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must
-    not always find itself. `before`: an earlier question that this one goes on from; its terms count half.
+    `without`: ids of wordings to ignore (`Pages.wordings`): training questions are in the index, and must not always
+    find themselves. `before`: an earlier question that this one continues; its terms count half.
 
     Raises `DrafterCorrupt`.
     """
@@ -138,14 +141,14 @@ def search(
 
 
 def _worth(filled: Filled | None) -> float:
-    """What a place for all that the question names adds to an example's score."""
+    """What slots for everything that the question names add to an example's score."""
     return 0.0 if filled is None else PLACED * filled.used - EMPTY * min(filled.empty, 3)
 
 
 def _distinct(
     pages: Pages, query: _Query, best: Iterable[tuple[float, int]], limit: int, filled: Mapping[int, Filled]
 ) -> list[Hit]:
-    """The best hits, no command twice, and not all of one page."""
+    """The best hits, without duplicate commands and not all from one page."""
     hits: list[Hit] = []
     commands: set[str] = set()
     for score, number in best:
@@ -201,11 +204,11 @@ class _Query:
         self.counts = {term: vocabulary[term][1] for term in [*earlier, *asked] if term in vocabulary}
         """Term -> how many examples have it."""
         self.weights: dict[int, float] = {}
-        """Id of a term -> how much it says."""
+        """Id of a term -> its weight."""
         for term in self.counts:
             number = vocabulary[term][0]
             self.weights[number] = rarity[number] * (1.0 if term in asked else EARLIER)
-        if any(term not in vocabulary for term in asked) and NAME in vocabulary:  # Nobody knows it, so it is a name.
+        if any(term not in vocabulary for term in asked) and NAME in vocabulary:  # Unknown, so it is a name.
             self.weights.setdefault(vocabulary[NAME][0], rarity[vocabulary[NAME][0]])
         unknown = sum(term not in vocabulary and not term.startswith(("slot", "dot")) for term in asked)
         self._all = sum(self.weights.values()) + UNKNOWN * unknown
@@ -221,13 +224,13 @@ class _Query:
         self._platform = said and PLATFORM_WORDS[(said[1] or said[2]).lower().replace(" ", "")]
 
     def _links(self, pages: Pages) -> dict[int, float]:
-        """Page -> how often the terms of the question are about it, 0 to 1."""
+        """Page -> how strongly the terms of the question point to it, 0 to 1."""
         found: dict[int, float] = {}
         if not self.weights:
             return found
         total = sum(self.weights.values())
         for number, packed in pages.rows(
-            f"SELECT id, links FROM terms WHERE id IN ({','.join(map(str, self.weights))})"  # Numbers of our own.
+            f"SELECT id, links FROM terms WHERE id IN ({','.join(map(str, self.weights))})"  # Our own numbers.
         ):
             pairs = iter(unpack_ids(packed))
             for page, share in zip(pairs, pairs):
@@ -240,7 +243,7 @@ class _Query:
         return fill(task, command, self.things, self.before)
 
     def distances(self, platforms: Sequence[str]) -> dict[str, int]:
-        """Platform -> how far it is from the one that is wanted: the device's own, or the one that is named."""
+        """Platform -> its distance from the wanted one: the device's own, or the one that is named."""
         found = {platform: max(0, place - _NEAR + 1) for place, platform in enumerate(platforms)}
         if self._platform is not None:
             found = {platform: far + (platform != "common") for platform, far in found.items()}
@@ -286,7 +289,7 @@ class _Query:
 
 
 def _named(pages: Pages, question: str) -> dict[str, float]:
-    """Programs and pages that the question names -> how sure that is, 0 to 1."""
+    """Programs and pages that the question names -> confidence, 0 to 1."""
     shares = pages.distinct_shares
     words = typed(question)
     named = {word: shares[word] for word in words if word in shares}

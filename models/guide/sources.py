@@ -20,7 +20,7 @@ def commands(answer: str) -> str:
 
 
 def sources(hits: Iterable[Hit], answer: str) -> list[Hit]:
-    """The hits about a program of the answer's command, one a page, best first.
+    """The hits about a program of the answer's command, one per page, best first.
 
     Pages that only Outrider has are left out: nobody can look them up.
     """

@@ -1,4 +1,4 @@
-"""What people call things when they speak of a shell: words of one meaning, phrases, and words that say nothing."""
+"""The vocabulary of questions about a shell: words with the same meaning, phrases, and words that mean nothing."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ SAME: tuple[tuple[str, ...], ...] = (
     ("encrypt", "encryption"),
     ("decrypt", "decryption"),
 )
-"""Words of one meaning; the first of each stands for all. A word with a digit is a name of ours, not a person's."""
+"""Words with the same meaning; the first of each group stands for all. A word with a digit is our own name for the
+group."""
 
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\b(?:get rid of|throw(?:ing)? (?:away|out)|clear out|toss|discard|bin|trash|nuke)\b", "delete"),
@@ -167,7 +168,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\bping(?:ing)?\b", "ping"),
 )
 PHRASES = tuple((re.compile(pattern), replacement) for pattern, replacement in _PHRASES)
-"""Several words that mean one thing, and what takes their place."""
+"""Phrases that mean one thing, and what replaces them."""
 
 _STOP_WORDS = """
 a an the of to in on for with and or from by at into onto its it is are was were be been being as this that

@@ -1,7 +1,7 @@
-"""How a command types what a question names: quoted, without its ending, in days, in bytes.
+"""How a command writes what a question names: quoted, without its ending, in days, in bytes.
 
-A value has forms by name; "" is the usual one. The grammar of the training data draws values with the same forms, so an
-example that is filled with names reads as an answer that was learnt.
+A value has forms by name; "" is the usual one. The grammar of the training data draws values with the same forms, so a
+filled example reads like a learnt answer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Value:
 
 
 class Constant(dict[str, str]):
-    """Every form of a value that is typed in one way only."""
+    """The forms of a value that is written in only one way."""
 
     def __init__(self, text: str) -> None:
         super().__init__({"": text})
@@ -55,12 +55,12 @@ class Constant(dict[str, str]):
 
 
 def constant(said: str, typed: str) -> Value:
-    """A value that is typed in one way only."""
+    """A value that is written in only one way."""
     return Value(said, Constant(typed))
 
 
 def plain(text: str) -> Value:
-    """A value that is typed as it is said, quoted if it must be."""
+    """A value that is written as it is said, quoted if necessary."""
     return Value(text, {"": quoted(text), "raw": text, "quoted": always_quoted(text)})
 
 
@@ -68,7 +68,7 @@ def plain(text: str) -> Value:
 
 
 def quoted(text: str) -> str:
-    """Quote a word for bash as people do: not at all if it needs none, else in single quotes."""
+    """Quote a word for bash as people do: in single quotes, and only if necessary."""
     if _BARE.fullmatch(text):
         return text
     if text.startswith("~/"):
@@ -77,7 +77,10 @@ def quoted(text: str) -> str:
 
 
 def always_quoted(text: str) -> str:
-    """Quote a text for bash, in double quotes if it holds a single one and nothing that they would change."""
+    """Quote a text for bash.
+
+    Double quotes are used if it contains a single quote and nothing that they would change.
+    """
     if "'" not in text:
         return f"'{text}'"
     return f'"{text}"' if not re.search(r'["$`\\!]', text) else shlex.quote(text)
@@ -87,7 +90,7 @@ def always_quoted(text: str) -> str:
 
 
 def path_forms(path: str) -> dict[str, str]:
-    """The forms of a path: as a word of a command, as it is, and its parts."""
+    """The forms of a path: as a shell word, as it is, and its parts."""
     name = path.rstrip("/").rpartition("/")[2]
     base, _, ending = name.partition(".")
     if not base:  # .bashrc
@@ -120,7 +123,7 @@ def text_value(text: str, said: str) -> Value:
 
 
 def size_value(number: int, unit: int, said: str) -> Value:
-    """A size of so many kibi-, mebi- or gibibytes (`unit` 0, 1, 2)."""
+    """A size in kibi-, mebi- or gibibytes (`unit` 0, 1, 2)."""
     short, _, _, factor = UNITS[unit]
     find = f"{number}{'k' if unit == 0 else short}"
     return Value(said, {"": f"{number}{short}", "find": find, "bytes": str(number * factor), "number": str(number)})

@@ -1,6 +1,6 @@
-"""The words of a question as the index knows them: stems, one word for several of one meaning, kinds of names.
+"""The terms of a question as the index knows them: stems, one word for several with the same meaning, kinds of names.
 
-A question and a wording of the index become comparable in the same way: `Unpack photos.tar.gz` and `extract
+A question and a wording of the index are normalised in the same way: `Unpack photos.tar.gz` and `extract
 {archive.tar.gz}` are both `extract slotfile dottargz`. A term has only letters and digits.
 """
 
@@ -12,7 +12,7 @@ from functools import lru_cache
 from models.guide.synonyms import NUMBERS, PHRASES, SAME, STOP_WORDS
 
 READ_CHARACTERS = 1_000
-"""The beginning of a question that is read. A person may paste a whole file after it."""
+"""How much of a question's beginning is read. A person may paste a whole file after it."""
 
 _SLOT = re.compile(r"\{([a-z0-9_]+)((?:\.[a-z0-9]+)*)\}")
 _QUOTED = re.compile(r"(?<!\w)(?:\"[^\"\n]+\"|'[^'\n]+'(?!\w))")
@@ -40,7 +40,7 @@ SLOT_KINDS = {
     **dict.fromkeys(("number", "pid", "port"), "slotnumber"),
     "url": "sloturl",
 }
-"""Slots by what their values look like; the values of all others are names, as any word is that nobody knows."""
+"""Slots by what their values look like; the values of all others are names, like any unknown word."""
 NAME = "slotname"
 
 
@@ -114,7 +114,7 @@ def words(text: str) -> list[str]:
 
 
 def typed(text: str) -> list[str]:
-    """The words of a question as they were typed, in small letters, as far as they may be programs: `g++`, `7z`."""
+    """The words of a question as typed, in lower case, if they may be programs: `g++`, `7z`."""
     return _TYPED.findall(text[:READ_CHARACTERS].lower())
 
 
@@ -122,7 +122,7 @@ def typed(text: str) -> list[str]:
 def name_terms(name: str) -> tuple[str, ...]:
     """The terms of a page's name: `git rev-list` is `namegit`, `namerevlist`, and the plain words `git`, `rev`.
 
-    Words that stand for others are left out, as `head` stands for `first`: who asks for the first line need not mean
+    Words that stand for others are left out, as `head` does for `first`: a question about the first line need not mean
     the page `head`.
     """
     whole = ["name" + letters for part in name.lower().split() if (letters := re.sub(r"[^a-z0-9]", "", part))]
@@ -132,7 +132,7 @@ def name_terms(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=50_000)
 def term(word: str) -> str:
-    """The term of one word in small letters: its stem, or the first word of its meaning."""
+    """The term of one lower-case word: its stem, or the first word with the same meaning."""
     stemmed = stem(word)
     return _CANON.get(word) or _CANON.get(stemmed) or stemmed
 
@@ -170,6 +170,6 @@ _RULES = (
     ("s", 3, ""),
     ("ly", 4, ""),
 )
-"""(ending, fewest letters before it, what takes its place); the first that fits."""
+"""(ending, fewest letters before it, replacement); the first match counts."""
 
 _CANON = {form: words[0] for words in SAME for word in words for form in {word, stem(word)}}

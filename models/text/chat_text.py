@@ -1,8 +1,8 @@
 """Text to token ids and back: the tokenizer and the chat template, on the device, so that both work offline.
 
-What a person writes is only text. A special token that is spelt out in a message is encoded letter by letter, so it can
-neither end a turn nor open one. The template writes all special tokens, also the first one of a text; nothing is added
-to its output.
+Whatever a person writes is plain text: a special token that is spelt out in a message is encoded letter by letter, so
+it can neither end a turn nor open one. The template writes all special tokens, also the first one of a text; nothing is
+added to its output.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _BREAK = "\ufdd0"
 REMEMBERED = 4_096
 """Most texts with a remembered length."""
 _PROBE = "probe"
-"""A system message that shows what a template does with one."""
+"""A system message to test what a template does with one."""
 
 
 def _bytes_by_character() -> dict[str, int]:
     """The byte that each character of a byte-level vocabulary stands for, as GPT-2 had it.
 
-    Printable bytes are themselves, and the others, in order, the characters from 256 on.
+    Printable bytes stand for themselves; the others are mapped, in order, to the characters from 256 on.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
@@ -46,12 +46,13 @@ BYTES = _bytes_by_character()
 
 @dataclass(frozen=True)
 class Rendered:
-    """A prompt, and from where on a longer prompt with the same beginning must be encoded."""
+    """A prompt, and the point from which on a longer prompt with the same beginning must be encoded."""
 
     tokens: list[int]
     text: str
     spelt_out: bool
-    """A message spells out a special token, so the text between special tokens was encoded piece by piece."""
+    """Whether a message spells out a special token, so that the text between special tokens was encoded piece by
+    piece."""
     characters: int = 0
     """Characters before the last special token."""
     kept: int = 0
@@ -99,7 +100,7 @@ class ChatText:
     @classmethod
     def load(cls, folder: Path) -> ChatText:
         """Open the text side of a drafter's folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
-        named = (folder / SPECIAL_TOKENS).exists()  # Folders of older versions have none.
+        named = (folder / SPECIAL_TOKENS).exists()  # Older folders have none.
         config = read_config(folder, verify=(TOKENIZER, TEMPLATE, *((SPECIAL_TOKENS,) if named else ())))
         template = (folder / TEMPLATE).read_text("utf-8", errors="replace")
         special_tokens = _special_tokens(folder / SPECIAL_TOKENS) if named else None
@@ -124,10 +125,10 @@ class ChatText:
     ) -> Iterator[Rendered]:
         """Render the prompts of `messages[:end]`, one for each of these ends, which grow.
 
-        Of each is encoded what differs from the one before; of the first, what differs from `before`, an earlier prompt
-        of the same conversation. Rendering and encoding are nearly all of the cost of a prompt, and both grow with the
-        conversation and no faster. It works because a special token splits the text for the tokenizer: what stands
-        before one is encoded in the same way, whatever comes after it. Raises `TemplateFailed`.
+        Only the difference to the previous prompt is encoded; for the first, the difference to `before`, an earlier
+        prompt of the same conversation. Rendering and encoding make up nearly all of a prompt's cost, and both grow
+        linearly with the conversation. This works because a special token splits the text for the tokenizer: the text
+        before it is encoded in the same way, whatever comes after it. Raises `TemplateFailed`.
         """
         literal = [(role, self._spell_out(content)) for role, content in messages]
         spelt_from = next((at for at, (one, other) in enumerate(zip(literal, messages)) if one != other), len(literal))
@@ -138,7 +139,7 @@ class ChatText:
     def _encode_after(self, before: Rendered | None, text: str, spelt_out: bool) -> Rendered:
         if before is not None and before.kept and before.spelt_out == spelt_out and text.startswith(before.text):
             rest = self._encode_rendered(text[before.characters :], spelt_out)
-            # Otherwise the special token is one no more, and the text is not split there.
+            # Otherwise it is no longer a special token, and the text is not split there.
             same = rest.tokens[:1] == before.tokens[before.kept : before.kept + 1]
             if same and rest.spelt_out == spelt_out:
                 tokens = before.tokens[: before.kept] + rest.tokens
@@ -148,14 +149,14 @@ class ChatText:
     def render_begun(self, messages: Sequence[tuple[str, str]]) -> list[int]:
         """The tokens of a prompt whose last message is the beginning of an answer, to continue it.
 
-        A template may write other things before an answer than where it asks for one. Raises `TemplateFailed`.
+        A template may write something else before a given answer than where it asks for one. Raises `TemplateFailed`.
         """
         literal = [(role, self._spell_out(content)) for role, content in messages]
         return self._encode_rendered(self._template.render(literal, begun=True), literal != list(messages)).tokens
 
     @cached_property
     def takes_system(self) -> bool:
-        """Whether the template writes a system message. Some templates refuse it, and some leave it out."""
+        """Whether the template writes a system message. Some templates refuse or omit it."""
         try:
             return _PROBE in self._template.render([("system", _PROBE), ("user", "a")])
         except TemplateFailed:
@@ -168,17 +169,17 @@ class ChatText:
         return first[len(first) - next((at for at, (one, other) in enumerate(pairs) if one != other), 0) :]
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of plain text. Special tokens in it are only letters."""
+        """Token ids of plain text. Special tokens in it are treated as letters."""
         encoding = self._literal.encode(text, add_special_tokens=False)
         found = () if self._contents.keys().isdisjoint(encoding.ids) else zip(encoding.ids, encoding.offsets)
-        # Some vocabularies hold special tokens among the words, and find them in plain text. These are cut in two.
+        # Some vocabularies have special tokens among their words, and find them in plain text. These are cut in two.
         cuts = [start + 1 for token, (start, end) in found if end - start > 1 and self._spells(token, text[start:end])]
         if cuts:
             return [token for at, to in pairwise([0, *cuts, len(text)]) for token in self.encode(text[at:to])]
         return list(encoding.ids)
 
     def length(self, text: str) -> int:
-        """How many tokens `encode` makes of a text. What was counted lately is not encoded again."""
+        """How many tokens `encode` makes of a text. Recent results are cached."""
         if (length := self._lengths.get(text)) is None:
             if len(self._lengths) >= REMEMBERED:
                 self._lengths.clear()
@@ -186,35 +187,41 @@ class ChatText:
         return length
 
     def encode_whole(self, text: str) -> list[int]:
-        """Token ids of a text from its first word on, as the model learnt it.
+        """Token ids of a complete text, as in the model's training.
 
-        The tokenizer adds what such texts begin with, and special tokens in it are special.
+        The tokenizer adds the beginning-of-text tokens, and special tokens in the text are recognised.
         """
         return list(self._tokenizer.encode(text).ids)
 
     def spelling(self, token: int) -> tuple[str, bytes]:
-        """The text of one token, and its bytes, which may be only a part of a character."""
+        """The text of one token, and its bytes, which may be only part of a character."""
         name = self._contents.get(token) or self._tokenizer.id_to_token(token) or ""
         if self._spells_bytes and token not in self._contents and all(one in BYTES for one in name):
             data = bytes(BYTES[one] for one in name)
-        elif found := re.fullmatch(r"<0x([0-9A-F]{2})>", name):  # How SentencePiece names a byte.
+        elif found := re.fullmatch(r"<0x([0-9A-F]{2})>", name):  # SentencePiece's notation for a byte.
             data = bytes.fromhex(found[1])
-        else:
-            data = (name if token in self._contents else self.decode([token])).encode()
+        elif token in self._contents:
+            data = name.encode()
+        else:  # Some decoders drop the space before a first word, so the second of two counts.
+            data = self.decode([token, token]).removeprefix(self.decode([token])).encode()
         return data.decode(errors="replace"), data
+
+    def is_special(self, token: int) -> bool:
+        """Whether a token stands for no text, but for the beginning of a turn or the like."""
+        return token in self._contents
 
     @cached_property
     def _spells_bytes(self) -> bool:
-        """Whether each character of a token's name stands for a byte."""
+        """Whether each character of a token's text stands for a byte."""
         decoder = self._tokenizer.decoder
         return decoder is not None and b"ByteLevel" in decoder.__getstate__()
 
     def tokenizer_json(self) -> str:
-        """The tokenizer, as `tokenizer.json` has it."""
+        """The tokenizer as the contents of a `tokenizer.json`."""
         return str(self._tokenizer.to_str())
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Text without special tokens. Bytes that are not yet a whole character come out as U+FFFD."""
+        """Text without special tokens. Incomplete characters become U+FFFD."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def knows(self, tokens: Sequence[int]) -> bool:
@@ -227,7 +234,7 @@ class ChatText:
         return not special and all(0 <= token < self._size for token in tokens)
 
     def _encode_rendered(self, text: str, spelt_out: bool) -> Rendered:
-        """Encode what a template wrote. Its special tokens stay special, except those that were `spelt_out`."""
+        """Encode a template's output. Its special tokens stay special, except those that were `spelt_out`."""
         if self._split is not None and spelt_out:
             tokens: list[int] = []
             characters = kept = at = 0
@@ -252,7 +259,7 @@ class ChatText:
             return self._encode_rendered(text, True)
         for last in reversed(range(len(tokens))):
             start, end = places[last]
-            # A token for what is not in the vocabulary is special too, but splits nothing.
+            # The unknown token is special too, but splits nothing.
             if self._contents.get(tokens[last]) == text[start:end]:
                 return Rendered(tokens, text, spelt_out, start, last)
         return Rendered(tokens, text, spelt_out)
@@ -262,7 +269,7 @@ class ChatText:
         return token in self._contents and self._contents[token] in self._normalise(text)
 
     def _disguised(self, token: int, text: str) -> bool:
-        """True if letters that only look like a special token became one. No template writes it in that way."""
+        """True if letters that only look like a special token became one; no template writes a token in that form."""
         return text.strip() != self._contents[token].strip() and self._spells(token, text)
 
     def _normalise(self, text: str) -> str:
@@ -279,7 +286,10 @@ class ChatText:
 
 
 def _beside(tokenizer: Tokenizer) -> Tokenizer:
-    """Another tokenizer with the same tokens. It shares the model, which takes half a second to read if it is large."""
+    """A second tokenizer with the same tokens.
+
+    It shares the model, which takes half a second to read if it is large.
+    """
     other = Tokenizer(tokenizer.model)
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         if (found := getattr(tokenizer, part)) is not None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from models.text.chat_text import ChatText
 
 INCOMPLETE = "\ufffd"
-"""The decoder's sign for bytes that are not, or not yet, a character."""
+"""The decoder's replacement for bytes that are not, or not yet, a character."""
 LONGEST_WAIT = 16
 """After this many tokens, bytes that make no character are shown as they are."""
 
@@ -22,19 +22,20 @@ def overlap(text: str, stop: str) -> int:
 class Detokenizer:
     """The text of one answer, token by token.
 
-    `before`: tokens that the answer has already. `stops`: the answer ends at the first of these strings. Only what was
-    added last is decoded again, so the cost grows with the length of an answer, not its square.
+    `before`: tokens that the answer already has. `known`: characters after them that it has too, whose tokens are still
+    to come. `stops`: the answer ends at the first of these strings. Only the most recent tokens are decoded again, so
+    the cost grows linearly with the answer's length.
     """
 
-    def __init__(self, text: ChatText, stops: Sequence[str] = (), before: Sequence[int] = ()) -> None:
+    def __init__(self, text: ChatText, stops: Sequence[str] = (), before: Sequence[int] = (), known: int = 0) -> None:
         self.stopped = False
-        """A stop string has occurred, so nothing follows."""
+        """Whether a stop string has occurred, after which nothing follows."""
         self.stops = [stop for stop in stops if stop]
         self._text = text
         self._tokens = list(before)
         self._start, self._whole = 0, len(self._tokens)
         self._given = len(text.decode(before))
-        self._held = ""
+        self._held, self._known = "", known
 
     def add(self, tokens: Sequence[int]) -> str:
         """Add tokens, and return the text that can be shown now; it may be empty."""
@@ -43,13 +44,14 @@ class Detokenizer:
         stable = now.rstrip(INCOMPLETE) if len(self._tokens) - self._whole < LONGEST_WAIT + len(tokens) else now
         piece, self._given = stable[self._given :], max(self._given, len(stable))
         if piece and stable == now:
-            # The tokens of this piece stay in the window, because some decoders drop a space before the first word.
+            # This piece's tokens stay in the window, because some decoders drop a space before the first word.
             self._start, self._whole = self._whole, len(self._tokens)
             self._given = len(self._text.decode(self._tokens[self._start :]))
-        return self._past_stops(piece)
+        fresh, self._known = piece[self._known :], max(0, self._known - len(piece))
+        return self._past_stops(fresh)
 
     def finish(self) -> str:
-        """The text that was held back, without a character that never became whole."""
+        """The text that was held back, without an incomplete last character."""
         held, self._held = self._held, ""
         return held
 

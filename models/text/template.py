@@ -26,9 +26,9 @@ from models.config import TEMPLATE, DrafterCorrupt, DrafterError
 _CUT = "\ufdd1CUT"
 """Marks the end of an unfinished answer while it is rendered. The first character is a Unicode noncharacter."""
 _HELD = "\ufdef"
-"""Stands, with a number, in place of what was said while a conversation is rendered: another noncharacter."""
+"""Replaces, with a number, each message while a conversation is rendered: another noncharacter."""
 FEW = 4
-"""Prompts that are rendered one by one, at most."""
+"""Most prompts that are rendered one by one."""
 
 ADVICE = "Reinstall the drafter, or save the model's tokenizer again."
 
@@ -38,7 +38,7 @@ class TemplateFailed(DrafterError):
 
 
 class TemplateUnreadable(DrafterCorrupt):
-    """The chat template is no valid Jinja. `why`: what Jinja says of it."""
+    """The chat template is not valid Jinja. `why`: Jinja's error."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{TEMPLATE} cannot be read ({why}). {ADVICE}")
@@ -59,10 +59,10 @@ class ChatTemplate:
             raise TemplateUnreadable(_said(error)) from None
 
     def render_each(self, messages: Sequence[tuple[str, str]], ends: Sequence[int]) -> list[str]:
-        """The prompt of `messages[:end]` for each of these ends, which grow; in time that is linear in the messages.
+        """The prompt of `messages[:end]` for each of these ends, which increase; in time linear in the messages.
 
-        Nearly every template writes a conversation piece by piece, so each of its prompts is the beginning of the last
-        one, up to the answer. Raises `TemplateFailed`.
+        Nearly every template writes a conversation message by message, so each prompt is the beginning of the last one,
+        up to the answer. Raises `TemplateFailed`.
         """
         messages = messages[: ends[-1]]
         whole = self.render(messages)
@@ -74,8 +74,8 @@ class ChatTemplate:
         """Offsets in `whole` at which the answers after these ends begin; None if the prompts have to be rendered.
 
         The conversation is rendered once more with a number in place of each message; the messages must fit between
-        what the template writes around the numbers. The text before an offset is then compared with the rendered
-        prompt: at the first end, at every one twice as far as the one before, and at the last.
+        what the template writes around the numbers. The text before an offset is then compared with the rendered prompt
+        at the first end, at each one twice as far as the last compared, and at the last end.
         """
         if _HELD in whole or any(messages[end][0] != "assistant" for end in ends):
             return None
@@ -111,12 +111,12 @@ class ChatTemplate:
         """
         spoken = [{"role": role, "content": content} for role, content in messages]
         if begun:
-            # The space after it shows whether the template strips answers.
+            # The trailing space shows whether the template strips answers.
             spoken[-1]["content"] += f"{_CUT} "
         variables = {"messages": spoken, "tools": None, "documents": None, "add_generation_prompt": not begun}
         try:
             text = self._template.render({**self._special_tokens, **variables})
-        except Exception as error:  # A template is a program, and may fail in any way.
+        except Exception as error:  # A template is a program and may fail in any way.
             raise TemplateFailed(f"The chat template cannot render this conversation: {_said(error)}.") from None
         return _up_to_the_cut(text, messages[-1][1]) if begun else text
 
@@ -129,7 +129,7 @@ def _up_to_the_cut(text: str, answer: str) -> str:
 
 
 class _Generation(Extension):
-    """The block `generation`, which marks the assistant's text for training. Here it is only its content."""
+    """The block `generation`, which marks the assistant's text for training. Here only its content is used."""
 
     tags = {"generation"}
 
@@ -143,7 +143,7 @@ class _Generation(Extension):
 
 
 class _Dict:
-    """`dict(...)` for templates. The type itself would lead out of the sandbox."""
+    """`dict(...)` for templates. The type itself would allow escaping the sandbox."""
 
     def __call__(self, *arguments: Any, **named: Any) -> dict[Any, Any]:
         return dict(*arguments, **named)
@@ -192,7 +192,7 @@ def _refuse(message: str) -> None:
 
 
 def _strftime_now(format: str) -> str:
-    """The time on this device. Most templates that ask for it want the day."""
+    """The local time. Most templates that ask for it want the date."""
     return datetime.now().strftime(format)
 
 

@@ -1,4 +1,4 @@
-"""The text side of a target: its tokenizer, chat template, stop tokens and licence, as files of its folder say them.
+"""The text side of a target: its tokenizer, chat template, stop tokens and licence, from the files of its folder.
 
 Nothing here needs PyTorch or transformers.
 """
@@ -21,17 +21,17 @@ from models.text.template import ChatTemplate, TemplateFailed, TemplateUnreadabl
 
 CONFIG, GENERATION, TOKENIZER_CONFIG = "config.json", "generation_config.json", "tokenizer_config.json"
 HEAD = 20_000
-"""Characters of a model card that are looked at."""
+"""Characters of a model card that are searched."""
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """Special tokens that a template knows by name."""
 QUESTION = "Which folder is the largest?"
-"""A message by which a template is tried."""
+"""A message with which a template is tested."""
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TextSide:
-    """What is needed of a model besides its logits, to turn text into tokens and back."""
+    """What is needed, besides a model's logits, to turn text into tokens and back."""
 
     name: str
     tokenizer: bytes
@@ -49,7 +49,7 @@ def tokenizer_digest(tokenizer: bytes) -> bytes:
 
 
 def read_template(path: Path) -> str:
-    """Read a chat template from a file and try it on a short conversation. Raises `BadTemplate`."""
+    """Read a chat template from a file and test it on a short conversation. Raises `BadTemplate`."""
     try:
         template = path.read_text("utf-8")
         texts = {name: f"<{name}>" for name in NAMED}
@@ -98,7 +98,7 @@ def read_text_side(folder: Path, template: str | None = None) -> TextSide:
 def _chat_text(
     name: str, tokenizer: bytes, template: str, stops: Iterable[int], special_tokens: Mapping[str, str]
 ) -> ChatText | None:
-    """The tokenizer with its chat template. None, with a line in the log, if the template cannot be rendered here.
+    """The tokenizer with its chat template, or None, with a line in the log, if the template cannot be rendered here.
 
     Raises `MissingTokenizer` for a damaged tokenizer.
     """
@@ -112,7 +112,7 @@ def _chat_text(
 
 
 def licence_in(card: Path) -> str:
-    """The licence that a model's card names in its first lines, as in `license: apache-2.0`; empty: none."""
+    """The licence that a model's card names in its first lines, as in `license: apache-2.0`; may be empty."""
     try:
         head = card.read_text(encoding="utf-8", errors="replace")[:HEAD]
     except OSError:
@@ -131,7 +131,7 @@ def _template(folder: Path, named: Mapping[str, Any]) -> str:
     if (folder / TEMPLATE).is_file():
         return (folder / TEMPLATE).read_text("utf-8", errors="replace")
     template = named.get("chat_template") or ""
-    if isinstance(template, list):  # One template for each use, by name.
+    if isinstance(template, list):  # A template for each use, by name.
         template = next((one["template"] for one in template if one.get("name") == "default"), "")
     return str(template)
 
@@ -150,7 +150,7 @@ def _content(token: Any) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """A file's object. Empty if there is none."""
+    """A file's JSON object, or an empty one if there is none."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

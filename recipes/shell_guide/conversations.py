@@ -1,4 +1,4 @@
-"""Draw training conversations: which need or page, how it is asked, what the right answer is.
+"""Draws training conversations: which need or page, how it is asked, and the right answer.
 
 Every conversation is a function of (seed, index) alone, so a killed run continues with the very next one.
 """
@@ -33,21 +33,22 @@ EVALUATION = (
     _DATA / "execution.jsonl",
     _DATA / "retrieval.jsonl",
 )
-"""Files of questions that the target is measured on."""
+"""Files of the questions on which the target is measured."""
 
 KINDS = ("everyday", "how-to", "what-is", "examples", "follow-up")
 DEFAULT_MIX = (0.52, 0.26, 0.06, 0.04, 0.12)
 ALONE = 0.6
 """Share of conversations with a single episode: one question, or one and its follow-up."""
 MORE_EPISODES = 1.8
-"""Mean number of further, unrelated episodes in the others. A model that never saw a change of topic repeats itself."""
+"""Mean number of further, unrelated episodes in the others. A model that was never trained on changes of topic repeats
+itself."""
 
 
 def evaluation_questions(paths: Iterable[Path] = EVALUATION) -> set[str]:
-    """The questions that the target is measured on, normalised. They never become training samples.
+    """The normalised questions on which the target is measured. They never become training samples.
 
-    Of a conversation, the last question counts. A question without a Latin letter has no normalised form here, and none
-    is drawn.
+    The last question of a conversation counts. A question without a Latin letter has no normalised form, and is never
+    drawn.
     """
     rows = [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
     return {normalise(row["turns"][-1] if "turns" in row else row["prompt"]) for row in rows} - {""}
@@ -57,8 +58,8 @@ class ConversationSource:
     """An endless source of training conversations, by index.
 
     `mix`: the share of each of `KINDS`. Held-out pages and evaluation questions are left out. `strange`: the share of
-    pages with a renamed program and a task mixed with another's. Nobody knows their answer, but a target gives one. A
-    drafter that saw only what its target has learnt by heart guesses badly elsewhere.
+    pages with a renamed program and a task mixed with another's. They have no right answer, but a target gives one. A
+    drafter trained only on what its target has memorised guesses badly elsewhere.
     """
 
     def __init__(self, pages_file: Path, seed: int, mix: tuple[float, ...] = DEFAULT_MIX, strange: float = 0.0) -> None:
@@ -85,7 +86,7 @@ class ConversationSource:
         return normalise(question) in self._excluded
 
     def episode(self, rng: np.random.Generator) -> list[Turn]:
-        """One question, or one and its follow-up; none of them is one that the target is measured on."""
+        """One question, or one and its follow-up, none of which the target is measured on."""
         while True:
             turns = self._draw(rng)
             # Slots and synonyms can turn other questions into one of the evaluation.
@@ -120,7 +121,7 @@ class ConversationSource:
         return [first, (phrasing.ask_next(after, rng), phrasing.answer(page.name, after.task, after.command))]
 
     def _mix_up(self, page: Page, example: Example, rng: np.random.Generator) -> tuple[Page, Example]:
-        """The page of a program that does not exist, and what it might be asked."""
+        """The page of a program that does not exist, and a question about it."""
         other = self.pages[int(rng.integers(len(self.pages)))]
         name = other.name if rng.random() < 0.5 else stem(rng)
         if rng.random() < 0.7:

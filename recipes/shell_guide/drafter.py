@@ -33,11 +33,11 @@ and an answer that repeats a rare token costs a round for each."""
 RECORDED = (1, 2, 3, 6, 7)
 """Hidden states that drafters of other shapes learn from: from F, and from 8 - N."""
 SEED = 23
-"""Other than that of the target's data."""
+"""Different from that of the target's data."""
 STRANGE = 0.5
 """Share of pages that are mixed up."""
 BATCH = 12_288
-"""Conversations that are answered together. Only few have late turns, and few at a time take as long as many."""
+"""Conversations that are answered together. Only a few have late turns, and a few at a time take as long as many."""
 
 
 def draw_questions(mixture: Mixture, count: int) -> list[list[str]]:
@@ -47,7 +47,7 @@ def draw_questions(mixture: Mixture, count: int) -> list[list[str]]:
 
 
 def add_index(out: Path, index: Path) -> None:
-    """Put the pages into the drafter's folder, and say in its config that questions are asked with them."""
+    """Put the pages into the drafter's folder, and record in its config that prompts use them."""
     shutil.copyfile(index, out / FILE)
     recipe = recipe_for(out)
     write_config(out, msgspec.structs.replace(read_config(out), prompt_recipe=recipe))

@@ -1,4 +1,4 @@
-"""Hand-written everyday questions: reading them and filling their slots.
+"""Reads hand-written everyday questions and fills their slots.
 
 Each line of `everyday/*.jsonl` is one need: `intent`, `command`, `questions`, `page`, and sometimes `followups`.
 `{file}`, `{host}` ... are slots. A question that names the thing gets a concrete value in both question and command. A

@@ -2,8 +2,8 @@
 
     python -m recipes.shell_guide.graph --target DIR [--float32]
 
-`DIR` is the target's folder (default: the bundled one). The graph lies in it as target.int8.onnx, or as target.onnx
-with weights in float32. A server takes it in the place of PyTorch.
+`DIR` is the target's folder (default: the bundled one). The graph is written there as target.int8.onnx, or as
+target.onnx with weights in float32. A server then uses it instead of PyTorch.
 """
 
 from __future__ import annotations

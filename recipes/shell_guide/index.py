@@ -2,9 +2,9 @@
 
     python -m recipes.shell_guide.index --pages PAGES --out drafter/pretrained/shell-guide/pages.db
 
-Every page of every platform is in it, also the pages that are held out of training: they are kept from the weights and
-not from reading. The questions that the pair is measured on are not. The same input gives the same bytes (with the same
-version of SQLite).
+It has every page of every platform, including the pages held out of training: these are kept out of the weights, not
+out of the index. The questions that the pair is measured on are not in it. The same input gives the same bytes (with
+the same version of SQLite).
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ PREFERRED = (
     "dos",
     "cisco-ios",
 )
-"""Platforms in the order in which a need looks for its page."""
+"""Platforms in the order in which a need's page is searched for."""
 
 LEAST_DISTINCT = 0.3
-"""Share from which on a word is a program without a page of its own."""
+"""Share from which on a word counts as a program without a page of its own."""
 DOUBT, LEAST_SHARE, MOST_LINKS = 6, 0.03, 8
-"""Added to the count of a term, so that rare ones say little; the least share that is kept; most pages of a term."""
+"""Added to the count of a term, so that rare ones count little; the least share that is kept; most pages of a term."""
 
 _RUN = re.compile(r"^|\s\|{1,2}&?\s|\s&&\s|;\s|\$\(|(?<!\S)(?:do|then|else|xargs|-exec)\s|^\(")
-"""What a program's name stands after."""
+"""What precedes a program's name."""
 _PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]*\Z|\[{1,2}\Z|[.:]\Z")
 _PLACEHOLDER = re.compile(r"\w*(?:command|name|number|argument|expression|binary|path)\w*")
-"""What pages write where any program may stand."""
+"""Placeholders of pages for any program."""
 _PAGE_WORD = re.compile(
     r"path/to/[\w./-]*\w/?|https?://example\.com[\w./-]*|(?<![\w./$%<-])[a-z]\w*(?:\.com)?(?![\w./(=-])"
 )
-"""What may be a placeholder of a page."""
+"""Pattern of a page's placeholders."""
 _PAGE_FILE = re.compile(
     r"(?<![\w./⟦:-])(archive|input|output|file|image|script)\d?(?:\.[a-z][a-z0-9]{1,3}){1,2}(?![\w./⟧-])"
 )
-"""What needs and pages call a file of a certain kind."""
+"""How needs and pages name files of certain kinds."""
 _FILE_TYPES = {"archive": "archive", "input": "input", "output": "output", "script": "script"}
 _PAGE_SLOTS = tuple((re.compile(pattern), kind) for pattern, kind in (
     (r"path/to/\S*(?:directory|folder)\w*/?", "folder"),
@@ -117,7 +117,7 @@ def programs_of(command: str) -> Iterator[str]:
 
 
 def command_terms(command: str) -> list[str]:
-    """What a question might name of a command: programs, long options, endings of files."""
+    """The parts of a command that a question might name: programs, long options, file endings."""
     found = [program.lower() for program in programs_of(command)]
     found += [
         term for option in re.findall(r"(?<=--)[a-z][a-z-]+", command) for term in terms(option.replace("-", " "))
@@ -128,7 +128,7 @@ def command_terms(command: str) -> list[str]:
 
 
 def read_raw(path: Path) -> list[dict[str, Any]]:
-    """The pages of a JSON-lines file, aliases too. Raises `ValueError` that names the line that is not a page."""
+    """The pages of a JSON-lines file, aliases too. Raises `ValueError` that names the invalid line."""
     found = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
@@ -193,7 +193,7 @@ def need_outline(text: str, *, typed: bool) -> str:
 
 
 def _form(found: re.Match[str]) -> str:
-    """How a command types a slot: as it is, where it is a part of a word."""
+    """The form of a slot in a command: unquoted if it is part of a word."""
     around = found.string[: found.start()][-1:] + found.string[found.end() :][:1]
     return "" if not around.strip() or around.strip() in ")};|&" else "raw"
 
@@ -204,7 +204,7 @@ def filled(text: str) -> str:
 
 
 def need_name(need: Need) -> str:
-    """The page that a need belongs to: as it is shown, but `sudo` for what only `sudo` tells, and without brackets."""
+    """The page that a need belongs to: the displayed name, or `sudo` if that is followed by an option or a slot."""
     name = need.name.lstrip("(")
     return "sudo" if need.command.startswith("sudo ") and name.startswith(("-", "{")) else filled(name)
 
@@ -224,7 +224,7 @@ def need_rows(needs: Iterable[Need], platforms: dict[str, str]) -> Iterator[Row]
 
 
 def counts(need: Need) -> list[str]:
-    """The numbers of a need's command that a question may name another one of."""
+    """The numbers in a need's command that a question may replace."""
     if MEANINGFUL.search(f"{need.intent} {need.command} {' '.join(need.questions)}"):
         return []
     typed = TYPED.findall(need.command)
@@ -235,7 +235,7 @@ def counts(need: Need) -> list[str]:
 def intent_rows(intents: Iterable[Intent], platforms: dict[str, str], mac: Collection[str]) -> Iterator[Row]:
     """The intents of the grammar. `mac`: names of pages of macOS, where a command of its own can be shown.
 
-    Like the needs, they are without the questions that the pair is measured on.
+    Like the needs, they exclude the questions that the pair is measured on.
     """
     excluded = evaluation_questions()
     for one in searched_examples(intents):
@@ -246,7 +246,7 @@ def intent_rows(intents: Iterable[Intent], platforms: dict[str, str], mac: Colle
 
 
 def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need], intents: Iterable[Intent] = ()) -> None:
-    """Write the index. A file that is there is replaced."""
+    """Write the index, replacing an existing file."""
     platforms = {
         page["name"]: page["platform"] for page in sorted(raw, key=lambda page: -PREFERRED.index(page["platform"]))
     }
@@ -296,7 +296,7 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need], intents:
     named = {page["name"].split()[0] for page in raw}
     named |= {program for row in rows if row.own for program in programs_of(unfilled(row.command))}
     shares = distinct_shares(named | {program for row in rows for program in programs_of(unfilled(row.command))}, rows)
-    # What begins a line of an example is not always a program: a page of `ftp` has `get file`.
+    # The first word of an example is not always a program: the page of `ftp` has `get file`.
     programs = {name: share for name, share in shares.items() if name in named or share >= LEAST_DISTINCT}
     connection.executemany("INSERT INTO programs VALUES (?, ?)", sorted(programs.items()))
     connection.execute("INSERT INTO asked (asked) VALUES ('optimize')")

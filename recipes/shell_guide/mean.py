@@ -1,8 +1,8 @@
-"""The mean of the weights of several checkpoints of one training, which often answers better than each of them.
+"""The mean of the weights of several checkpoints of one training, which often answers better than any of them.
 
     python -m recipes.shell_guide.mean CHECKPOINT CHECKPOINT ... --out DIR
 
-All must have grown from the same weights. The tokenizer and the settings are those of the last one. ("Model soups",
+All must descend from the same weights. The tokenizer and the settings are those of the last one. ("Model soups",
 arXiv 2203.05482.)
 """
 
@@ -20,7 +20,7 @@ WEIGHTS = "model.safetensors"
 
 
 def mean(checkpoints: Sequence[Path]) -> dict[str, torch.Tensor]:
-    """The mean of each tensor, in the numbers of the last checkpoint. Raises `ValueError` if their shapes differ."""
+    """The mean of each tensor, in the last checkpoint's number type. Raises `ValueError` if their shapes differ."""
     *others, last = (load_file(checkpoint / WEIGHTS) for checkpoint in checkpoints)
     for other in others:
         if {name: part.shape for name, part in other.items()} != {name: part.shape for name, part in last.items()}:

@@ -1,4 +1,4 @@
-"""The conversations that Shell Guide learns from: questions of every kind, with the pages that stand before them.
+"""The conversations that Shell Guide learns from: questions of every kind, preceded by their pages.
 
 Every conversation is a function of (seed, index) alone, so a killed run continues with the very next one.
 """
@@ -34,15 +34,16 @@ MIX = {"intent": 0.50, "pages": 0.30, "talk": 0.10, "language": 0.04, "beyond": 
 USE = 0.6
 """Exponent of the number of languages of an intent's page: `find` is drawn some four times as often as a new page."""
 ALONE = 0.62
-"""Share of conversations with one episode. A model that never met a change of topic takes all for a follow-up."""
+"""Share of conversations with one episode. A model that has never seen a change of topic takes everything for a
+follow-up."""
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
 LEFT_OUT = 0.35
-"""How often the wordings of the question itself are left out of the search, as if nobody had thought of them."""
+"""How often the question's own wordings are left out of the search, as if they were not in the index."""
 MISSED = 0.15
 """Share of names without a mark."""
 WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.12, 0.14, 0.04, 0.04
-"""Shares of prompts without the best example, in another order, with those of another question, with none. Who learns
-from good examples only believes bad ones."""
+"""Shares of prompts without the best example, in another order, with another question's examples, with none. A model
+trained only on good examples trusts bad ones."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,16 @@ class Turn:
     question: str
     answer: str
     needs_pages: bool = False
-    """The answer ends with the name of the closest page."""
+    """Whether the answer ends with the name of the closest page."""
     wordings: frozenset[int] = frozenset()
-    """Wordings of the index that the question was drawn with."""
+    """Wordings in the index that the question was drawn from."""
 
 
 class MissedMarks(Marks):
-    """The marks of a conversation in which some names have none, as if nobody had known that they are names.
+    """The marks of a conversation in which some names have none, as if they had not been recognised.
 
-    Which ones depends on `seed` and the name alone. In use, no rule finds all names, and a model that always read marks
-    cannot copy a name of several tokens.
+    Which ones depends on `seed` and the name alone. In use, no rule finds all names, and a model that has only seen
+    marks cannot copy a name of several tokens.
     """
 
     def __init__(self, seed: int, questions: Iterable[str], called: Callable[[str], Spans]) -> None:
@@ -106,7 +107,7 @@ class Mixture:
         return self._draw_with(index, partial(Marks, called=self.pages.called))
 
     def read(self, index: int) -> list[Message]:
-        """Conversation number `index` as the target reads and says it, with marks, but for some that were missed."""
+        """Conversation number `index` as the target reads and writes it, with marks except for some missed ones."""
         seed = self._seed * 1_000_003 + index
         marks = partial(MissedMarks, seed, called=self.pages.called)
         return marked(self._draw_with(index, marks), marks([]))
@@ -173,7 +174,7 @@ class Mixture:
         return [(1 + languages.get(name, languages.get(name.split()[0], 0))) ** USE for name in names]
 
     def _indexed(self, asked: Asked | None, intent: Intent) -> frozenset[int]:
-        """The ids of what the index has of a phrase."""
+        """The ids of a phrase's wordings in the index."""
         if asked is None:
             return frozenset()
         if id(asked) not in self._of_phrase:

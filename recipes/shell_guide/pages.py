@@ -1,4 +1,4 @@
-"""tldr pages as training material: reading, cleaning, weighting and holding out.
+"""Reads tldr pages as training material: cleans, weights and holds out.
 
 Each line is one page as a JSON object: `platform`, `name`, `alias`, `translations`, `description`, `examples` (`task`,
 `command`). The text is (c) the tldr-pages team and contributors, CC-BY 4.0.
@@ -44,7 +44,7 @@ class Page:
 
     @property
     def held_out(self) -> bool:
-        """True for the 3 % of pages that no training sample is made from. It is a hash, so it never changes."""
+        """True for the 3 % of pages that no training sample is made from. It depends on a hash, so it never changes."""
         digest = hashlib.sha256(f"{self.platform}/{self.name}".encode()).digest()
         return int.from_bytes(digest[:4], "little") / 2**32 < HELD_OUT_SHARE
 
@@ -96,7 +96,7 @@ def first_sentence(description: str) -> str:
 def read_pages(path: Path) -> list[Page]:
     """All pages that are not aliases, in the order of the file.
 
-    Raises `ValueError` that names the line that is not a page.
+    Raises `ValueError` that names the invalid line.
     """
     pages = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

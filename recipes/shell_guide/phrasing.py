@@ -133,7 +133,7 @@ def typo(text: str, rng: np.random.Generator) -> str:
 
 
 def surface(question: str, rng: np.random.Generator) -> str:
-    """Vary case, question mark and typos as they come from a keyboard."""
+    """Vary case, question mark and typos as on a keyboard."""
     if rng.random() < 0.06:
         question = typo(question, rng)
     if rng.random() < 0.35:
@@ -154,7 +154,7 @@ def keywords(text: str) -> str:
 
 
 def ask(page: Page, example: Example, rng: np.random.Generator, name_chance: float) -> str:
-    """Ask one question for a page's example. It holds the command's name with probability `name_chance`."""
+    """Ask one question for a page's example. It contains the command's name with probability `name_chance`."""
     task = synonyms(example.task, rng, 0.15)
     if rng.random() < 0.15:
         task = keywords(task)

@@ -1,4 +1,4 @@
-"""Attention for a row in which many conversations stand one after another: each looks at itself alone.
+"""Attention for a row of several conversations, one after another, each of which attends only to itself.
 
 One dense pass with a mask would compute every pair of tokens in the row. Here each conversation is a small matrix of
 its own, which stays in the processor's caches. On two cores it takes less than half as long as PyTorch's
@@ -14,9 +14,9 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.models.llama.modeling_llama import repeat_kv
 
 NAME = "segments"
-"""The `attn_implementation` of transformers that this is."""
+"""The name of this implementation in transformers (`attn_implementation`)."""
 LONG = 300
-"""Tokens from which on PyTorch's own causal attention, which never holds all scores at once, is quicker."""
+"""Tokens from which on PyTorch's own causal attention, which never holds all scores at once, is faster."""
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
@@ -27,7 +27,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor
     return torch.matmul(torch.softmax(scores, -1).to(value.dtype), value)
 
 
-@torch.compiler.disable(recursive=False)  # The number of segments would be compiled in. `_attend` is compiled alone.
+@torch.compiler.disable(recursive=False)  # The number of segments would be compiled in, so only `_attend` is compiled.
 def segment_attention(
     module: torch.nn.Module,
     query: Tensor,
@@ -42,7 +42,7 @@ def segment_attention(
     """An attention function of transformers, for models whose `forward` is given `lengths`.
 
     `query`: (1, heads, tokens, size); `key`, `value`: with fewer heads. `lengths`: (segments,), tokens of each segment,
-    which add up to the row's; a length of 0 is no segment. Returns (1, tokens, heads, size).
+    which add up to the row's; a length of 0 is not a segment. Returns (1, tokens, heads, size).
     """
     assert attention_mask is None
     groups = query.shape[1] // key.shape[1]

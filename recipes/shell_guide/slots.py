@@ -1,7 +1,7 @@
 """Slots such as `{file}`: their placeholders, and the concrete values that questions name.
 
-Half of the values come from a pool of likely ones (`slots.json`), and half are invented. A model that saw nine numbers
-learns nine commands; one that saw hundreds learns to copy.
+Half of the values come from a pool of likely ones (`slots.json`), and half are invented. A model that has seen nine
+numbers learns nine commands; one that has seen hundreds learns to copy.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ INVENTED: dict[str, Callable[[np.random.Generator], str]] = {
 
 
 def draw_value(slot: str, rng: np.random.Generator) -> str:
-    """A concrete value of `slot`. If none are known: its placeholder, or the slot's name."""
+    """A concrete value of `slot`, or if none are known, its placeholder or name."""
     pool = POOLS.get(slot)
     if not pool:
         return PLACEHOLDERS.get(slot, slot)
@@ -93,7 +93,7 @@ def draw_value(slot: str, rng: np.random.Generator) -> str:
 
 
 COUNTED = re.compile(r"(?<![\w.:/=,\\-])\d{1,4}(?![\w.:/=]|,\d)|(?<=\d-)\d{1,4}\b")
-"""A number that stands alone in a question."""
+"""A separate number in a question."""
 _SPOKEN = dict(
     zip(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twenty"], [*range(2, 11), 20])
 )

@@ -52,7 +52,7 @@ def train(pages: Path, conversations: int = 60_000) -> PreTrainedTokenizerBase:
 
 
 def with_marks(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """The tokenizer with a token for each mark. They are no special tokens, because they stand in texts."""
+    """The tokenizer with a token for each mark. These are not special tokens, because they occur in texts."""
     tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in MARKS])
     return tokenizer
 

@@ -3,10 +3,10 @@
     python -m recipes.shell_guide.train --pages PAGES.jsonl --index pages.db --tokenizer DIR --out runs/target
 
 Each step reads one row of `--tokens` tokens: conversations one after another, each of which attends to itself alone, so
-no token is padding and one shape is compiled once. The loss is on the answers only. Hidden
-matrices learn with Muon (Jordan et al. 2024), embeddings and norms with AdamW. The learning rate is constant, then
-falls linearly to zero over the last `--decay` share. `OUT/average` has the mean of the weights of the last few hundred
-steps, weighted exponentially, which at a constant rate is better than the last weights themselves (`OUT/model`).
+no token is padding and one shape is compiled once. Only answers count for the loss. Hidden matrices learn with Muon
+(Jordan et al. 2024), embeddings and norms with AdamW. The learning rate is constant, then falls linearly to zero over
+the last `--decay` share. `OUT/average` has the mean of the weights of the last few hundred steps, weighted
+exponentially, which at a constant rate is better than the last weights themselves (`OUT/model`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HEAD = 64
 AHEAD = 8
 """Batches that are drawn before they are needed."""
 AVERAGE = 0.997
-"""Share of the mean of the weights that stays at each step: it remembers some 330 steps."""
+"""Decay of the mean of the weights per step: it covers some 330 steps."""
 
 
 class Source(Protocol):
@@ -75,8 +75,8 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> t
 def pack(source: Source, tokenizer: PreTrainedTokenizerBase, step: int, tokens: int, per_step: int) -> Batch:
     """One row: ids, positions and a loss mask, each of shape (1, `tokens`), and the lengths of its segments.
 
-    Conversations `step * per_step ...` stand in it, in order, until it is full: the last one is cut, and those after it
-    are left out. Should they not fill it, the last segment is padding. `lengths` has shape (`per_step` + 1,) and ends
+    It contains conversations `step * per_step ...`, in order, until it is full: the last one is cut, and those after it
+    are left out. If they do not fill it, the last segment is padding. `lengths` has shape (`per_step` + 1,) and ends
     with zeros.
     """
     ids: list[int] = []
@@ -102,7 +102,7 @@ def pack(source: Source, tokenizer: PreTrainedTokenizerBase, step: int, tokens: 
 
 
 class Drawing:
-    """Draws batches ahead in a process of its own: in a thread, its Python would hold up that of the training."""
+    """Draws batches ahead in a separate process. A thread would compete with the training for the interpreter."""
 
     def __init__(self, pages: Path, index: Path, tokenizer: Path, seed: int, tokens: int, per_step: int) -> None:
         given = (pages, index, tokenizer, seed, tokens, per_step)
@@ -120,21 +120,21 @@ class Drawing:
 
 
 _drawing: Callable[[int], Batch]
-"""What a process of the pool draws with."""
+"""The state of a pool process."""
 
 
 def _open_source(pages: Path, index: Path, tokenizer: Path, seed: int, tokens: int, per_step: int) -> None:
     global _drawing
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if hasattr(os, "nice"):
-        os.nice(5)  # The training goes first.
+        os.nice(5)  # Training has priority.
     torch.set_num_threads(1)
     source, encoder = Mixture(pages, index, seed), AutoTokenizer.from_pretrained(tokenizer)
     _drawing = partial(pack, source, encoder, tokens=tokens, per_step=per_step)
 
 
 def _end_with_parent() -> None:
-    """A pool's process waits for ever where the training was killed."""
+    """Otherwise a pool's process would wait for ever if the training was killed."""
     parent = parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -221,7 +221,7 @@ def main() -> None:
     model = new_model(tokenizer, arguments.family, arguments.hidden, arguments.layers)
     if arguments.init:
         first = AutoModelForCausalLM.from_pretrained(arguments.init, dtype=torch.float32)
-        first.resize_token_embeddings(len(tokenizer))  # Its tokenizer may have had no marks.
+        first.resize_token_embeddings(len(tokenizer))  # Its tokenizer may have lacked marks.
         model.load_state_dict(first.state_dict())
     model = model.to(arguments.device)
     learners = optimisers(model, arguments.rate)

@@ -38,12 +38,12 @@ from remote.wire import Wire
 VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
 """A base address that names its version, as in most servers' documentation."""
 MAX_LIST_BYTES = 16 << 20
-"""Longest list of models. A service that resells hundreds has a page of text for each."""
+"""Longest list of models. A service that resells hundreds sends a page of text for each."""
 IDLE_SECONDS = 4.0
-"""Idle time after which a connection is not used again. Many servers close theirs after 5 s. A request that is sent
-just then is lost, and cannot be sent again, because nobody knows whether the server has begun to answer."""
+"""Idle time after which a connection is not used again. Many servers close theirs after 5 s. A request sent at that
+moment is lost, and cannot be repeated, because the server may have begun to answer."""
 CONNECT_SECONDS = 10.0
-"""Time to connect if the remote does not set one. The first words may take far longer."""
+"""Time to connect if the remote sets none. The first words may take far longer."""
 
 
 class CompletionsClient(Wire):
@@ -71,15 +71,15 @@ class CompletionsClient(Wire):
         super().__init__(base, token, transport=transport, options=options, clock=clock)
         self._url = base
         self._refused: dict[str, tuple[str, ...]] = {}
-        """Fields that the server refused to know, by model."""
+        """Fields that the server rejected, by model."""
         self.options = options
         """How the server is reached."""
 
     async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
         """The models that can be asked, at least one.
 
-        `wanted`: a model that the person has named. It comes first if the server does not list it, or lists nothing:
-        only the answer can tell whether it is there. Raises `LinkDown`, `Refused`, `Incompatible`.
+        `wanted`: a model that the person named. If the server does not list it, it comes first all the same: only an
+        answer can show whether it exists. Raises `LinkDown`, `Refused`, `Incompatible`.
         """
         try:
             async with self.within(timeout):
@@ -109,7 +109,7 @@ class CompletionsClient(Wire):
         raise Incompatible(f"{self.host} sent no readable list of models; name the model to ask for")
 
     def may_predict(self, model: Model) -> bool:
-        """Whether it makes sense to send a prediction: the server takes it, or nobody knows."""
+        """Whether to try sending a prediction: the server accepts it, or that is unknown."""
         return "prediction" not in self._refused.get(model.id, ()) and (
             takes_prediction(self._url, model.owned_by) is not False
         )
@@ -127,17 +127,17 @@ class CompletionsClient(Wire):
         continued: bool = False,
         prediction: str = "",
     ) -> ChatStream:
-        """Ask for an answer to `messages`, (role, content) in order, and send them in the form that suits any server.
+        """Ask for an answer to `messages`, (role, content) in order, sent in a form that every server accepts.
 
-        An optional field that the server refuses to know is left out at once, and of later questions to the model too;
-        `left_out` of the stream names such fields. The server answers once, whatever happens.
+        An optional field that the server rejects is left out at once, and in later questions to the model too; the
+        stream's `left_out` names such fields. In any case, the server answers only once.
 
         `most`: tokens that the answer may have, or None for as many as the server gives. `deadline`: seconds until the
         first words, and from then on without words while the line is kept open. `silence`: seconds without a byte after
-        the first words. `unset`: fields of `sampling` that nobody has chosen, which are not sent. `continued`: the
-        last message is the assistant's, and the answer continues it; only for a model that `continues`. `prediction`:
-        text that the answer will probably have; only where `may_predict`. Raises `LinkDown`, `Refused`,
-        `Incompatible`; `Unsent` and `Busy` if nothing was begun.
+        the first words. `unset`: fields of `sampling` that nobody chose; they are not sent. `continued`: the last
+        message is the assistant's, and the answer continues it; only for a model that `continues`. `prediction`: text
+        that the answer will probably have; only where `may_predict`. Raises `LinkDown`, `Refused`, `Incompatible`;
+        `Unsent` and `Busy` if no work has begun.
         """
         request = _request(
             messages, sampling, unset, model=model, most=most, continued=continued, prediction=prediction
@@ -152,7 +152,7 @@ class CompletionsClient(Wire):
                     body = msgspec.json.encode(request)
                     answer = await self._asked("POST", "/chat/completions", max(deadline, silence), traffic, body)
                     break
-                except BadRequest as error:  # Nothing was begun, so nothing is charged twice.
+                except BadRequest as error:  # No work has begun, so nothing is charged twice.
                     refused = refused_field(error.status, error.field, error.said, request)
                     if refused is None:
                         raise
@@ -167,8 +167,8 @@ class CompletionsClient(Wire):
     ) -> Response:
         """Send a request and return its answer. A refusal is raised.
 
-        A request without a body costs nothing, so it is sent once more if the connection breaks: the server may have
-        given that connection up long ago.
+        A request without a body costs nothing, so it is repeated once if the connection breaks: the server may have
+        closed that idle connection long ago.
         """
         headers = {} if body is None else {"content-type": JSON}
         for last in (False, True) if body is None else (True,):
@@ -197,7 +197,7 @@ def _request(
     continued: bool,
     prediction: str,
 ) -> ChatRequest:
-    """The request that `chat` sends: no field that has no effect, because some servers refuse fields."""
+    """The request that `chat` sends, without fields that have no effect, because some servers reject fields."""
     request = ChatRequest(
         messages=tuple(ChatMessage(role=role, content=content) for role, content in ordered(messages)),
         model=model,
@@ -216,10 +216,10 @@ def _request(
 
 
 def _lists_nothing(error: Refused | Stranger | Incompatible) -> bool:
-    """True if the error says that the server has no list of models, and not that something is wrong."""
+    """True if the error only means that the server has no list of models."""
     if isinstance(error, Stranger):
         return error.status in (404, 405, 500, 501)
-    # `transformers serve` cannot list its models if nothing was ever downloaded. A token may be for answers alone.
+    # `transformers serve` cannot list its models before the first download. A token may allow answers only.
     if isinstance(error, Refused):
         return not isinstance(error, Busy) and (isinstance(error, Forbidden) or error.code != "unauthorised")
     return True

@@ -1,7 +1,7 @@
 """Reads what OpenAI-compatible servers send of an answer: an event of a stream, or the whole answer at once.
 
-Text, reasoning, the reason of the end and the count of tokens are read wherever servers put them. Nothing else is
-looked at, so no odd field can spoil an answer. Reasoning is kept apart from the answer.
+Text, reasoning, the finish reason and the token counts are read wherever servers put them. Everything else is ignored,
+so no odd field can spoil an answer. Reasoning is kept separate from the answer.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "<thought>": "</thou
 
 @dataclass(frozen=True)
 class AnswerDelta:
-    """What one event adds to an answer. All of it may be empty, as in a sign of life."""
+    """What one event adds to an answer; may be empty, as for a sign of life."""
 
     text: str = ""
     reasoning: str = ""
     finish: str = ""
-    """Why the answer ends, in the server's word. Empty while it goes on."""
+    """Why the answer ends, in the server's words. Empty while it continues."""
     usage: Usage | None = None
 
 
@@ -42,7 +42,7 @@ def read_delta(found: Any) -> AnswerDelta:
     """The parts of a decoded event, or of a whole answer. Empty if it holds none of them."""
     if not isinstance(found, dict):
         return AnswerDelta()
-    own = found.get("x_groq")  # Groq's own part, where the count stood before it was asked for.
+    own = found.get("x_groq")  # Groq's own field, which had the counts before clients could ask for them.
     usage = _usage(found.get("usage")) or _usage(own.get("usage") if isinstance(own, dict) else None)
     for choice in found["choices"] if isinstance(found.get("choices"), list) else ():
         if isinstance(choice, dict) and number(choice.get("index")) == 0:
@@ -67,7 +67,7 @@ def _is_reasoning(part: Any) -> bool:
 
 
 def _flat(value: Any, depth: int = 0) -> str:
-    """All text in a string, or in a list or an object of texts."""
+    """All text in a string, list or object."""
     if isinstance(value, str):
         return text(value)
     if depth < NESTED and isinstance(value, list):
@@ -87,7 +87,7 @@ def _usage(found: Any) -> Usage | None:
     kept, dropped = (
         number(details.get(name)) if isinstance(details, dict) else 0 for name in PredictionTokens.__struct_fields__
     )
-    # Every answer of some services has two zeros, with a prediction or without one.
+    # Some services send two zeros with every answer, with or without a prediction.
     prediction = PredictionTokens(kept, dropped) if kept or dropped else msgspec.UNSET
     return Usage(prompt, completion, number(found.get("total_tokens")), prediction)
 
@@ -99,7 +99,7 @@ class ThinkTags:
     """Splits a stream of text into the reasoning in tags at its beginning and the answer after it.
 
     Most servers send reasoning in a field of its own. Some leave the tags of the model's template in the text. Later
-    blocks belong to the answer, for example to one about these tags. Pieces may be cut anywhere.
+    blocks belong to the answer, which may be about these tags. Pieces may be cut anywhere.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class ThinkTags:
         """The reasoning has just ended. White space before the answer is left out."""
 
     def feed(self, piece: str) -> tuple[str, str]:
-        """The reasoning and the text that are certain by now."""
+        """The reasoning and the text that are certain so far."""
         if self._closing is None:
             return "", self._after(piece)
         held, self._held = self._held + piece, ""

@@ -1,6 +1,6 @@
-"""What servers take: the order of messages that suits them all, and the fields that only some know.
+"""What servers accept: the order of messages that suits them all, and the fields that only some know.
 
-Facts from each service's own documentation. What a server says itself counts more: see `refused_field`.
+Facts from each service's own documentation. A server's own reply takes precedence: see `refused_field`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ IGNORING = (
     "api.together.xyz",
     "generativelanguage.googleapis.com",
 )
-"""Services that document the fields that they take, without `prediction`, or say that they ignore it."""
+"""Services whose documented fields lack `prediction`, or that say they ignore it."""
 IGNORING_OWNERS = frozenset({OWNER, GATEWAY_OWNER, "vllm", "sglang", "llamacpp", "library", "organization_owner"})
-"""Servers that have no such field, as they name the owner of their models: our own, vLLM, SGLang, llama.cpp, Ollama
+"""Servers without that field, by the owner that they name for their models: our own, vLLM, SGLang, llama.cpp, Ollama
 and LM Studio."""
 
 OPTIONAL = ("prediction", "stream_options", "max_tokens", "temperature", "top_k", "top_p", "seed")
-"""Fields of a request that a server may refuse to know, while it takes the question itself."""
+"""Fields of a request that a server may reject although it accepts the question itself."""
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
 """Those of them that change the answer."""
 UNKNOWN = re.compile(
@@ -37,11 +37,11 @@ UNKNOWN = re.compile(
     r"|cannot be (used|combined)|cannot find field|no such field|(does not|doesn't) (support|accept|take)|deprecated",
     re.IGNORECASE,
 )
-"""How servers say that they do not take a field, or do not take it from this model. A value that is out of range is
-the person's own, and the refusal is shown to them."""
+"""How servers say that they do not accept a field, or not for this model. A value out of range is the person's own, so
+that refusal is shown to them."""
 SYSTEM = ("system", "developer")
 OPENING = "Please begin."
-"""A question before a first answer that has none, as in an imported conversation."""
+"""The question that is put before a first answer without one, as in an imported conversation."""
 
 
 def ordered(messages: Sequence[tuple[str, Content]]) -> list[tuple[str, Content]]:
@@ -76,7 +76,7 @@ def _parts(content: Content) -> tuple[ContentPart, ...]:
 
 
 def takes_prediction(url: str, owner: str) -> bool | None:
-    """Whether a server takes `prediction`, or None if that is unknown, so it may be tried.
+    """Whether a server accepts `prediction`, or None if that is unknown and may be tried.
 
     `url`: its base address. `owner`: who owns the model, in the server's words.
     """
@@ -93,7 +93,7 @@ def _among(host: str, names: tuple[str, ...]) -> bool:
 def refused_field(status: int, named: str, said: str, request: ChatRequest) -> str | None:
     """The optional field of a request that a refusal is about, or None if it is about something else.
 
-    `named`: the field that the server names apart from its words; may be empty. `said`: its words and codes.
+    `named`: the field that the server names in a separate attribute; may be empty. `said`: its words and codes.
     """
     if status not in (400, 422) or not UNKNOWN.search(said):
         return None
@@ -101,7 +101,7 @@ def refused_field(status: int, named: str, said: str, request: ChatRequest) -> s
     for field in sent:
         if named.split(".")[0] == field:
             return field
-    # Else the sentence mentions the field; the longest name comes first, as in `max_tokens`.
+    # Otherwise the sentence mentions the field.
     return next((field for field in sent if re.search(rf"\b{field}\b", said)), None)
 
 

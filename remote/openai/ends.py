@@ -1,13 +1,13 @@
-"""How an answer ends: at a stop string, or for a reason in the words of OpenAI, Anthropic, Google, vLLM and others."""
+"""How an answer ends: at a stop string, or for a reason in the terms of OpenAI, Anthropic, Google, vLLM and others."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 End = Literal["whole", "length", "context", "filter", "broken", "failed", "tools", "unknown"]
-"""whole: the model ended it. length, context: cut at a limit. filter: cut for what it says. broken: the server could
-not go on. failed: there is an error in its place. tools: the model wants to use one. unknown: a reason that nobody here
-knows, so half an answer may look like a whole one."""
+"""whole: the model ended it. length, context: cut at a limit. filter: cut for its content. broken: the server could not
+continue. failed: an error came instead. tools: the model wants to call one. unknown: an unknown reason, so half an
+answer may look complete."""
 
 ENDS: dict[End, tuple[str, ...]] = {
     "whole": (
@@ -47,7 +47,7 @@ PREFIXES = ("finish_reason_", "finishreason_", "stop_reason_")
 
 
 def end_of(reason: str | None) -> End:
-    """What a server's reason means. Without one, the server says in another way that the answer is whole.
+    """What a server's reason means. Without one, the server has indicated the complete answer in another way.
 
     Case and punctuation do not count: `MAX_TOKENS`, `max-tokens` and `FinishReason.MAX_TOKENS` are one reason.
     """
@@ -55,7 +55,7 @@ def end_of(reason: str | None) -> End:
 
 
 def goes_on(reason: str) -> bool:
-    """Whether a reason says that the answer has not ended."""
+    """Whether a reason means that the answer has not ended."""
     return _plain(reason) in GOES_ON
 
 

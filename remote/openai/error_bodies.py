@@ -1,10 +1,10 @@
 """Reads the errors of OpenAI-compatible servers, whatever their shape.
 
-OpenAI, and most: `{"error": {"message", "type", "param", "code"}}`. Ollama: the same, or `error` as a text. vLLM's
+OpenAI, and most: `{"error": {"message", "type", "param", "code"}}`. Ollama: the same, or `error` as a string. vLLM's
 older shape and Mistral: the error at the top, with `object`. Mistral's `message` may be an object, a list, or either of
-them as text. Web frameworks: `detail`, a text or one complaint for each field. Google: all of it in a list.
-OpenRouter: `metadata` has what the provider said. Cloudflare and others: a list of `errors`. Chinese services:
-`code` and `msg`, `error_code` and `error_msg`; MiniMax: `base_resp`, also in an answer of status 200.
+them as text. Web frameworks: `detail`, a text or one complaint for each field. Google: all of it in a list. OpenRouter:
+`metadata` has the provider's own error. Cloudflare and others: a list of `errors`. Chinese services: `code` and `msg`,
+`error_code` and `error_msg`; MiniMax: `base_resp`, also in an answer of status 200.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from remote.openai.lenient_json import UNREADABLE, number, parse, text
 MAX_CODE = 128
 """Longest code of an error, in characters."""
 PACKED = 6
-"""Levels of lists, objects and texts in which a complaint may be packed."""
+"""Levels of lists, objects and strings in which a complaint may be nested."""
 NO_REASON = "it gave no reason"
 SENTENCES = (
     "message", "msg", "error_message", "error_msg", "errorMessage", "errmsg", "err_msg", "status_msg", "statusMessage",
     "Message", "error_description", "faultstring", "detail", "title", "description", "reason",
 )  # fmt: skip
-"""Fields with what a server has to say, the likeliest first."""
+"""Fields with a server's message, the likeliest first."""
 NUMBERS = ("code", "error_code", "errorCode", "errcode", "err_code", "status_code", "statusCode")
-"""Fields with a code, which good answers of some services have too."""
+"""Fields with a code, which successful answers of some services have too."""
 CODES = (*NUMBERS, "type", "status")
 GOOD = ("", "0", "200", "ok", "success", "none", "null")
 """Codes that are no error."""
 PACKS = ("error", "errors", "detail", "message", "fault", "base_resp")
-"""Fields in which a complaint may be packed."""
+"""Fields in which a complaint may be nested."""
 
 
 class ErrorBody(NamedTuple):
@@ -39,11 +39,11 @@ class ErrorBody(NamedTuple):
     code: str = ""
     """Its codes, joined by a space; often empty."""
     field: str = ""
-    """The field of the request that it is about, if the server names it apart from its words."""
+    """The field of the request that it is about, if the server names it in a separate attribute."""
 
 
 def read_error(found: Any, *, bare: bool = False) -> ErrorBody | None:
-    """An error from any of these servers. None for what is not an error.
+    """An error from any of these servers, or None if it is not an error.
 
     `found`: JSON, decoded or not. `bare`: it is known to be an error, so any text in it is taken for its reason.
     """
@@ -60,7 +60,7 @@ def read_error(found: Any, *, bare: bool = False) -> ErrorBody | None:
         inner = packed
     complaint = _complaint(inner)
     if complaint is not None:
-        # The object around a complaint may have what it lacks.
+        # The enclosing object may have what the complaint lacks.
         around = inner if isinstance(inner, dict) else {}
         said = [str(code) for name in CODES if (code := _code(complaint.get(name)) or _code(around.get(name)))]
         field = _field(complaint)
@@ -78,7 +78,7 @@ def read_error(found: Any, *, bare: bool = False) -> ErrorBody | None:
 
 
 def _tells_itself(found: dict[str, Any]) -> bool:
-    """Whether an object says that it is an error."""
+    """Whether an object declares itself an error."""
     return "error" in (text(found.get("object")).lower(), text(found.get("type")).lower())
 
 
@@ -102,7 +102,7 @@ def _any_text(found: Any, depth: int = 0) -> str:
 
 
 def _complaint(found: Any) -> dict[str, Any] | None:
-    """The first object with a sentence; None if there is only text, or nothing."""
+    """The first object with a sentence, or None if there is only text or nothing."""
     last: dict[str, Any] | None = None
     for _ in range(PACKED):
         if isinstance(found, str) and found.lstrip()[:1] in ("{", "["):
@@ -120,14 +120,14 @@ def _complaint(found: Any) -> dict[str, Any] | None:
 
 
 def _packs(value: Any) -> bool:
-    """True if a complaint is packed in a value: an object, a list of them, or either as text."""
+    """True if a complaint is nested in a value: an object, a list of them, or either as text."""
     if isinstance(value, str):
         return value.lstrip()[:1] in ("{", "[") and _packs(parse(value))
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(part, dict) for part in value))
 
 
 def _passed_on(metadata: Any) -> str:
-    """The words of a provider behind the server; often empty."""
+    """The message of the provider behind the server; often empty."""
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     inner = read_error(raw) if isinstance(raw, str) and _packs(raw) else None
     return text(raw) if inner is None else inner.message

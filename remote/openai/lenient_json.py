@@ -48,7 +48,7 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> int:
-    """A whole number that is not negative. 0 for anything else; a number in a text counts."""
+    """A non-negative whole number, also if it is given as text; 0 for anything else."""
     if isinstance(value, str):
         try:
             value = float(value[:32])

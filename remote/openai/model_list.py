@@ -19,7 +19,7 @@ LATEST = ":latest"
 """The tag that Ollama adds to a name without one."""
 NAMES = ("id", "name", "model")
 WINDOWS = ("loaded_context_length", "max_model_len", "context_length", "context_window", "max_context_length")
-"""Fields that say how many tokens a conversation may have. What is loaded counts before what could be loaded."""
+"""Fields that say how many tokens a conversation may have. The loaded limit takes precedence over the possible one."""
 SEEING = ("image", "vision", "multimodal")
 """Words for reading images in a list of what a model can do."""
 MAX_NAME = 512
@@ -32,7 +32,7 @@ class ModelList:
 
     models: tuple[Model, ...]
     loads_others: bool = False
-    """The server also loads models that it does not list, if it is asked for them."""
+    """The server also loads models that it does not list, on request."""
 
 
 def read_model_list(body: Any) -> ModelList | None:
@@ -64,9 +64,9 @@ def find_model(models: Sequence[Model], name: str | None) -> Model | None:
 
 
 def unlisted_model(models: Sequence[Model], name: str) -> UnlistedModel:
-    """A model that a server does not list, as it is asked for, with what the list says of the one that it is.
+    """A model that a server lists under another name or not at all: the requested name, with the listed details if any.
 
-    Google lists `models/…`. OpenRouter takes a variant behind a colon, which it does not list.
+    Google lists `models/…`. OpenRouter accepts a variant after a colon, which it does not list.
     """
     plain = _plain(name)
     for wanted in (plain, plain.partition(":")[0]):
@@ -86,14 +86,14 @@ def _name(entry: dict[str, Any]) -> str:
 
 
 def _model(name: str, entry: dict[str, Any]) -> Model:
-    meta = entry.get("meta")  # llama.cpp's own part.
+    meta = entry.get("meta")  # llama.cpp's own field.
     places = [entry.get(key) for key in WINDOWS] + ([meta.get("n_ctx")] if isinstance(meta, dict) else [])
     window = next((size for place in places if (size := number(place)) > 0), None)
     return Model(id=name, owned_by=text(entry.get("owned_by")), max_model_len=window, images=_images(entry))
 
 
 def _images(entry: dict[str, Any]) -> bool | None:
-    """Whether a model reads images, or None if its entry does not list what it can do."""
+    """Whether a model reads images, or None if its entry lists no capabilities."""
     if entry.get("type") == "vlm":  # LM Studio.
         return True
     able, inner = entry.get("capabilities"), entry.get("architecture")

@@ -1,7 +1,7 @@
 """Reads requests of OpenAI's API for whoever answers them: the verifier, and the gateway on a device.
 
-What would change an answer and cannot be done is refused with the name of its field, and never ignored. What changes
-nothing is.
+A field that would change the answer but is not supported is refused by name, never ignored. A field that changes
+nothing is ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": 
 UNSUPPORTED = "unsupported_parameter"
 """OpenAI's code of an error for a parameter that a model does not take."""
 Neutral = Mapping[str, Sequence[object]]
-"""Fields that cannot be fulfilled -> the values, other than null, at which they change nothing."""
+"""Unsupported fields -> the values, other than null, at which they change nothing."""
 FOREIGN: Neutral = {
     "min_p": (0,),
     "typical_p": (1,),
@@ -60,12 +60,12 @@ CHAT_ALONE: Neutral = {
 TEXT_ALONE: Neutral = {"prompt": ("", []), "best_of": (1,), "echo": (False,)}
 """Fields of plain text that chat does not have."""
 SAID = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
-"""Parts of a message that are read -> the field that has their text."""
+"""Types of message parts that are read -> the field with their text."""
 THOUGHT = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
-"""Parts of an earlier answer that are passed over: models do not read their thoughts again."""
+"""Types of parts of an earlier answer that are skipped: models do not read their thoughts again."""
 NO_TOOLS = "models call no tools here. Leave the calls and what they gave out, or begin a new conversation."
 TOOLS = {"tools": "tool_choice", "functions": "function_call"}
-"""Lists of tools -> the field that says whether they may be called."""
+"""Fields with lists of tools -> the field that says whether they may be called."""
 
 
 class AskedMessage(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class AskedMessage(msgspec.Struct, frozen=True):
     role: str
     content: Any = None
     refusal: Any = None
-    """What an earlier answer says in the place of its content."""
+    """An earlier answer's refusal, instead of its content."""
 
 
 class AskedPrediction(Prediction, frozen=True, kw_only=True):
@@ -100,12 +100,12 @@ class FieldRefused(Exception):
 
 
 def unsupported(param: str, why: str, advice: str = "Leave it out.") -> FieldRefused:
-    """The error for a field that cannot be fulfilled here. `advice`: a sentence that says what to do."""
+    """The error for an unsupported field. `advice`: a sentence that says what to do."""
     return FieldRefused(f"{param} cannot be used: {why}. {advice}", param, UNSUPPORTED)
 
 
 def prepared(kind: type[Request]) -> type[Request]:
-    """The kind of request that is given, ready to be read in any thread. Call it where a module is imported.
+    """The given struct type, ready to be decoded in any thread. Call it at import time.
 
     msgspec prepares a struct when it is first read. Two threads that do so at the same moment crash the process
     (msgspec 0.22).
@@ -115,9 +115,9 @@ def prepared(kind: type[Request]) -> type[Request]:
 
 
 def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[dict[str, Any], Request]:
-    """All fields of a body, and those that a `prepared` kind knows.
+    """All fields of a body, and the typed fields of a `prepared` kind.
 
-    Raises `FieldRefused`, also for fields that are not as in `neutral`.
+    Raises `FieldRefused`, also for a field whose value is not one of those in `neutral`.
     """
     try:
         given = msgspec.json.decode(body, type=dict[str, Any])
@@ -131,14 +131,14 @@ def read_request(body: bytes, kind: type[Request], neutral: Neutral) -> tuple[di
 
 
 def refuse_fields(given: Mapping[str, Any], neutral: Neutral, why: str) -> None:
-    """Raise `FieldRefused` for a field that is not as in `neutral`."""
+    """Raise `FieldRefused` for a field whose value is not one of those in `neutral`."""
     for name, values in neutral.items():
         if given.get(name) is not None and given[name] not in values:
             raise unsupported(name, why)
 
 
 def _converted(given: Mapping[str, Any], kind: type[Request]) -> Request:
-    """The fields that a kind knows. A number such as 6.0 is whole: some programs write all their numbers so.
+    """The typed fields of a kind. A number such as 6.0 is whole: some programs write all numbers in that form.
 
     Raises `msgspec.ValidationError`.
     """
@@ -149,7 +149,7 @@ def _converted(given: Mapping[str, Any], kind: type[Request]) -> Request:
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """What was read of JSON, with whole numbers as `int`, however they were written."""
+    """Decoded JSON with whole numbers as `int`, however they were written."""
     if isinstance(value, dict):
         return {name: _with_whole_numbers(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -158,7 +158,7 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def refuse_tools(given: Mapping[str, Any]) -> None:
-    """Raise `FieldRefused` where the model is offered tools that it might call, or a message calls one."""
+    """Raise `FieldRefused` if the model is offered tools that it might call, or a message calls one."""
     for message in given.get("messages") or ():
         if message.get("tool_calls") or message.get("function_call"):
             raise FieldRefused(f"A message calls a tool, and {NO_TOOLS}", "messages", UNSUPPORTED)
@@ -172,7 +172,7 @@ def refuse_tools(given: Mapping[str, Any]) -> None:
 
 
 def role_of(message: AskedMessage) -> Role:
-    """Who says a message. Raises `FieldRefused`."""
+    """The role of a message. Raises `FieldRefused`."""
     if message.role in ("tool", "function"):
         raise FieldRefused(f"A message is what a tool has given, and {NO_TOOLS}", "messages", UNSUPPORTED)
     if (role := ROLES.get(message.role)) is None:
@@ -181,9 +181,9 @@ def role_of(message: AskedMessage) -> Role:
 
 
 def text_of(content: Any, field: str = "messages") -> str:
-    """The text of a message's content, or of another `field`'s: a text, a part, or a list of either.
+    """The text of a message's content, or of another `field`: a string, a part, or a list of either.
 
-    Raises `FieldRefused` for what is no text, and would be missing.
+    Raises `FieldRefused` for a part that is not text and would be lost.
     """
     parts = content if isinstance(content, list) else [content]
     return "\n".join(filter(None, (_said(part, field) for part in parts)))

@@ -1,7 +1,7 @@
 """Completions in OpenAI's shape, which many servers and clients speak: JSON structs for both ends, and errors.
 
-Fields that nobody here knows are ignored, because everybody adds some. `continue_final_message` and
-`add_generation_prompt` are vLLM's names.
+Unknown fields are ignored, because everybody adds some. `continue_final_message` and `add_generation_prompt` are vLLM's
+names.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from msgspec import Meta
 from remote.protocol import Error, ErrorCode, Positive
 
 OUR_PATHS = ("/v1/card", "/v1/rounds", "/v1/streams", "/v1/sessions", "/v1/drafters")
-"""The paths that speak Outrider's own protocol. The errors of all others have this shape."""
+"""The paths of Outrider's own protocol. The errors of all other paths have OpenAI's shape."""
 EVENTS = "text/event-stream"
 JSON = "application/json"
 DONE = "[DONE]"
 """The data of a stream's last event."""
 OWNER = "outrider"
 GATEWAY_OWNER = "outrider-gateway"
-"""It continues no answer: what it wrote may have been taken back since."""
+"""The gateway cannot continue an answer: what it wrote may have been withdrawn since."""
 CONTINUING = frozenset({OWNER, "vllm", "sglang"})
-"""Servers, as they name the owner of their models, that can continue an answer with `continue_final_message`."""
+"""Servers, by the owner that they name for their models, that can continue an answer with `continue_final_message`."""
 
 FinishReason = Literal["stop", "length"]
 
 
 class ImageUrl(msgspec.Struct, frozen=True):
-    """The place of an image: an address, or all of it as a `data:` URL."""
+    """An image: its address, or all of it as a `data:` URL."""
 
     url: str
 
@@ -43,7 +43,7 @@ class ContentPart(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Content = str | tuple[ContentPart, ...]
-"""What a message says: text, or parts if there is an image."""
+"""The content of a message: text, or parts if there is an image."""
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
@@ -60,14 +60,14 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """Text that the answer will probably have. The server may take over what fits, and writes the rest."""
+    """Text that the answer will probably contain. The server may reuse what fits, and writes the rest."""
 
     type: Literal["content"] = "content"
     content: str | tuple[ContentPart, ...] = ""
 
 
 class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What requests for chat and for plain text have in common. None stands for the server's default."""
+    """Fields that requests for chat and for plain text share. None stands for the server's default."""
 
     model: str | None = None
     max_tokens: Positive | None = None
@@ -82,15 +82,15 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)]] | None = None
-    """Token id, as text -> what is added to its logit."""
+    """Token id, as text -> bias that is added to its logit."""
     presence_penalty: Penalty | None = None
-    """Taken from the logit of each token that the answer has already."""
+    """Subtracted from the logit of each token that the answer already contains."""
     frequency_penalty: Penalty | None = None
-    """Taken from it as often as the answer has the token."""
+    """Subtracted once for each occurrence of the token in the answer."""
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an answer must look like: `text`, `json_object`, or `json_schema` with `{"schema": ...}`."""
+    """The required form of an answer: `text`, `json_object`, or `json_schema` with `{"schema": ...}`."""
 
     type: str
     json_schema: dict[str, Any] | None = None
@@ -108,7 +108,7 @@ class ChatRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=Tr
     prediction: Prediction | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
-    """Number of the likeliest tokens at each place, with `logprobs`."""
+    """Number of the likeliest tokens to report at each position, with `logprobs`."""
     response_format: ResponseFormat | None = None
 
 
@@ -117,13 +117,13 @@ class TextRequest(CompletionRequest, frozen=True, kw_only=True, omit_defaults=Tr
 
     prompt: str | tuple[str | TokenId | tuple[TokenId, ...], ...]
     logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
-    """Number of the likeliest tokens at each place, or None for no log-probabilities at all."""
+    """Number of the likeliest tokens to report at each position, or None for no log-probabilities at all."""
     echo: bool | None = None
     """The answer begins with the prompt."""
 
 
 class PredictionTokens(msgspec.Struct, frozen=True):
-    """What a server made of a prediction, in its tokens. Both are charged for."""
+    """How many tokens of a prediction a server used and rejected. Both are charged for."""
 
     accepted_prediction_tokens: int = 0
     rejected_prediction_tokens: int = 0
@@ -134,11 +134,11 @@ class Usage(msgspec.Struct, frozen=True):
     completion_tokens: int = 0
     total_tokens: int = 0
     completion_tokens_details: PredictionTokens | msgspec.UnsetType = msgspec.UNSET
-    """Unset if the server says nothing of a prediction, or used none."""
+    """Unset if the server reports nothing about a prediction, or used none."""
 
 
 class TopLogprob(msgspec.Struct, frozen=True):
-    """A token that might have stood at a place. `bytes`: of its text in UTF-8."""
+    """A candidate token at a position. `bytes`: its text in UTF-8."""
 
     token: str
     logprob: float
@@ -146,7 +146,7 @@ class TopLogprob(msgspec.Struct, frozen=True):
 
 
 class TokenLogprob(msgspec.Struct, frozen=True):
-    """A token of an answer, with those that were likeliest in its place."""
+    """A token of an answer, with the likeliest candidates at its position."""
 
     token: str
     logprob: float
@@ -232,7 +232,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     created: int = 0
     owned_by: str = ""
     max_model_len: int | None = None
-    """Tokens of a conversation, if the server says."""
+    """Tokens of a conversation, or None if the server does not say."""
     images: bool | None = None
     """Whether it reads images, or None if the server does not say."""
 
@@ -243,7 +243,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnlistedModel(Model, frozen=True, kw_only=True):
-    """A model that its server does not list, and that is asked for all the same, because the person has named it."""
+    """A model that its server does not list, requested all the same because the person named it."""
 
 
 class Models(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,8 +266,8 @@ _CODES: dict[ErrorCode, str] = {
 def speaks_openai(path: str) -> bool:
     """Whether the errors at a path have this API's shape.
 
-    That is also so where nothing is served: a program may have left `/v1` out of its address. A device may have been
-    given an address that ends in `/v1`; then it asks for `/v1/v1/card` first.
+    This includes paths where nothing is served: a program may have left `/v1` out of its address. A device that was
+    given an address ending in `/v1` first asks for `/v1/v1/card`.
     """
     return not any(f"{own}/" in f"{path}/" for own in OUR_PATHS)
 

@@ -1,4 +1,4 @@
-"""Turns what an OpenAI-compatible server says in place of an answer into one of the errors of `remote/errors.py`.
+"""Turns what an OpenAI-compatible server sends instead of an answer into one of the errors of `remote/errors.py`.
 
 Servers agree neither on codes nor on shapes, so the status counts first, then the words.
 """
@@ -16,38 +16,38 @@ from remote.response import Response
 from remote.wire import Wire
 
 ADVICE, ADVISED = "check the token of this server (outrider remote token NAME)", "check the token"
-"""What to do about a wrong token, and words of a server that says so itself."""
+"""Advice about a wrong token, and words of servers that give such advice themselves."""
 SPENT = "insufficient_quota"
 """A limit that waiting does not lift."""
 WAITING = (429, 503, 529)
-"""Statuses that mean: nothing has begun, because the server is full or still loads its model."""
+"""Statuses that mean that nothing has begun, because the server is full or still loading its model."""
 FULL = re.compile(
     r"context.?(length|size|window)|exceed_context|n_ctx|maximum context|too many (input |prompt )?tokens"
     r"|(prompt|input|request|messages?|conversation)\b.{0,80}\btoo (long|large)"
     r"|(maximum|max) (allowed )?(number of )?(input )?tokens|tokens? .{0,40}must be (<=|less|at most)",
     re.IGNORECASE | re.DOTALL,
 )
-"""The conversation is longer than the model reads, in the words of vLLM, llama.cpp, Ollama, LM Studio, TGI, OpenAI,
+"""How servers say that the conversation is too long for the model: vLLM, llama.cpp, Ollama, LM Studio, TGI, OpenAI,
 Mistral, Anthropic and Google."""
 PROXY = 407
 """Status that only a proxy gives."""
 NOT_SERVED = (404, 405, 410, 501)
-"""Statuses of an address at which nothing of this API is served."""
+"""Statuses of an address where this API is not served."""
 PROXIES = (401, *(status for status in NOBODY_BEHIND if status != 503))
-"""Statuses that, in plain text, more likely come from somebody on the way."""
+"""Statuses that, with a plain-text body, more likely come from a proxy."""
 WRONG_KEY = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|(invalid|incorrect) api.?key", re.IGNORECASE)
 """A wrong token, in the words of Google, which answers 400 to it."""
 AGAIN = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)m)? ?(\d+(?:\.\d+)?) ?(ms|s)", re.IGNORECASE)
-"""When a full server wants to be asked again, in the words of OpenAI, Groq and Google."""
+"""When a full server wants to be asked again, as OpenAI, Groq and Google say it."""
 MAX_JUDGED = 4096
-"""Characters of an error's text that are looked at."""
+"""Characters of an error's text that are searched."""
 
 
 class BadRequest(Refused):
-    """The server does not take the request as it is. Nothing was begun.
+    """The server does not accept the request as it is. No work has begun.
 
-    `status`: of the answer. `said`: its whole words and codes. `field`: the part of the request that it names apart
-    from its words; may be empty.
+    `status`: of the answer. `said`: its full message and codes. `field`: the part of the request that it names in a
+    separate attribute; may be empty.
     """
 
     def __init__(self, error: Error, status: int, said: str, field: str) -> None:
@@ -56,7 +56,7 @@ class BadRequest(Refused):
 
 
 class Forbidden(Refused):
-    """The server does not let this device, or its token, do this one thing."""
+    """The server does not allow this device or token to do this one thing."""
 
 
 async def refusal(wire: Wire, answer: Response) -> RemoteError:
@@ -78,9 +78,9 @@ async def refusal(wire: Wire, answer: Response) -> RemoteError:
 
 
 def _words(answer: Response, body: bytes) -> ErrorBody | None:
-    """What the server itself says: JSON of any shape, or plain words, such as `Internal Server Error`.
+    """The server's own message: JSON of any shape, or plain words such as `Internal Server Error`.
 
-    None for a page, and for words that a proxy may have said.
+    None for a page, and for words that may be a proxy's.
     """
     if PLAIN_TO_TLS.search(body):
         return None
@@ -93,7 +93,7 @@ def _words(answer: Response, body: bytes) -> ErrorBody | None:
 
 
 def _page(wire: Wire, answer: Response, page: bytes) -> RemoteError:
-    """The error for a page that somebody on the way, or before the server, has sent."""
+    """The error for a page from an intermediary or from a proxy in front of the server."""
     error, status, after = wire.stranger(answer, page), answer.status, answer.retry_after
     if not isinstance(error, LinkDown) or status in NOT_SERVED or (isinstance(error, Stranger) and not error.status):
         return error
@@ -108,9 +108,9 @@ def _page(wire: Wire, answer: Response, page: bytes) -> RemoteError:
 def refused(
     host: str, status: int, message: str, kind: str, after: float | None = None, *, begun: bool = True
 ) -> Refused:
-    """The error for a server's own words. `status`: 500 for an error inside an answer, whose `kind` may name another.
+    """The error for a server's own message. `status`: 500 for an error inside an answer; its `kind` may imply another.
 
-    `begun`: the server may have begun to answer, so the request cannot simply be sent again.
+    `begun`: the server may have begun to answer, so the request cannot simply be repeated.
     """
     shown = "" if begun else f" ({status})"
     if status == 500 and (named := re.search(r"\b[45]\d\d\b", kind)):
@@ -136,7 +136,7 @@ def refused(
 
 
 def _pause(said: str) -> float | None:
-    """Seconds until it is worth asking again, by a server's own words, or None if it does not say."""
+    """Seconds until it is worth asking again, according to the server, or None if it does not say."""
     if (found := AGAIN.search(said)) is None:
         return None
     minutes, count, unit = found.groups()

@@ -1,8 +1,8 @@
 """Server-sent events, read as in WHATWG's "Interpreting an event stream", and as servers write them.
 
-Lines end in LF, CR LF or CR. A colon begins a comment, with which a server keeps a quiet line alive. The `data` lines
+Lines end in LF, CR LF or CR. A colon begins a comment, which servers use to keep a quiet line alive. The `data` lines
 of one event are joined by LF. A blank line ends the event. Bytes may be split anywhere, inside a character or between
-CR and LF. Servers differ from the book, so:
+CR and LF. Servers deviate from the standard, so:
 
 - the end of the stream ends the last event, too;
 - where the blank line is missing, a line that is a JSON object of its own, or `[DONE]`, ends where the next one begins;
@@ -18,22 +18,22 @@ from remote.openai.lenient_json import parse
 from remote.openai.schema import DONE
 
 MAX_EVENT_BYTES = 16 << 20
-"""Longest event. One may hold a picture, which is skipped."""
+"""Longest event. It may hold an image, which is skipped."""
 COMMENT = b": still here\n\n"
-"""Clients pass over it. It keeps them, and the proxies on the way, from giving up a line that says nothing for long."""
+"""Clients ignore it. It keeps them, and proxies on the way, from giving up a connection that is silent for long."""
 QUIET_SECONDS = 10.0
-"""Clients and proxies that give up a quiet line do so after 15 s or more, most after 60."""
+"""Clients and proxies that give up a quiet connection do so after at least 15 s, most after 60."""
 BOM = b"\xef\xbb\xbf"
 MAX_NAME = 64
-"""Bytes of an event's type that are looked at."""
+"""Bytes of an event's type that are read."""
 
 
 FIELDS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
-"""How the first line of a stream begins."""
+"""Possible beginnings of a stream's first line."""
 
 
 def begins(head: bytes) -> Literal["events", "json", "other"] | None:
-    """What a body is by its first bytes, or None if more are needed to say.
+    """What a body is, judging by its first bytes, or None if more are needed.
 
     Servers send streams under any content type, and a whole answer where a stream was asked for.
     """
@@ -109,7 +109,7 @@ class EventReader:
         return events
 
     def _dispatch(self) -> list[str]:
-        """The event that has come, if there is one."""
+        """The event that has arrived, if any."""
         data, name = "\n".join(self._data), self._name
         events = [] if not self._data else [_error(data)] if name.strip() == "error" else [data]
         self._data, self._name, self._size = [], "", 0
@@ -117,7 +117,7 @@ class EventReader:
 
 
 def _is_whole(line: str) -> bool:
-    """Whether a line of data needs no other line: it is a JSON object, or the end of an answer."""
+    """Whether a line of data is complete by itself: a JSON object, or the end marker."""
     return line.strip() == DONE or (line.lstrip()[:1] == "{" and isinstance(parse(line), dict))
 
 

@@ -1,7 +1,7 @@
 """One answer of an OpenAI-compatible server as it arrives: its text, its reasoning, and how it ended.
 
-Bytes show that the line is alive. Text and reasoning show that the server makes progress. The two have separate limits,
-so a silent model that thinks is not mistaken for a server that only keeps its line alive.
+Bytes show that the connection is alive; text and reasoning show that the server makes progress. The two have separate
+time limits, so a silently thinking model is not confused with a server that only keeps the connection alive.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from remote.response import Metered, Response
 from remote.wire import Wire
 
 MAX_TEXT = 1 << 20
-"""Most characters of an answer. What a server sends beyond is not read."""
+"""Most characters of an answer. Anything beyond is not read."""
 MAX_REASONING = 1 << 22
 """Most characters of reasoning before the first word of the answer."""
 KEPT_REASONING = 1 << 18
 """Characters of reasoning that are kept."""
 MAX_WHOLE_BYTES = 16 << 20
-"""Most bytes of an answer that is not streamed. There may be a picture in it."""
+"""Most bytes of an answer that is not streamed. It may contain an image."""
 AFTER_END_SECONDS = 2.0
-"""How long to wait for the count of tokens after the answer has ended."""
+"""How long to wait for the token counts after the answer has ended."""
 UNNAMED = "it ended the answer with an error and did not say which"
 NO_TOOLS = "asked for a tool and said nothing else; Outrider has no tools to offer"
 MAX_SHOWN = 100
-"""Characters that are quoted of what is no piece of an answer."""
+"""Characters to quote of something that is not a piece of an answer."""
 
 
 class ChatStream(Metered):
-    """An answer's text, piece by piece. Read it to the end or close it. It fails as the call for it does.
+    """An answer's text, piece by piece. Read it to the end or close it. It raises what the call that began it raises.
 
-    A piece is empty if only reasoning has come. The answer is whole if the server says so, by a reason or by `[DONE]`;
-    a line that ends before is `Broken`.
+    A piece is empty if only reasoning has arrived. The answer is complete if the server says so, by a finish reason or
+    `[DONE]`; a connection that ends earlier raises `Broken`.
 
     `begun`: when the question was sent, by the wire's clock. `deadline`: seconds from then to the first words, and from
-    words to words. `silence`: seconds without a byte after the first words.
+    any words to the next. `silence`: seconds without a byte after the first words.
     """
 
     def __init__(
@@ -61,20 +61,20 @@ class ChatStream(Metered):
     ) -> None:
         super().__init__(answer.traffic)
         self.predicted = predicted
-        """A prediction went up with the question, and the server did not refuse it."""
+        """Whether a prediction was sent with the question and not refused."""
         self.left_out = left_out
-        """Fields that the server refuses to know for this model, so the question was asked without them."""
+        """Fields that the server rejects for this model, so the question was asked without them."""
         self.reason: str | None = None
-        """Why the answer ended, in the server's word: `stop`, `length` or another. None before the end, or if it did
-        not say."""
+        """Why the answer ended, in the server's words: `stop`, `length` or another. None before the end, or if not
+        given."""
         self.usage: Usage | None = None
-        """Counts of tokens, at the end, if the server gives them."""
+        """Token counts, at the end, if the server gives them."""
         self.pieces = 0
         """Events that brought text or reasoning. With most servers about as many as tokens."""
         self.reasoning = 0
         """Characters of reasoning."""
         self.overlong = False
-        """The answer was too long, so reading stopped."""
+        """Whether reading stopped because the answer was too long."""
         self.first_byte_seconds = answer.arrived - answer.sent
         """The round trip, plus the time until the server began."""
         self._wire, self._response = wire, answer
@@ -84,19 +84,19 @@ class ChatStream(Metered):
         self._told = 0
         self._characters = 0
         self._done = False
-        """The server has said that the answer is whole."""
+        """Whether the server has said that the answer is complete."""
         self._unreadable = ""
-        """The last event that was no piece of an answer, in the server's words."""
+        """The last event that was not a piece of an answer, in the server's words."""
         self._source = self._pieces()
 
     def new_thoughts(self) -> str:
-        """The reasoning that is new since the last call, as far as it is kept."""
+        """The reasoning that is new since the last call, up to the limit."""
         new, self._told = self._thoughts[self._told :], len(self._thoughts)
         return "".join(new)
 
     @property
     def kept_of_prediction(self) -> tuple[int, int] | None:
-        """Tokens of the prediction that the server kept and dropped, or None if it does not say."""
+        """Tokens of the prediction that the server used and rejected, or None if it does not say."""
         details = None if self.usage is None else self.usage.completion_tokens_details
         if not isinstance(details, PredictionTokens):
             return None
@@ -104,7 +104,7 @@ class ChatStream(Metered):
 
     @property
     def spoken(self) -> bool:
-        """True if words of the answer itself have come."""
+        """True if words of the answer itself have arrived."""
         return self._characters > 0
 
     def __aiter__(self) -> ChatStream:
@@ -130,7 +130,7 @@ class ChatStream(Metered):
     # ---- events ------------------------------------------------------------------------------------------------------
 
     async def _pieces(self) -> AsyncGenerator[str, None]:
-        """The pieces of the answer, whatever its content type says of its form."""
+        """The pieces of the answer, whatever its content type says."""
         heard, head, form = self._heard(), b"", None
         while form is None and (chunk := await anext(heard, None)) is not None:
             head = (head + chunk).lstrip()
@@ -161,7 +161,7 @@ class ChatStream(Metered):
                 told = f"{self._wire.host} sent {error}; check that it serves chat completions"
                 raise Incompatible(told) from None
             except Exception:
-                if text:  # What came before the failure is kept.
+                if text:  # What arrived before the failure is kept.
                     yield text
                 raise
             if text or self.pieces > before:
@@ -175,14 +175,14 @@ class ChatStream(Metered):
         rest = "" if self._done or self.overlong else "".join(self._take(data, last=True) for data in reader.end())
         if rest := rest + self._rest():
             yield rest
-        if broken is not None and self.reason is None and not self._done:  # Else only the count of tokens is missing.
+        if broken is not None and self.reason is None and not self._done:  # Else only the counts are missing.
             raise broken
         self._check_end()
 
     def _take(self, data: str, *, last: bool = False) -> str:
         """The text that an event adds to the answer. `last`: it may have been cut off.
 
-        What is no JSON is a sign of life.
+        Anything but JSON counts as a sign of life.
         """
         if data.strip() == DONE:
             self._done = True
@@ -246,7 +246,7 @@ class ChatStream(Metered):
         return self._bounded(text)
 
     def _check_end(self) -> None:
-        """Raises `Broken` if the answer is not whole, and `Incompatible` if there is none."""
+        """Raises `Broken` if the answer is incomplete, and `Incompatible` if there is none."""
         host = self._wire.host
         if self._unreadable and not self.pieces and self.reason is None:
             raise self._no_piece(self._unreadable)
@@ -273,7 +273,7 @@ class ChatStream(Metered):
     async def _heard(self) -> AsyncGenerator[bytes, None]:
         """The bytes of the body.
 
-        Before the first words a silent server may be thinking, so it has the whole deadline.
+        Before the first words a silent server may be thinking, so it gets the whole deadline.
         """
         chunks = self._response.chunks()
         while True:

@@ -2,9 +2,9 @@
 
 Bodies are msgpack of the structs here. Numbers in bulk travel as little-endian raw bytes. A reply is a stream of
 frames. Each frame is a 4-byte little-endian length, one byte for the kind, and msgpack. The reply to a round is one
-`Verdict`, then `Memory`, newest tokens first, then `Likeliest` if it was asked for. A stream has a `Progress` for each
-of the verifier's own rounds, each followed by the same of what it verified. If that was asked for, there is an `Alive`
-behind the first one, and whenever nothing else comes for a while. Nothing is ever pickled, and every size is checked
+`Verdict`, then `Memory`, newest tokens first, then `Likeliest` if requested. A stream has a `Progress` for each of the
+verifier's own rounds, each followed by `Memory` and `Likeliest` for what it verified. On request, an `Alive` follows
+the first one, and is sent whenever nothing else is for a while. Nothing is ever pickled, and every size is checked
 before it is used.
 """
 

@@ -1,4 +1,4 @@
-"""The card of a verifier: who it is and what it takes."""
+"""The card of a verifier: what it serves and what it accepts."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class MemoryFormat(Struct, frozen=True):
 
 
 class DrafterOffer(Struct, frozen=True):
-    """The drafter for this target, which a device may fetch: `GET /v1/drafters/DIGEST`."""
+    """The drafter for this target that devices may fetch: `GET /v1/drafters/DIGEST`."""
 
     digest: FileDigest
     """SHA-256 of its `config.json`, which has the checksums of its other files."""
     size: Annotated[int, Meta(ge=1, lt=1 << 40)]
     """Bytes of all its files."""
     licence: str = ""
-    """Licence of the target, as its model card names it; empty: it names none."""
+    """Licence of the target according to its model card, or empty."""
 
 
 class Card(Struct, frozen=True):
-    """`GET /v1/card`: who the verifier is and what it takes."""
+    """`GET /v1/card`: what the verifier serves and accepts."""
 
     version: int
     target: str
@@ -60,8 +60,8 @@ class Card(Struct, frozen=True):
     stop_tokens: tuple[Token, ...]
     limits: Limits
     memory: MemoryFormat | None
-    """None if this verifier has no memory encoder, so that devices draft without memory."""
+    """None if this verifier has no memory encoder; devices then draft without memory."""
     drafter: DrafterOffer | None = None
-    """None if devices have to get one elsewhere."""
+    """None if devices have to get a drafter elsewhere."""
     drafts: bool = False
-    """The verifier drafts by itself in streams. If not, each round of a stream yields one token."""
+    """The verifier drafts in streams. If not, each round of a stream yields one token."""

@@ -40,7 +40,7 @@ def encode(message: Struct) -> bytes:
 
 
 def decode(data: bytes | memoryview, kind: type[T]) -> T:
-    """Decode a message. Raises `ProtocolError` for anything that is not a `kind`."""
+    """Decode a message of type `kind`. Raises `ProtocolError` for anything else."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # Deep nesting ends in a RecursionError.

@@ -1,4 +1,4 @@
-"""Digests of token sequences, with which both sides compare what they hold."""
+"""Digests of token sequences, by which both sides compare what they hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all messages are made of: versions, bounds, types of fields, and errors."""
+"""The building blocks of all messages: versions, bounds, field types, and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_NODES = 1 << 15
 """Most nodes of a tree on the wire, because parents are int16."""
 
 MAX_CANDIDATES = 256
-"""Most candidates that the children of one node are drawn from."""
+"""Most candidates for the children of one node."""
 
 MAX_LIKELIEST = 8
 """Most tokens of one of the target's distributions."""
@@ -46,7 +46,7 @@ SessionId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
 
 
 class ProtocolError(ValueError):
-    """A message that this version cannot read. The text says what is wrong with it."""
+    """A message that this version cannot read. The error text says what is wrong."""
 
 
 class CutOff(ProtocolError):

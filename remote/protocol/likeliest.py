@@ -1,4 +1,4 @@
-"""What the target might have said, on the wire."""
+"""What the target might have said instead, on the wire."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from drafter.learning.distributions import MOST, Floats, Ids, MalformedDistribut
 from remote.protocol.fields import Count, ProtocolError, Struct
 
 MOST_REJECTED = 8
-"""Rejected nodes of a round whose distributions are sent, at most: those that the tree has first."""
+"""Most rejected nodes of a round whose distributions are sent: the first ones of the tree."""
 SURPLUS = 0.01
-"""Probabilities may add up to so much more than 1. Eight of them in float16 are off by 0.001 at most."""
+"""How much more than 1 probabilities may add up to. Eight of them in float16 are off by at most 0.001."""
 
 
 class Likeliest(Struct, frozen=True):
-    """A later frame, sent only where it was asked for: the target's likeliest tokens at some positions.
+    """A later frame, sent only on request: the target's likeliest tokens at some positions.
 
-    Each distribution is the softmax of the target's logits, before temperature, top-k and top-p. Those of `count`
-    committed tokens come first, from position `start` on: what each of these tokens was chosen from. Then those after
-    the rejected `nodes`, whose parents are the root or accepted. A distribution has at most as many tokens as were
-    asked for, likeliest first. Those below 1 in 1,024 may be missing. What is missing of 1 is the chance of all others.
+    Each distribution is the softmax of the target's logits, before temperature, top-k and top-p. First come those of
+    `count` committed tokens from position `start` on, from which these tokens were chosen; then those after the
+    rejected `nodes`, whose parents are the root or accepted. A distribution has at most the requested number of tokens,
+    likeliest first; those below 1 in 1,024 may be missing. The remaining probability belongs to all other tokens.
     """
 
     start: Count
     count: Count
     counts: bytes
-    """uint8 for each distribution: its tokens, at least one."""
+    """uint8 for each distribution: its number of tokens, at least one."""
     tokens: bytes
     """int32 token ids."""
     log_probs: bytes
@@ -49,7 +49,7 @@ class Likeliest(Struct, frozen=True):
     def unpack(self, most: int) -> tuple[list[int], Ids, Floats]:
         """The nodes, and for each distribution its tokens and log-probabilities, as `Distributions` has them.
 
-        `most`: tokens that were asked for. Raises `ProtocolError` for anything that is not a distribution.
+        `most`: tokens that were requested. Raises `ProtocolError` for anything that is not a distribution.
         """
         if len(self.nodes) % 2 or len(self.tokens) % 4 or len(self.log_probs) % 2:
             raise ProtocolError("distributions of a ragged length")

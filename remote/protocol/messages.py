@@ -36,8 +36,8 @@ class Round(Struct, frozen=True):
     The device knows `base` committed tokens, whose digest is `digest`. The verifier drops what it has beyond them,
     appends `append`, and verifies `tree` after the last of these tokens. A verifier that does not hold such a prefix
     answers 409 with a `Conflict` and changes nothing; the device may send the round again with another base under the
-    same number. `round` grows with each new round of a session, and may skip numbers whose round never arrived. The
-    last number again gets the same reply again. A lower one is out of order.
+    same number. `round` grows with each new round of a session, and may skip numbers whose round never arrived.
+    Repeating the last number repeats its reply; a lower one is out of order.
     """
 
     session: SessionId
@@ -51,7 +51,7 @@ class Round(Struct, frozen=True):
     memory_from: Count | None = None
     """Send memory of the tokens from this position on, or None to send none."""
     likeliest: TopTokens = 0
-    """Send so many of the target's likeliest tokens, at each new token and after rejected nodes. 0: send none."""
+    """How many of the target's likeliest tokens to send, at each new token and after rejected nodes. 0: send none."""
 
 
 class Verdict(Struct, frozen=True):
@@ -70,14 +70,14 @@ class Verdict(Struct, frozen=True):
     finished: bool
     """The last committed token is a stop token, or the session is full."""
     server_seconds: Annotated[float, Meta(ge=0, le=86_400)]
-    """From the request's last byte to this frame, waiting included. In a repeated reply, from the repeated request."""
+    """From the request's last byte to this frame, waiting included; in a repeated reply, from the repeated request."""
 
 
 class Memory(Struct, frozen=True):
     """A later frame: activations of the target for the committed tokens `start .. start + count`.
 
     Each row of the format is packed as keys (count, heads, size), float16 key scales (count, heads), then values and
-    value scales of the same shapes. Keys and values are int8 or int4, which the size tells; see `models.memory`.
+    value scales of the same shapes. Keys and values are int8 or int4, depending on the size; see `models.memory`.
     """
 
     digest: Digest
@@ -88,7 +88,7 @@ class Memory(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """`POST /v1/streams`: hosted mode. The verifier drafts by itself and sends what it has verified, round by round.
+    """`POST /v1/streams`: hosted mode. The verifier drafts on its own and sends what it has verified, by round.
 
     The fields from `session` to `append`, `sampling`, `memory_from` and `likeliest` are those of a `Round`. Rounds and
     streams of a session share their numbers, and a stream's number is higher than any before. A device that breaks off
@@ -136,10 +136,10 @@ class Progress(Struct, frozen=True):
 
 
 class Alive(Struct, frozen=True):
-    """A sign of life of a stream's verifier, the first one behind the first `Progress`."""
+    """A sign of life in a stream, first sent after the first `Progress`."""
 
     seconds: Annotated[float, Meta(ge=0.01, le=60)]
-    """The longest time until the next frame of any kind leaves."""
+    """The longest time until the next frame of any kind is sent."""
 
 
 class Conflict(Struct, frozen=True):
@@ -177,4 +177,4 @@ class Error(Struct, frozen=True):
 Frame = Verdict | Memory | Progress | Likeliest | Alive
 
 KINDS: tuple[type[Frame], ...] = (Verdict, Memory, Progress, Likeliest, Alive)
-"""The kinds of frames, by the byte in front of one."""
+"""The kinds of frames, by their kind byte."""

@@ -1,8 +1,8 @@
-"""Which answers may begin: limits for each token holder, and none any more while the server drains.
+"""Which answers may begin: limits for each token holder, and no new answers while the server drains.
 
 An answer is one chat completion, one stream, or all rounds of an answer that a device drafts. It is refused only before
-it begins. A device's answer has no end that the server hears of, so it counts as running while its rounds follow each
-other closely.
+it begins. The server is not notified when a device's answer ends, so the answer counts as running while its rounds
+follow each other closely.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ MINUTE = 60.0
 Kind = Literal["answers", "requests", "tokens"]
 
 RUNNING_SECONDS = 5.0
-"""A device's answer counts as running for so long after its last round."""
+"""How long a device's answer counts as running after its last round."""
 RESUMED_SECONDS = 60.0
-"""A round that comes later than this after the one before it begins a new answer."""
+"""A round that arrives later than this after the previous one begins a new answer."""
 MAX_ANSWERS = 4096
-"""Answers that are known. Beyond them, the one that was silent for longest is forgotten."""
+"""How many answers are remembered. Beyond that, the one that was silent longest is forgotten."""
 MAX_SPENT = 4
-"""Tokens that one answer of a device may take, as a multiple of the longest session. Then it begins anew. More than
-one, because a conversation that was forgotten is read again in the middle of an answer."""
+"""Tokens that one answer of a device may take, as a multiple of the longest session, before it counts as a new one. The
+multiple is above one, because a conversation that was forgotten is read again in the middle of an answer."""
 ASKED_THEMSELVES = ("/v1/rounds", "/v1/streams")
-"""Paths that ask for admission themselves, once they know which answer goes on."""
+"""Paths that ask for admission themselves, once they know which answer continues."""
 ALWAYS = ("/healthz", "/readyz", "/metrics")
 
 
 class NotAdmitted(Overloaded):
-    """An answer that may not begin now. `reason`: what there was too much of, in one word."""
+    """An answer that may not begin now. `reason`: one word for the limit that was hit."""
 
     def __init__(self, reason: str, message: str, seconds: int) -> None:
         super().__init__(message, seconds)
@@ -52,7 +52,7 @@ class NotAdmitted(Overloaded):
 
 
 class Draining(NotAdmitted):
-    """The server ends, and begins no more answers."""
+    """The server is shutting down and begins no more answers."""
 
     code = "unavailable"
 
@@ -62,22 +62,22 @@ class Draining(NotAdmitted):
 
 
 class RateLimited(NotAdmitted):
-    """A holder has all that one may have for now."""
+    """A holder has reached a limit for now."""
 
 
 class Bucket:
-    """A minute's worth of something, which comes back evenly. It may be overdrawn."""
+    """A token bucket: a minute's worth of something, refilled steadily. It may be overdrawn."""
 
     def __init__(self, a_minute: int, now: float) -> None:
         self.a_minute, self._left, self._seen = a_minute, float(a_minute), now
 
     def spend(self, count: float, now: float) -> None:
-        """Take so much out of it, even if it holds less."""
+        """Take this amount out of it, even if it holds less."""
         self._fill(now)
         self._left -= count
 
     def wait(self, wanted: float, now: float) -> float:
-        """Seconds until it holds `wanted`; 0 if it does."""
+        """Seconds until it holds `wanted`; 0 if it does already."""
         self._fill(now)
         return max(0.0, (wanted - self._left) * MINUTE / self.a_minute)
 
@@ -87,7 +87,7 @@ class Bucket:
 
 
 class Account:
-    """What one holder has used of late."""
+    """What one holder has used recently."""
 
     def __init__(self, options: ServeOptions, now: float) -> None:
         requests, tokens = options.requests_per_minute, options.tokens_per_minute
@@ -96,7 +96,7 @@ class Account:
         self._tokens = None if tokens is None else Bucket(tokens, now)
 
     def begin(self, running: int, now: float) -> None:
-        """Count one more answer beside those that are `running`. Raises `RateLimited`."""
+        """Count one more answer in addition to those `running`. Raises `RateLimited`."""
         if self._answers is not None and running >= self._answers:
             raise RateLimited(
                 "answers",
@@ -124,18 +124,18 @@ def _spent(kind: Kind, most: int, seconds: float) -> RateLimited:
 
 
 class RunningAnswer:
-    """An answer on its way."""
+    """An answer that has begun."""
 
     def __init__(self, holder: str, length: int, now: float) -> None:
         self.holder, self.length, self.seen = holder, length, now
         self.records: dict[Record, int] = {}
-        """Its requests that are being answered, each with the tokens of it that were counted."""
+        """Its requests that are being answered, each with the tokens already charged."""
         self.finished = False
         self.spent = 0
-        """All tokens of it that were counted."""
+        """All of its tokens that were charged."""
 
     def runs(self, now: float) -> bool:
-        """Whether it takes one of the places of its holder."""
+        """Whether it counts against its holder's limit of running answers."""
         return bool(self.records) or (not self.finished and now - self.seen < RUNNING_SECONDS)
 
     def goes_on(self, length: int, most: int, now: float) -> bool:
@@ -145,7 +145,7 @@ class RunningAnswer:
 
 
 class Admission:
-    """Belongs to the event loop. It knows the answers that run, and what each holder has used."""
+    """Keeps track of the running answers and of what each holder has used. Belongs to the event loop."""
 
     def __init__(self, options: ServeOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options, self._clock = options, clock
@@ -155,7 +155,7 @@ class Admission:
 
     @property
     def running(self) -> int:
-        """Answers on their way."""
+        """How many answers are running."""
         now = self._clock()
         return sum(answer.runs(now) for answer in self._answers.values())
 
@@ -170,7 +170,7 @@ class Admission:
     def go_on(self, record: Record, holder: str, session: str, length: int, most: int) -> None:
         """Begin or continue the answer in a session. Raises `RateLimited`, `Draining`.
 
-        `length`: tokens that the session has with this request. `most`: those that it may have.
+        `length`: tokens of the session, including this request's. `most`: the most that it may have.
         """
         known = self._answers.get(session)
         if known is not None and known.goes_on(length, most, self._clock()):
@@ -184,7 +184,7 @@ class Admission:
             raise Draining
 
     def ended(self, session: str) -> None:
-        """Note that nobody goes on with a session."""
+        """Note that a session will not be continued."""
         if (answer := self._answers.get(session)) is not None:
             answer.finished = True
 
@@ -198,7 +198,7 @@ class Admission:
             self._charge(answer)
         account.begin(sum(answer.runs(now) for name, answer in mine if name != key), now)
         answer = RunningAnswer(holder, length, now)
-        if (before := self._answers.get(key)) is not None:  # Its requests end as those of the new one.
+        if (before := self._answers.get(key)) is not None:  # Its requests end as requests of the new one.
             answer.records = before.records
         self._answers[key] = answer
         self._follow(key, answer, record)
@@ -221,7 +221,7 @@ class Admission:
             self._answers.move_to_end(key)
 
     def _charge(self, answer: RunningAnswer) -> None:
-        """Count what its requests have taken since the last time."""
+        """Charge what its requests have used since the last time."""
         for record, counted in answer.records.items():
             taken = record.tokens
             answer.records[record] = taken
@@ -230,7 +230,7 @@ class Admission:
                 account.took(taken - counted, self._clock())
 
     def _forget(self, now: float) -> None:
-        """Forget answers that nobody goes on with."""
+        """Forget answers that are not continued."""
         for key, answer in list(self._answers.items()):
             old = now - answer.seen >= RESUMED_SECONDS or len(self._answers) >= MAX_ANSWERS
             if answer.records:
@@ -241,7 +241,7 @@ class Admission:
 
 
 class Gate:
-    """ASGI middleware that asks for admission where the path does not do so itself."""
+    """ASGI middleware that asks for admission for paths that do not do so themselves."""
 
     def __init__(self, app: ASGIApp, admission: Admission, metrics: Metrics) -> None:
         self.app, self._admission, self._metrics = app, admission, metrics
@@ -267,7 +267,7 @@ class Gate:
 
 
 def refusal(path: str, refused: NotAdmitted) -> Response:
-    """The answer to a request that is not admitted, in the shape that its path uses."""
+    """The response to a request that is not admitted, in the form that its path uses."""
     limited = isinstance(refused, RateLimited)
     error = Error(code=refused.code, message=str(refused), retry=True)
     if not speaks_openai(path):
@@ -283,7 +283,7 @@ def refusal(path: str, refused: NotAdmitted) -> Response:
 
 
 def _limited(refused: RateLimited) -> bytes:
-    """OpenAI's own words for it. Its `type` is what there was too much of."""
+    """The error in OpenAI's words. Its `type` names the limit."""
     kind = "tokens" if refused.reason == "tokens" else "requests"
     inner = {"message": str(refused), "type": kind, "param": None, "code": "rate_limit_exceeded"}
     return msgspec.json.encode({"error": inner})

@@ -1,4 +1,4 @@
-"""The page for Prometheus: the metrics of requests, and what sessions, turns and the engine count themselves."""
+"""The page for Prometheus: metrics of requests, and the counters of sessions, turns and the engine."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ GAUGES = {
 
 
 class ServiceCollector(Collector):
-    """Reads what the parts of the service count, whenever the page is asked for."""
+    """Reads the counters of all parts of the service when the page is requested."""
 
     def __init__(self, sessions: Sessions, turns: Turns, admission: Admission, target: str) -> None:
         """`target`: the model's name."""

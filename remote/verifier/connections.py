@@ -1,10 +1,10 @@
 """Limits on connections: how long a client may take to send and to read, and how many there may be at the same time.
 
 uvicorn itself waits for ever for the rest of a request, and for a client that does not read. Here every connection is
-checked once a second. If there are too many, those without a whole request make room, the oldest first. A request that
-is being answered is never cut for a new one. One address cannot take all places.
+checked once a second. If there are too many, those without a complete request are closed, the oldest first. A request
+that is being answered is never dropped for a new one. A single address cannot take all places.
 
-The first signal to end lets running answers come to their end, for a while. The second one does not.
+After the first termination signal, running answers may finish for a while. The second one ends them.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ from remote.verifier.stream_response import Cut
 log = logging.getLogger(__name__)
 
 HEAD_SECONDS = 10.0
-"""Time for the head of a request, from its first byte on; on a new connection, from its beginning on. TLS has the same
-time again."""
+"""Time for the head of a request, from its first byte; on a new connection, from its start. The TLS handshake has the
+same time again."""
 BODY_SECONDS, BODY_RATE = 20.0, 1000
 """Time for a body, and the number of received bytes for which it gets one second more."""
 STALL_SECONDS = 60.0
-"""Time for a client that takes nothing of what waits for it. A kernel's buffer may drain in steps that take half as
-long."""
+"""Time for a client that reads nothing of what is pending for it. A kernel's buffer may drain in steps that take half
+as long."""
 BURST = 128
-"""Connections that are accepted in one go, before any of them is checked."""
+"""Connections that are accepted in one batch, before any of them is checked."""
 MAX_HEAD_BYTES = 16 << 10
 """Longest head of a request: its first line and all headers."""
 CUT_SECONDS = 1
-"""Time for answers that are cut at the end to be closed."""
+"""Time to close answers that are cut off at shutdown."""
 
 Phase = Literal["head", "body", "answer", "idle"]
 
 
 class Refusal(NamedTuple):
-    """An answer that closes its connection."""
+    """An error response that closes its connection."""
 
     status: str
     error: Error
 
     def sent(self, openai: bool) -> bytes:
-        """Its bytes, with the error in the shape of OpenAI's API or of our own protocol."""
+        """Its bytes, with the error in the form of OpenAI's API or of our own protocol."""
         body, kind = (error_body(self.error), JSON) if openai else (encode(self.error), CONTENT_TYPE)
         again = "Retry-After: 1\r\n" if self.error.retry else ""
         head = f"HTTP/1.1 {self.status}\r\n{again}Connection: close\r\nContent-Type: {kind}\r\n"
@@ -90,14 +90,14 @@ MALFORMED = Refusal(
 
 
 class ClientConnection(H11Protocol):
-    """One client's connection. It knows what it waits for, and since when."""
+    """One client's connection, which knows what it waits for, and since when."""
 
     most = ServeOptions.max_connections
     most_per_address = ServeOptions.max_per_address
     refused: Callable[[str], None] | None = None
-    """Receives the reason why a connection is refused or given up, in one word."""
+    """Called with the reason, in one word, why a connection is refused or closed."""
     devices = False
-    """Devices connect too. Errors about their paths, or about no path, are sent in their own protocol."""
+    """Whether devices connect too. Errors about their paths, or about no path, are sent in their own protocol."""
     head_seconds, body_seconds, stall_seconds = HEAD_SECONDS, BODY_SECONDS, STALL_SECONDS
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -107,7 +107,7 @@ class ClientConnection(H11Protocol):
         self._phase: Phase = "head"
         self._received = 0
         self._unread, self._stalled = 0, self.since
-        """Bytes that wait for the client, and since when it has taken none of them."""
+        """Bytes pending for the client, and since when it has read none of them."""
         self._service: Callable[..., Any] = self.app
         self.app = self._served
 
@@ -122,16 +122,16 @@ class ClientConnection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
         super().data_received(data)
-        # What is left unread of a head that is not whole.
+        # The unread rest of an incomplete head.
         if self.phase() == "head" and len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
             self._refuse(LONG_HEAD, "head")
 
     def resume_writing(self) -> None:
-        self._unread = sys.maxsize  # The client has taken some, though as many may be waiting at the next check.
+        self._unread = sys.maxsize  # The client has read some, although as many bytes may be pending at the next check.
         super().resume_writing()
 
     def phase(self) -> Phase:
-        """What the connection waits for now."""
+        """What the connection is waiting for."""
         state, now = self.conn.their_state, time.monotonic()
         if state is h11.IDLE:
             begun = self.cycle is None or bool(self.conn.trailing_data[0])
@@ -143,7 +143,7 @@ class ClientConnection(H11Protocol):
         return phase
 
     def sweep(self, now: float) -> None:
-        """Give the connection up if the client has taken too long."""
+        """Close the connection if the client has taken too long."""
         phase, waited = self.phase(), now - self.since
         late = phase == "head" and waited > self.head_seconds
         late = late or (phase == "body" and waited > self.body_seconds + self._received / BODY_RATE)
@@ -161,7 +161,7 @@ class ClientConnection(H11Protocol):
         if asking and len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
             self._refuse(LONG_HEAD, "head")
         elif self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._close_with(MALFORMED, openai=True)  # Devices send nothing of the kind.
+            self._close_with(MALFORMED, openai=True)  # Devices send no such requests.
         else:
             self.transport.close()
 
@@ -178,7 +178,7 @@ class ClientConnection(H11Protocol):
             self._refuse(FULL, "full")
 
     def _neighbours(self) -> int:
-        """Connections of the same address, this one among them."""
+        """Connections of the same address, this one included."""
         return sum(
             other.address == self.address and not other.transport.is_closing()
             for other in self.connections
@@ -200,7 +200,7 @@ class ClientConnection(H11Protocol):
         self.transport.close()
 
     def _path(self) -> str:
-        """The path that is asked for, also of a head that is not whole; empty: none is known yet."""
+        """The requested path, even if the head is incomplete; empty if it is not known yet."""
         if self.cycle is not None and not self.cycle.response_complete:
             return str(self.scope["path"])
         words = self.conn.trailing_data[0].partition(b"\r\n")[0].split(b" ")
@@ -221,10 +221,10 @@ class ClientConnection(H11Protocol):
 
 
 def network_of(address: str | None) -> str | None:
-    """The address whose connections are counted together, or None if they are not counted.
+    """The address or network whose connections are counted together, or None if they are not counted.
 
-    Whoever has an IPv6 address has a whole network of them. This device's own loopback is not counted: a proxy on it
-    brings all clients.
+    An IPv6 client usually has a whole network of addresses. Loopback is not counted, because a proxy on it forwards all
+    clients.
     """
     try:
         found = ipaddress.ip_address((address or "").partition("%")[0])
@@ -238,7 +238,7 @@ def network_of(address: str | None) -> str | None:
 
 
 def _head_bytes(scope: Scope) -> int:
-    """Bytes of a request's head, nearly."""
+    """The approximate size of a request's head, in bytes."""
     fields: Iterable[tuple[bytes, bytes]] = scope["headers"]
     return (
         len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(name) + len(value) + 4 for name, value in fields)
@@ -246,7 +246,7 @@ def _head_bytes(scope: Scope) -> int:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server. It also checks its connections, tells when it accepts requests, and drains before it ends."""
+    """uvicorn's server. It also checks connections, signals when it accepts requests, and drains before it ends."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._ready, self._admission, self._drain_seconds = ready, admission, drain_seconds
         self._until: float | None = None
-        """When a server that drains ends, whatever still runs."""
+        """When a draining server ends, whatever is still running."""
         self._drains = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -279,13 +279,13 @@ class Server(uvicorn.Server):
         self._until = time.monotonic() + self._drain_seconds
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._until is not None:  # It has drained, so nobody is waited for again.
+        if self._until is not None:  # It has drained already, so it does not wait again.
             self.config.timeout_graceful_shutdown = 0 if self.force_exit else CUT_SECONDS
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         now = time.monotonic()
-        if counter % 10 == 0:  # Ticks come ten times a second.
+        if counter % 10 == 0:  # There are ten ticks a second.
             for connection in list(self.server_state.connections):
                 if isinstance(connection, ClientConnection):
                     connection.sweep(now)
@@ -300,7 +300,7 @@ class Server(uvicorn.Server):
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """asyncio's own loop, with a deadline for TLS handshakes. They come before there is a connection to check."""
+    """asyncio's loop with a deadline for TLS handshakes, which happen before there is a connection to check."""
 
     async def create_server(self, *arguments: Any, ssl: Any = None, **options: Any) -> asyncio.Server:
         if ssl is not None:
@@ -328,7 +328,7 @@ class Listener(socket.socket):
 
 
 def bind(host: str, port: int, connections: int = ServeOptions.max_connections) -> Listener:
-    """A bound socket that does not listen yet, so that a taken port is reported before minutes of loading."""
+    """A bound socket that does not listen yet, so that a port in use is reported before minutes of loading."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with contextlib.ExitStack() as undo:
@@ -354,9 +354,9 @@ def config(
     devices: bool = False,
     **options: Any,
 ) -> uvicorn.Config:
-    """uvicorn's settings for a service with limits on connections. `refused`: is told why one is refused or given up.
+    """uvicorn's settings for a service with limits on connections.
 
-    `devices`: they ask here too, beside programs that speak OpenAI's API. `options`: uvicorn's own.
+    `refused`, `devices`: see `ClientConnection`. `options`: uvicorn's own.
     """
     limits = {
         "most": most,

@@ -1,7 +1,7 @@
-"""Sends the drafters for its target to devices: the config, and each file from any byte on.
+"""Sends the drafters for the target to devices: the config, and each file from any byte on.
 
-One is for everybody. What was learnt for a token holder is for that holder alone: others get 404 even if they know its
-digest.
+One drafter is for everybody. What was learnt for a token holder is for that holder alone: others get 404 even if they
+know its digest.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Deliveries:
         return msgspec.structs.replace(first, digest=newest.digest, size=newest.bytes)
 
     def _asked(self, request: Request) -> tuple[Path, Delivery]:
-        """The drafter that is meant. Raises `HTTPException`."""
+        """The requested drafter. Raises `HTTPException`."""
         wanted = request.path_params["digest"]
         if wanted == self._delivery.digest.hex():
             return self._folder, self._delivery

@@ -1,11 +1,11 @@
-"""Gives memory that nobody uses any more back to the system.
+"""Returns freed memory to the system.
 
-The C library of most Linux systems keeps what a program has freed, for each thread apart, and gives back only what lies
-at the end. Blocks that live for as long as a session then hold the memory around them: after 27 minutes of clients that
-came and went, 130 of a server's 477 resident megabytes were such memory.
+The C library of most Linux systems keeps freed memory, in a separate arena per thread, and returns only what lies at
+the end. Blocks that live as long as a session then pin the free memory around them: after 27 minutes of clients coming
+and going, 130 of a server's 477 resident megabytes were such memory.
 
-So large blocks get pages of their own, which go back at once, all threads take small ones from one place, and what is
-free there is given back once a minute. Elsewhere nothing is done. See mallopt(3) and malloc_trim(3).
+So large blocks get their own pages, which are returned at once; all threads allocate small blocks from one arena, and
+its free memory is returned once a minute. With other C libraries nothing is done. See mallopt(3) and malloc_trim(3).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import threading
 from collections.abc import Callable
 
 SECONDS = 60.0
-"""Time between two looks. One takes some milliseconds, in which the other threads go on."""
+"""Time between two trims. One takes a few milliseconds, during which the other threads keep running."""
 LARGE_BYTES = 128 << 10
-"""Blocks of at least this size get pages of their own. It is where the C library begins, too, but it goes up to 32 MiB
-as soon as such a block is freed."""
+"""Blocks of at least this size get their own pages. This is also the C library's default, but it raises the limit, up
+to 32 MiB, as such blocks are freed."""
 OPTIONS = {"MALLOC_MMAP_THRESHOLD_": (-3, LARGE_BYTES), "MALLOC_ARENA_MAX": (-8, 1)}
-"""For each variable by which somebody may choose: the number of its option in glibc's `malloc.h`, and our value."""
+"""For each environment variable that sets the option: its number in glibc's `malloc.h`, and our value."""
 
 
 def give_back_at_once() -> None:
-    """Have the C library keep as little as it can of what is freed from now on. Call it before there are threads.
+    """Have the C library keep as little freed memory as possible from now on. Call this before there are threads.
 
-    What the environment says counts more.
+    Environment variables take precedence.
     """
     if _function("malloc_trim") is None or (mallopt := _function("mallopt")) is None:
         return
@@ -37,7 +37,7 @@ def give_back_at_once() -> None:
 
 
 def start_giving_back(seconds: float = SECONDS) -> None:
-    """Give freed memory back from now on, in a thread that ends with the program."""
+    """Return freed memory regularly from now on, in a thread that ends with the program."""
     trim = _function("malloc_trim")
     if trim is not None:
         threading.Thread(target=_give_back, args=(trim, seconds), name="freed memory", daemon=True).start()

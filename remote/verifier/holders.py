@@ -1,7 +1,7 @@
-"""Who holds a token of the verifier: one name for each token, of which only hashes are kept.
+"""Who holds which token of the verifier. Only hashes of tokens are kept.
 
-A token file has one token a line, with a name before it or without one. Two tokens of one name are one holder, so a
-token can be replaced. Where there is one token, or none, everybody is the same holder.
+A token file has one token per line, optionally with a name before it. Two tokens with one name have the same holder, so
+a token can be replaced. If there is one token or none, everybody is the same holder.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 EVERYONE = "everyone"
-"""The holder where nobody can be told from another."""
+"""The holder if clients cannot be distinguished."""
 SHORTEST_TOKEN = 16
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
-"""Folders are named by it, and some disks know no capital letters."""
+"""Folders are named after it, and some file systems ignore case."""
 SCOPE = "outrider.holder"
-"""The name under which a request has its holder."""
+"""The key of a request's holder in the ASGI scope."""
 
 
 class SecurityError(Exception):
@@ -46,10 +46,10 @@ def check_token(token: str) -> None:
 
 
 class Tokens:
-    """The tokens that open a verifier."""
+    """The tokens that a verifier accepts."""
 
     def __init__(self, tokens: Iterable[tuple[str | None, str]]) -> None:
-        """`tokens`: each with the name of its holder, or without one. Raises `BadToken`."""
+        """`tokens`: each with the name of its holder or None. Raises `BadToken`."""
         told = list(tokens)
         for name, token in told:
             check_token(token)
@@ -75,7 +75,8 @@ class Tokens:
     def holder(self, shown: str) -> str | None:
         """The holder of this token, or None for a wrong one."""
         hashed, found = _hash(shown), None
-        # Each is compared, and `compare_digest` takes the same time for any wrong one, so none can be guessed in parts.
+        # Every token is compared, and `compare_digest` takes the same time for any wrong one, so none can be guessed
+        # piecemeal.
         for known, holder in self._holders.items():
             if hmac.compare_digest(hashed, known):
                 found = holder
@@ -105,12 +106,12 @@ def read_tokens(path: Path) -> Tokens:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a line, without the one that stands before a token in HTTP and may have been copied with it."""
+    """The words of a line, without `Bearer`, which may have been copied along with a token."""
     return [word for word in line.split() if word != "Bearer"]
 
 
 def holder_of(request: Request) -> str:
-    """The holder whose token a request has shown."""
+    """The holder of the token that a request presented."""
     holder: str = request.scope.get(SCOPE, EVERYONE)
     return holder
 
@@ -120,5 +121,8 @@ def _hash(token: str) -> bytes:
 
 
 def _nameless(token: str) -> str:
-    """A name for a holder without one. Folders are named by it, so the token cannot be guessed from it quickly."""
+    """A name for a holder without one.
+
+    Folders are named after it, so it is derived slowly enough that guessing the token from it is hard.
+    """
     return "token-" + hashlib.scrypt(token.encode(), salt=b"outrider holder", n=1 << 14, r=8, p=1, dklen=8).hex()

@@ -1,8 +1,8 @@
 """The verifier over HTTP: bodies in, typed errors or streamed frames out.
 
-The engine runs in a worker thread, and sessions take turns to use it (`sessions/turns.py`). A client that hangs up
-stops only its own answer: the turn in progress runs to its end, and the session stays whole. OpenAI's paths answer in
-OpenAI's shape, errors included.
+The engine runs in a worker thread, and sessions take turns to use it (`sessions/turns.py`). A client that disconnects
+stops only its own answer: the turn in progress runs to its end, and the session stays intact. OpenAI's paths answer in
+OpenAI's format, errors included.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ STATUS: dict[ErrorCode, int] = {
     "unavailable": 503,
 }
 OPENAI_STATUS: dict[ErrorCode, int] = {"too_long": 400, "busy": 429}
-"""Statuses of OpenAI's API for errors that have another one in our protocol."""
+"""Statuses of OpenAI's API for errors that have a different one in our protocol."""
 MAX_CACHED_BYTES = 2 << 30
 TOKEN_BYTES = 4
 """Bytes of a packed token id."""
 ELSEWHERE = "there is no such path. OpenAI's API is below /v1: /v1/chat/completions, /v1/completions and /v1/models."
 ALIVE_SECONDS = 0.25
-"""Silence on a device's stream before a sign of life: a fraction of what a line may take."""
+"""Silence on a device's stream before a sign of life: a fraction of the silence that a device tolerates."""
 DEFAULT = ServeOptions()
 
 
@@ -91,7 +91,7 @@ class TooLarge(Exception):
 
 
 class VerifierApp(Observer):
-    """The service as an ASGI app, and what its process needs to know of it."""
+    """The service as an ASGI app, with what its process needs."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class VerifierApp(Observer):
         service: Service,
         beside: Learning | Maker | None,
     ) -> None:
-        """`beside`: what works while the server is idle. Enter it once the server answers."""
+        """`beside`: the background work for the server's idle time. Enter it once the server answers."""
         super().__init__(app, routes, service.requests)
         self.turns, self.admission, self.metrics = service.turns, service.admission, service.requests
         self.beside = beside
@@ -117,10 +117,10 @@ def create_app(
     deliveries: Deliveries | None = None,
     beside: Learning | Maker | None = None,
 ) -> VerifierApp:
-    """Make the service as an ASGI app. Its optional parts are what a server may have or lack.
+    """Make the service as an ASGI app. The optional parts may be missing.
 
-    `max_bytes`: for the keys and values of all sessions. `own`: drafts in streams, which otherwise give one token a
-    round. `text`: serves completions to other clients. `deliveries`: the drafters that devices may fetch. Raises
+    `max_bytes`: for the keys and values of all sessions. `own`: drafts in streams; without it, streams yield one token
+    a round. `text`: serves completions to other clients. `deliveries`: the drafters that devices may fetch. Raises
     `BadOrigin`.
     """
     card = msgspec.structs.replace(card, drafts=own is not None)
@@ -288,12 +288,12 @@ class Service:
 
 
 def _name(holder: str, session: str) -> str:
-    """The name of a holder's session: nobody goes on with that of another."""
+    """The name of a holder's session, so that nobody can continue another holder's."""
     return session if holder == EVERYONE else f"{holder}/{session}"
 
 
 def _timed(frame: Frame | None, seconds: float) -> Frame | None:
-    """Put the time that it took into a first frame."""
+    """Fill in the elapsed time in a first frame."""
     if isinstance(frame, Verdict):
         return msgspec.structs.replace(frame, server_seconds=seconds)
     return msgspec.structs.replace(frame, server_seconds=seconds) if isinstance(frame, Progress) else frame
@@ -329,10 +329,10 @@ def _error(
     seconds: int = 1,
     refused: RoundRefused | None = None,
 ) -> Response:
-    """An error in the shape that the path uses.
+    """An error in the format that the path uses.
 
-    `status`: if it is not that of the code. `seconds`: when a client should come again where there is no room.
-    `refused`: what it comes from, which may know the field that it is about.
+    `status`: if it differs from the code's. `seconds`: when a client should retry if there is no room. `refused`: the
+    exception behind it, which may name the field.
     """
     error = Error(code=code, message=message, retry=retry)
     if speaks_openai(request.scope["path"]):
@@ -352,7 +352,7 @@ async def _malformed(request: Request, error: Exception) -> Response:
 
 
 async def _too_large(request: Request, error: Exception) -> Response:
-    # The rest of the body stays unread, so this connection cannot carry another request.
+    # The rest of the body is not read, so this connection cannot carry another request.
     response = _error(request, "too_large", str(error))
     response.headers["Connection"] = "close"
     return response

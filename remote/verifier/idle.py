@@ -1,7 +1,7 @@
-"""Work for the server's idle time: processes that stop while somebody wants the engine, and go on afterwards.
+"""Background processes for the server's idle time, which are suspended while anybody wants the engine.
 
-The server sends a task over stdin, so nothing of it is on a disk. A frame is its length in eight bytes and MessagePack.
-Stdin stays open, so the process knows when the server is gone. It answers with lines of JSON on stdout.
+The server sends a task over stdin, so none of it is written to disk. A frame is its length in eight bytes, then
+MessagePack. Stdin stays open, so the process notices when the server is gone. It answers with lines of JSON on stdout.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import msgspec
 T = TypeVar("T", bound=msgspec.Struct)
 PACKAGES = Path(__file__).resolve().parents[2]
 CAN_PAUSE = hasattr(signal, "SIGSTOP")
-"""Windows cannot stop a process; there, only its low priority makes room."""
+"""Windows cannot suspend a process; there, only its low priority helps."""
 NICENESS = 15
-"""How much lower than the server's the priority of such a process is."""
+"""By how much such a process's priority is below the server's."""
 DIES_WITH_PARENT = 1
 """`PR_SET_PDEATHSIG` of Linux."""
 IDLE_PRIORITY = 0x40
@@ -33,16 +33,18 @@ IDLE_PRIORITY = 0x40
 
 
 class StandingBack:
-    """A module that runs in a process of its own and stands back. It begins stopped, where it can be: call `go_on`.
+    """A module that runs in a background process. It starts suspended, where the system allows it: call `go_on`.
 
     On Linux the process dies with the thread that made this object.
     """
 
     def __init__(self, module: str, send: Callable[[BinaryIO], None], hear: Callable[[bytes], None]) -> None:
-        """`send` writes to its stdin, which stays open; `hear` is called with each line of its stdout, on another
-        thread. Whatever `hear` raises of `OSError` or `msgspec.DecodeError` ends the process."""
-        # In a process group of its own Ctrl+C does not reach it. In the same session, the system continues and ends
-        # it where the server is killed while it is stopped.
+        """`send` writes to its stdin, which stays open; `hear` is called with each line of its stdout, on a thread.
+
+        If `hear` raises `OSError` or `msgspec.DecodeError`, the process is ended.
+        """
+        # In its own process group, Ctrl+C does not reach it. In the same session, the system continues and ends it if
+        # the server is killed while it is suspended.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
@@ -53,7 +55,7 @@ class StandingBack:
             process_group=None if sys.platform == "win32" else 0,
         )
         self.running = True
-        """Whether it may run now."""
+        """Whether it is running now."""
         self.pause()
         self._send, self._hear = send, hear
         self._talk = threading.Thread(target=self._speak, daemon=True)
@@ -67,17 +69,17 @@ class StandingBack:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, and all that it said was read."""
+        """Whether it has ended and all its output was read."""
         return not self._talk.is_alive()
 
     def pause(self) -> None:
-        """Stop it where it is. It takes no time."""
+        """Suspend it immediately."""
         if self.running and CAN_PAUSE:
             self._signal(signal.SIGSTOP)
             self.running = False
 
     def go_on(self) -> None:
-        """Let it run."""
+        """Resume it."""
         if not self.running:
             self._signal(signal.SIGCONT)
             self.running = True
@@ -109,9 +111,9 @@ class StandingBack:
 
 
 class Quiet:
-    """Knows since when nobody has wanted the engine. Threads share it.
+    """Tracks how long nobody has wanted the engine. Thread-safe.
 
-    `pausing`: the process is stopped while somebody wants the engine.
+    `pausing`: suspend the process while anybody wants the engine.
     """
 
     def __init__(self, *, pausing: bool = True) -> None:
@@ -119,13 +121,13 @@ class Quiet:
         self._lock = threading.Lock()
         self._wanted = 0
         self.wanted_before = False
-        """Somebody has wanted the engine since the start."""
+        """Whether the engine was wanted since the start."""
         self._since = time.monotonic()
         self._process: StandingBack | None = None
 
     @contextlib.contextmanager
     def kept_waiting(self) -> Iterator[None]:
-        """While the block runs, somebody waits for the engine, or has it."""
+        """Mark the engine as wanted while the block runs."""
         with self._lock:
             self._wanted += 1
             if self._process is not None and self._pausing:
@@ -139,16 +141,16 @@ class Quiet:
                 self._since = time.monotonic()
 
     def lasted(self, seconds: float) -> bool:
-        """Whether nobody has wanted it for so long."""
+        """Whether nobody has wanted it for this long."""
         return not self._wanted and time.monotonic() - self._since >= seconds
 
     def hold(self, process: StandingBack | None) -> None:
-        """Let this process stand back from now on, or none."""
+        """From now on, suspend and resume this process on demand, or none."""
         with self._lock:
             self._process = process
 
     def let_go_on(self, seconds: float) -> None:
-        """Let the process run if it has been quiet for so long."""
+        """Resume the process if it has been quiet for this long."""
         with self._lock:
             if self._process is not None and (not self._pausing or self.lasted(seconds)):
                 self._process.go_on()
@@ -158,7 +160,7 @@ class Quiet:
 
 
 def stand_back() -> None:
-    """Give this process a low priority, and let it end with the server that started it. Call it first."""
+    """Give this process a low priority, and have it end with the server that started it. Call this first."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     if sys.platform == "linux":
@@ -166,7 +168,10 @@ def stand_back() -> None:
 
 
 def end_with_stdin() -> None:
-    """End this process when its stdin ends, on another thread. Call it once all is read that was sent."""
+    """Watch stdin on another thread, and end this process when it ends.
+
+    Call this once everything sent has been read.
+    """
     threading.Thread(target=_end, daemon=True).start()
 
 
@@ -193,7 +198,7 @@ def put(file: BinaryIO, message: msgspec.Struct) -> None:
 
 
 def take(file: BinaryIO, kind: type[T]) -> T:
-    """Read a frame. Raises `EOFError` if it breaks off."""
+    """Read a frame. Raises `EOFError` if it is incomplete."""
     size = int.from_bytes(_exactly(file, 8), "big")
     return msgspec.msgpack.decode(_exactly(file, size), type=kind)
 

@@ -1,6 +1,6 @@
-"""Loads what a server serves: the model on its engine, and its drafter if there is one that is of use.
+"""Loads what a server serves: the model on its engine, and its drafter if there is a useful one.
 
-What is loaded, and how long it took, is said on stderr.
+Progress and durations are printed on stderr.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Opened(choice.Opened):
     """What a server serves."""
 
     due: bool = False
-    """A drafter is to be made."""
+    """Whether a drafter is to be made."""
 
 
 def opened(options: ServeOptions) -> Opened:
@@ -73,7 +73,7 @@ def _why_none_is_made(model: str, side: TextSide) -> str | None:
 
 
 def of_use(drafter: Path) -> Path | None:
-    """The folder of a drafter that was named, or None, with a line that says why, if its figures make it useless.
+    """The folder of the named drafter, or None, with a line that says why, if its figures show that it is useless.
 
     Raises `DrafterError`.
     """
@@ -88,10 +88,10 @@ def of_use(drafter: Path) -> Path | None:
 
 
 def say(sentence: str) -> None:
-    """Print on stderr, so that minutes of loading are not silent."""
+    """Print on stderr, because loading may take minutes."""
     print(f"outrider: {sentence}", file=sys.stderr, flush=True)
 
 
 def timed_step(what: str) -> contextlib.AbstractContextManager[None]:
-    """Print what begins, and then how long it took."""
+    """Print a step as it begins, and then how long it took."""
     return timed(what, say)

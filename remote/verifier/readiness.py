@@ -10,7 +10,7 @@ from remote.verifier.completions.line import Line
 from remote.verifier.sessions.turns import Turns
 
 STUCK_SECONDS = 60.0
-"""Time after which an engine counts as stuck that has work and finishes none."""
+"""Time after which an engine that has work but finishes none counts as stuck."""
 
 
 class Readiness:

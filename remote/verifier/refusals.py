@@ -20,7 +20,7 @@ class RoundRefused(Exception):
 
     code: ErrorCode = "bad_request"
     retry = False
-    """The same request may succeed later."""
+    """Whether the same request may succeed later."""
     param: str | None = None
     """The field that it is about, in OpenAI's API."""
 
@@ -67,7 +67,7 @@ class Dropped(RoundRefused):
 
 
 class UnknownPrefix(RoundRefused):
-    """The verifier does not hold the prefix that the device builds on. `conflict` tells what it has."""
+    """The verifier does not hold the prefix that the device builds on. `conflict` lists what it has."""
 
     def __init__(self, conflict: Conflict) -> None:
         super().__init__("the verifier holds other tokens")

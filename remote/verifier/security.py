@@ -1,11 +1,11 @@
 """Who may talk to the verifier: clients with a bearer token, or without a token only this machine.
 
-A verifier without a token also refuses browsers, because any web page could use it. Browsers mark every request with a
-body by an `Origin` header, which our clients never send. It also answers only to its own names: a page whose name was
-made to point at this device (DNS rebinding) shows itself by the `Host` header that its browser sends.
+A verifier without a token also refuses browsers, because any web page could use it. Browsers send an `Origin` header
+with every request that has a body; our clients never do. It also answers only to its own names: a page whose name was
+made to point at this device (DNS rebinding) is recognised by the `Host` header that its browser sends.
 
-Pages that may ask are told so by the headers of CORS. With a token those are all pages, unless some are named: what
-lets a page in is the token, which no browser sends by itself. Without a token only pages that are named may ask.
+Allowed pages receive CORS headers. With a token all pages are allowed, unless some are named: access depends on the
+token, which no browser sends on its own. Without a token only named pages are allowed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from remote.verifier.holders import EVERYONE, SCOPE, SecurityError, Tokens
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 ANY_PAGE, NAMELESS = "*", "null"
-"""All pages; and the origin of pages that have none, which every page can make."""
+"""All pages; and the origin of pages without one, which any page can produce."""
 PORTS = {"http": 80, "https": 443}
-"""Ports that an origin leaves out."""
+"""Default ports, which an origin leaves out."""
 
 
 class Unprotected(SecurityError):
@@ -45,7 +45,7 @@ class BadOrigin(SecurityError):
 
 
 def web_origins(named: Collection[str], tokens: Tokens | None) -> frozenset[str]:
-    """The origins of the web pages that may ask, of those that a person has `named`. Raises `BadOrigin`."""
+    """The origins of the allowed web pages, from those that a person `named`. Raises `BadOrigin`."""
     origins = frozenset(_origin(name) for name in named)
     if tokens is not None:
         return origins or frozenset({ANY_PAGE})
@@ -79,7 +79,7 @@ def _origin(name: str) -> str:
 
 
 def open_to_pages(app: ASGIApp, origins: Collection[str]) -> ASGIApp:
-    """An app that tells browsers which web pages may read what it answers, errors included."""
+    """The app with CORS headers, which tell browsers which web pages may read its answers, errors included."""
     if not origins:
         return app
     return CORSMiddleware(
@@ -87,7 +87,7 @@ def open_to_pages(app: ASGIApp, origins: Collection[str]) -> ASGIApp:
         allow_origins=origins,
         allow_methods=("GET", "POST"),
         allow_headers=("*",),
-        allow_private_network=True,  # A page of the internet that asks this device.
+        allow_private_network=True,  # A page on the internet that asks this device.
         expose_headers=("*",),
     )
 
@@ -106,7 +106,7 @@ def _host_name(host: str) -> str:
 
 
 def _is_number(name: str) -> bool:
-    """True for a numeric address, which no name server can point elsewhere."""
+    """True for a numeric address, which no name server can redirect."""
     try:
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
@@ -117,21 +117,24 @@ def _is_number(name: str) -> bool:
 class BearerAuth:
     """ASGI middleware that keeps strangers away from the verifier.
 
-    It answers 401 to requests without one of the tokens, and notes whose token it is. If there is no token, it answers
-    421 to requests for another name.
+    It answers 401 to requests without a valid token, and records whose token it is. If no token is set, it answers 421
+    to requests for another name.
     """
 
     def __init__(
         self, app: ASGIApp, tokens: Tokens | None, hosts: Collection[str] = (), origins: Collection[str] = ()
     ) -> None:
-        """`hosts`, `origins`: names that a verifier without a token answers to, besides localhost, and web pages."""
+        """`hosts`: names besides localhost that a verifier without a token answers to.
+
+        `origins`: web pages that may ask it.
+        """
         self.app = app
         self.origins = origins
         self.hosts = {"localhost", *(host.lower() for host in hosts)}
         self.tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":  # The start and the end of the app, which no client asks for.
+        if scope["type"] == "lifespan":  # Startup and shutdown of the app, not a client's request.
             await self.app(scope, receive, send)
             return
         guarded = scope["type"] == "http" and scope["path"] not in OPEN_PATHS
@@ -158,7 +161,7 @@ class BearerAuth:
         return self.tokens is not None or host is None or _is_number(name := _host_name(host)) or name in self.hosts
 
     def _holder(self, headers: Headers) -> tuple[str, str | None]:
-        """Whose request it is, and why it is refused, if it is."""
+        """The holder of a request, and why the request is refused, if it is."""
         if self.tokens is None:
             web = "A server without a token takes requests only from web pages that --allow-origin names."
             known = "origin" not in headers or headers["origin"] in self.origins

@@ -50,7 +50,7 @@ except ImportError:  # Windows has no such limits.
 MAX_NODES = 256
 
 KEEP_ALIVE_SECONDS = 90
-"""Longer than a device keeps an idle connection, so a device never sends into one that is just being closed."""
+"""Longer than a device keeps an idle connection, so a device never sends on one that is being closed."""
 
 BODY_SLACK = 64 << 10
 
@@ -115,16 +115,16 @@ def serve(options: ServeOptions) -> None:
                 app.admission,
                 options.drain_seconds,
             )
-            gc.freeze()  # Else a full collection walks through all modules, and holds every answer up meanwhile.
+            gc.freeze()  # Else a full collection walks through all modules and delays every answer.
             server.run(sockets=[listener])
 
 
 @contextlib.contextmanager
 def ends_while_loading() -> Iterator[None]:
-    """Let SIGTERM end the process at once, also where it is the first one of a container.
+    """Let SIGTERM end the process at once, even if it is the first process of a container.
 
     Linux drops a signal that the first process of a container has no handler for, and the server's own handler is
-    there only once the model is loaded. Call it in the main thread.
+    installed only once the model is loaded. Call this in the main thread.
     """
     if os.getpid() != 1:
         yield
@@ -157,7 +157,7 @@ def build_app(options: ServeOptions) -> VerifierApp:
     learning = None if options.learn is None else _learning(options, drafter, own)
     deliveries = None
     if own is not None and drafter is not None and own.drafter.prompt is None and not why_no_drafts(own.drafter.config):
-        # A prompt recipe reads a database, and devices open none that a server sends.
+        # A prompt recipe reads a database, and devices never open one that a server sends.
         offered = delivery(drafter)
         offer = DrafterOffer(digest=offered.digest, size=offered.bytes, licence=licence(options.model))
         served, deliveries = msgspec.structs.replace(served, drafter=offer), Deliveries(drafter, offered, learning)
@@ -175,7 +175,7 @@ def build_app(options: ServeOptions) -> VerifierApp:
 
 
 def _maker(options: ServeOptions, found: Opened) -> Maker | None:
-    """What makes a drafter while the server is idle, if one is due and can be made here."""
+    """The maker of a drafter for the server's idle time, if one is needed and can be made here."""
     task = task_for(options) if found.due and found.side.chat_template else None
     return None if task is None else Maker(task)
 
@@ -190,7 +190,7 @@ def _report_differences(drafter: Path, target: TextSide) -> None:
 
 
 def _learning(options: ServeOptions, drafter: Path | None, own: OwnDrafter | None) -> Learning | None:
-    """What learns, or None where nothing can; say which, and why."""
+    """The learner, or None if the drafter cannot learn; says which, and why."""
     tokens = options.tokens
     holders = frozenset({EVERYONE}) if tokens is None else tokens.holders
     if own is None or drafter is None:
@@ -227,7 +227,7 @@ def _fitting(target: TextSide, engine: Engine, own: OwnDrafter | None, max_token
 
 
 def _connections(wished: int) -> int:
-    """The wished number of connections, or fewer if this process may not open so many files."""
+    """The requested number of connections, or fewer if this process may not open that many files."""
     if resource is None:
         return wished
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -261,5 +261,5 @@ def check_exposure(options: ServeOptions) -> None:
 def _end_with_stdin() -> None:
     while os.read(0, 4096):
         pass
-    # It ends at once, whatever the other threads do: the only client is gone, and nothing here is on a disk.
+    # It ends at once, whatever the other threads do: the only client is gone, and nothing needs saving.
     os._exit(0)

@@ -12,16 +12,16 @@ class ServeError(Exception):
     """The verifier cannot start. The message says why and what to do.
 
     ServeError
-    ├── CannotBind          the address is taken or not ours
+    ├── CannotBind          the address is in use or not this machine's
     ├── NoMemory            there is less memory than one session needs
     ├── NoReplicas          Ray does not start, or the replicas on it do not
     └── BadCertificate      a TLS certificate or key cannot be used
-    Besides, `serve` raises `ModelError`, `EngineError`, `SecurityError` and `DrafterError`.
+    In addition, `serve` raises `ModelError`, `EngineError`, `SecurityError` and `DrafterError`.
     """
 
 
 class CannotBind(ServeError):
-    """The address is taken or not ours."""
+    """The address is in use or not this machine's."""
 
 
 class NoMemory(ServeError):

@@ -1,4 +1,4 @@
-"""Streamed answers, and the way one ends that cannot be completed."""
+"""Streamed responses, and how one that cannot be completed ends."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""A proxy with a buffer would hold the verdict back until the memory is there."""
+"""A buffering proxy would hold back the verdict until the memory has arrived."""
 
 
 class Cut(Exception):
-    """An answer that ends half-way. The message says why. Its body is cut off, so that nobody takes it for whole."""
+    """An answer that ends half-way.
+
+    The message says why. Its body is truncated, so that nobody takes it for complete.
+    """
 
 
 class Streamed(StreamingResponse):
-    """A stream that closes its source at its end, or at once if the client hangs up, even before it began."""
+    """A stream that closes its source at its end, or at once if the client disconnects, even before it began."""
 
     def __init__(
         self,
@@ -35,5 +38,5 @@ class Streamed(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             with anyio.CancelScope(shield=True):
-                await self._body.aclose()  # It may be held up in the midst of a piece, and still read from its source.
+                await self._body.aclose()  # It may be suspended inside a piece, still reading from its source.
                 await self._close()

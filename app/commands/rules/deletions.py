@@ -18,7 +18,7 @@ _FIND_TESTS = re.compile(
     r"|nouser|nogroup|executable|readable|writable|used|fstype|i?lname|xtype|context)"
 )
 _FOUND = {"f": "files", "d": "folders", "l": "symbolic links", "s": "sockets", "p": "named pipes"}
-"""What `find -type` looks for."""
+"""The argument of `find -type` -> what it means."""
 _SHALLOW = {("-maxdepth", "0"), ("-maxdepth", "1")}
 _INLINE = re.compile(
     r"\b(?:rmtree|os\.(?:remove|unlink|rmdir)|unlink|rm_rf|FileUtils\.rm\w*|rmSync|rmdirSync|unlinkSync)\b"
@@ -31,7 +31,7 @@ _SQL = re.compile(
 
 
 def _extent(words: Sequence[Word]) -> str:
-    """What the widest of the words means, where its name does not say it."""
+    """What the most far-reaching of the words means, if its name does not say it."""
     for word in words:
         if word.value in ("*", "./*"):
             return "all that is in this folder"
@@ -44,7 +44,7 @@ def _extent(words: Sequence[Word]) -> str:
 
 
 def removal(command: SimpleCommand) -> Iterator[Finding]:
-    """rm: more words the more it takes along."""
+    """rm: the more it deletes, the stronger the words."""
     arguments = Arguments(command.words[1:])
     operands = arguments.operands
     if arguments.has("--help", "--version") or not (operands or fed(command)):
@@ -94,7 +94,7 @@ def search(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def _found(words: Sequence[Word], starts: Sequence[Word]) -> str:
-    """What `find` finds with these words before its action."""
+    """What `find` matches with these words before its action."""
     values = [word.value for word in words]
     pairs = set(zip(values, values[1:]))
     where = (named(starts) if starts else "this folder") + ("" if pairs & _SHALLOW else " and below")
@@ -117,7 +117,7 @@ def _found(words: Sequence[Word], starts: Sequence[Word]) -> str:
 
 
 def _end_of(words: Sequence[Word], starts: Sequence[Word]) -> int:
-    """The number of words up to the last folder that `find` begins in."""
+    """The number of words up to the last starting folder of `find`."""
     return words.index(starts[-1]) + 1 if starts else 0
 
 
@@ -130,7 +130,7 @@ def inline_code(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def statements(command: SimpleCommand) -> Iterator[Finding]:
-    """SQL in the words of a database's client, or in the text that it reads."""
+    """SQL in the arguments of a database client, or in the text that it reads."""
     texts = [*command.words[1:], *command.documents]
     for feeder in command.feeders[-1:]:
         if feeder.program in ("echo", "printf"):
@@ -142,7 +142,7 @@ def statements(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def disks(command: SimpleCommand) -> Iterator[Finding]:
-    """Programs that make a file system, or change what is where on a disk."""
+    """Programs that create a file system, or change the layout of a disk."""
     arguments = Arguments(
         command.words[1:],
         frozenset(["-t", "-L", "-n", "-U", "-b", "-s", "-F", "-c"]) if "mkfs" in command.program else (),

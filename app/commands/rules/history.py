@@ -1,4 +1,4 @@
-"""Rules about what was written down and is changed afterwards: commits, branches, the shell's own history."""
+"""Rules about changes to recorded history: commits, branches, the shell's own history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about what is written over: files behind `>`, targets of copies, files that are edited in place, disks."""
+"""Rules about what is overwritten: files after `>`, targets of copies, files that are edited in place, disks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def redirected(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def _written_over(target: Word) -> Finding:
-    """What is lost where a program writes a file from its beginning."""
+    """What is lost if a program writes a file from its beginning."""
     if disk(target):
         return Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
     if _KERNEL.match(target.value):
@@ -59,7 +59,7 @@ def _nothing(command: SimpleCommand) -> bool:
 
 
 def copied(command: SimpleCommand) -> Iterator[Finding]:
-    """cp, mv, ln and install replace a target that exists, and ask nothing."""
+    """cp, mv, ln and install replace an existing target without asking."""
     arguments = Arguments(command.words[1:], ("-t", "--target-directory", "-S", "--suffix", "-m", "--mode", "-o", "-g"))
     operands = arguments.operands
     program = command.program

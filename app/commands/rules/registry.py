@@ -15,7 +15,7 @@ from app.commands.rules.unseen import UNSEEN
 FUNCTIONS = (*DELETIONS, *OVERWRITES, *HISTORY, *SHUTDOWNS, *RIGHTS, *ROOT, *UNSEEN, *SECRETS)
 RULES: tuple[Rule, ...] = (*FUNCTIONS, *table())
 BY_PROGRAM: dict[str, list[Rule]] = {}
-"""The rules of each program; those for every command are under the empty name."""
+"""The rules of each program; rules for every command are under the empty name."""
 for _rule in RULES:
     for _program in _rule.programs or ("",):
         BY_PROGRAM.setdefault(_program, []).append(_rule)

@@ -1,4 +1,4 @@
-"""Rules about who may do what afterwards: modes, owners, accounts, and protections that are switched off."""
+"""Rules about permissions: modes, owners, accounts, and protections that are switched off."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ADMINS = {"sudo", "wheel", "admin", "root", "docker", "adm", "lxd", "libvirt", 
 
 
 def modes(command: SimpleCommand) -> Iterator[Finding]:
-    """Modes of chmod: one that lets everybody write is worse than one for the owner."""
+    """Modes of chmod: write permission for everybody is worse than for the owner."""
     words = command.words[1:]
     recursive = any(re.fullmatch(r"-[cfv]*R[cfv]*|--recursive", word.value) for word in words)
     rest = [word for word in words if not re.fullmatch(r"-[cfvR]+|--\w[\w-]*(?:=.*)?|--", word.value)]
@@ -53,7 +53,7 @@ def modes(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def owners(command: SimpleCommand) -> Iterator[Finding]:
-    """Another owner or group, by chown and chgrp."""
+    """Changes of owner or group by chown and chgrp."""
     arguments = Arguments(command.words[1:], ("--from", "--reference"))
     operands = arguments.operands
     by_reference = arguments.has("--reference")
@@ -73,7 +73,7 @@ def owners(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def grants(command: SimpleCommand) -> Iterator[Finding]:
-    """Writing to the files that say who may do what: sudoers, authorized_keys."""
+    """Writing to files that grant permissions: sudoers, authorized_keys."""
     targets = [one.target for one in command.redirections if (one.replaces or one.appends) and one.target is not None]
     if command.program in ("tee", "vi", "vim", "nano", "sed", "cp", "mv", "install", "sponge") and (
         command.program != "sed" or any(word.value.startswith(("-i", "--in-place")) for word in command.words)
@@ -86,7 +86,7 @@ def grants(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def accounts(command: SimpleCommand) -> Iterator[Finding]:
-    """usermod, gpasswd and adduser: groups with the rights of root are worse than others."""
+    """usermod, gpasswd and adduser: groups with root's permissions are worse than others."""
     arguments = Arguments(command.words[1:], _GROUP_OPTIONS if command.program == "gpasswd" else _ACCOUNT_OPTIONS)
     words = {part for word in command.words[1:] for part in re.split(r"[,=]", word.value)}
     admin = sorted(words & _ADMINS)

@@ -1,4 +1,4 @@
-"""Rules about keys, passwords and tokens that others get to see, and about lines that others can read or open."""
+"""Rules about keys, passwords and tokens that others may see, and about connections that others can read or open."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def sent(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def _value_of_identity(word: Word, command: SimpleCommand) -> bool:
-    """`scp -i ~/.ssh/id_rsa`: the key opens the line, and is not sent."""
+    """`scp -i ~/.ssh/id_rsa`: the key authenticates the connection, and is not sent."""
     at = command.words.index(word)
     return command.words[at - 1].value in ("-i", "-F", "-e", "-o")
 
@@ -73,7 +73,7 @@ def _address(word: Word) -> bool:
 
 
 def shown(command: SimpleCommand) -> Iterator[Finding]:
-    """A private key or a password file on the screen."""
+    """Commands that print a private key or a password file."""
     if command.program in ("cat", "less", "more", "head", "tail", "bat", "strings", "xxd"):
         files = tuple(word for word in command.words[1:] if secret(word))
         if files:
@@ -81,13 +81,13 @@ def shown(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def passwords(command: SimpleCommand) -> Iterator[Finding]:
-    """A password among the words of a command: other programs can read them, and the history keeps them."""
+    """A password in the arguments of a command, which other programs can read and the history keeps."""
     if any(_passwords(command)):
         yield Finding(NOTICE, "has a password in it, which the history keeps and other programs can read")
 
 
 def _passwords(command: SimpleCommand) -> Iterator[bool]:
-    """True for each password in the command. A variable or a placeholder is none."""
+    """True for each password in the command; a variable or a placeholder does not count."""
     program, words = command.program, [word.value for word in command.words[1:]]
     if program:
         for assignment in command.assignments:
@@ -122,7 +122,7 @@ def reverse_shell(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def unchecked(command: SimpleCommand) -> Iterator[Finding]:
-    """Connections whose other end nobody checks."""
+    """Connections whose other end is not authenticated."""
     program = command.program
     words = [word.value for word in command.words[1:]]
     arguments = Arguments(command.words[1:], ("-o", "-H", "-d", "-X", "-u", "-A", "-e", "-F", "-i", "-p", "-m"))

@@ -16,7 +16,7 @@ from app.commands.script import SimpleCommand, Word
 
 FILE = Path(__file__).with_name("table.txt")
 MOST_NAMES = 3
-"""Names in one sentence; the others are counted."""
+"""Most names in one sentence; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ VALUED = {
     "aws": "--profile --region --output --endpoint-url",
     "helm": "-n --namespace --kube-context",
 }
-"""Options of a program, before its subcommand or after it, that take the next word."""
+"""Options of a program, before or after its subcommand, that take the next word."""
 SINGLE_DASH = {"terraform", "tofu", "find", "gcloud"}
 """Programs whose long options begin with one dash."""
 
@@ -96,12 +96,12 @@ def _rule(kind: Kind, severity: Severity, pattern: Sequence[str], sentence: str)
 
 
 def fed(command: SimpleCommand) -> bool:
-    """More operands come from elsewhere: xargs and parallel add them, find puts them in place of `{}`."""
+    """Whether more operands come from elsewhere: xargs and parallel add them, find substitutes them for `{}`."""
     return command.runs_under("xargs", "parallel", "fd", "fdfind")
 
 
 def named(words: Sequence[Word], command: SimpleCommand | None = None) -> str:
-    """The words in a sentence: `a`, `b` and 3 more."""
+    """The words as part of a sentence: `a`, `b` and 3 more."""
     if command is not None and fed(command) and all(word.value in ("{}", "%", "@") for word in words):
         return (
             "everything that comes through the pipe" if command.runs_under("xargs", "parallel") else "what `fd` finds"

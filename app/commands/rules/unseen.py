@@ -45,7 +45,7 @@ def substituted(command: SimpleCommand) -> Iterator[Finding]:
 
 
 def _reads_input(command: SimpleCommand) -> bool:
-    """The interpreter gets its program through the pipe: it has no file and no `-c`."""
+    """Whether the interpreter reads its program from the pipe: it has no file and no `-c`."""
     if command.program not in INTERPRETERS:
         return False
     if any(inner.script is not None for inner in inner_commands(command.words)):
@@ -87,7 +87,7 @@ def _address(download: SimpleCommand) -> Word | None:
 
 
 def downloaded_before(commands: tuple[SimpleCommand, ...]) -> Iterator[tuple[SimpleCommand, Finding]]:
-    """A file that one command of the text downloads, and another one runs."""
+    """A file that one command of the text downloads and another one runs."""
     files: dict[str, SimpleCommand] = {}
     for command in commands:
         if not command.words:

@@ -1,6 +1,6 @@
 """The blocks of a growing Markdown text, and which of them cannot change any more.
 
-A closed block is parsed and highlighted once. To highlight an open fence of 200 lines at every flush takes 85 % of a
+A closed block is parsed and highlighted once. Highlighting an open fence of 200 lines at every flush takes 85 % of a
 core; as plain text it takes 28 %.
 """
 
@@ -24,7 +24,7 @@ class Block:
     body: tuple[int, int] = (0, 0)
     """Start and end of the code in a fence, without its two lines of marks."""
     closed: bool = False
-    """Text that is added later cannot belong to the block."""
+    """Whether the block is complete, so that text added later cannot belong to it."""
 
     @property
     def fenced(self) -> bool:
@@ -32,7 +32,7 @@ class Block:
 
 
 def split(text: str) -> list[Block]:
-    """The blocks of a text in their order: the closed ones, then perhaps one that is open.
+    """The blocks of a text in order: the closed ones, then perhaps an open one.
 
     A blank line ends prose. So a list with blank lines comes out as several blocks, which Markdown joins again.
     """

@@ -21,10 +21,10 @@ from app.tui.textual_private import wrap_offsets
 GHOST = ".ghost"
 CODE_PADDING = 2
 COPY_LABEL = 8
-"""Cells at the end of a code block's head that are for the label that copies it."""
+"""Cells at the end of a code block's head, reserved for its copy label."""
 TAB = 8
 NO_PLACE = -1
-"""Stands for the place of a piece that does not belong to the text."""
+"""The place of a piece that does not belong to the text."""
 NARROW = 8
 """The smallest width of a squeezed column, in cells; a table that needs less is written without columns."""
 
@@ -66,7 +66,7 @@ class WrappedLeaf:
     """Ranges of characters to be marked as unverified."""
     notes: BlockNotes
     footer: tuple[NoteLine, ...]
-    """The notes of the whole text, which its last leaf has below itself."""
+    """The notes of the whole text, drawn below its last leaf."""
     rows: tuple[Row, ...]
     y: int
     """The number of its first line in the whole text."""
@@ -76,7 +76,7 @@ class WrappedLeaf:
 
 @lru_cache(maxsize=64)
 def wrap_finished(text: str, width: int, notes: AnswerNotes = NO_NOTES) -> tuple[WrappedLeaf, ...]:
-    """Wraps a finished text, and remembers it. Call it in a thread first if the text is long."""
+    """Wraps a finished text, and caches the result. Call this first in a thread if the text is long."""
     return tuple(wrap(leaves(text), width, solid=len(text), notes=notes))
 
 
@@ -89,7 +89,7 @@ def wrap(
     notes: AnswerNotes = NO_NOTES,
     known: Sequence[WrappedLeaf] = (),
 ) -> list[WrappedLeaf]:
-    """Wraps leaves, and takes those over from `known`, at the same width, that have not changed.
+    """Wraps leaves, reusing unchanged ones from `known`, which must have the same width.
 
     `solid`: characters of the text that are verified; the rest is ghost text. `shaded`: ranges of the text that are
     marked as unverified.
@@ -119,7 +119,10 @@ def _state(drawn: WrappedLeaf) -> tuple[object, ...]:
 
 
 def margins(leaf: Leaf, width: int) -> tuple[Content, Content]:
-    """The marks left of the leaf's first line and of the others; of deep ones the inner half, so that words fit in."""
+    """The marks left of the leaf's first line and of the others.
+
+    Of deeply nested ones only the inner half is kept, so that words fit.
+    """
     room = max(1, width // 2)
     if leaf.first.cell_length <= room:
         return leaf.first, leaf.rest
@@ -243,7 +246,7 @@ def wrap_line(line: Content, width: int) -> Iterator[tuple[int, Content]]:
 
 
 def _table_rows(leaf: Leaf, content: Content, width: int, y: int) -> Iterator[Row]:
-    """Lay out a row's cells side by side, wrapped if need be, or as one text if columns would get too narrow."""
+    """Lay out a row's cells side by side, wrapped if necessary, or as one text if columns would get too narrow."""
     kind = "head" if leaf.kind == "head" else ""
     widths = _fit_columns(leaf.widths, width - len(SEPARATOR) * (len(leaf.widths) - 1))
     if widths is None:

@@ -18,7 +18,7 @@ from app.tui.markdown.blocks import split
 
 Kind = Literal["prose", "code", "row", "head", "rule"]
 SEPARATOR = " │ "
-"""Stands between the cells of a table's row."""
+"""Separates the cells of a table's row."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Leaf:
     rest: Content = Content("")
     """Marks left of all other lines, as wide as `first`."""
     gap: bool = True
-    """A blank line precedes it."""
+    """Whether a blank line precedes it."""
     source: tuple[int, int] = (0, 0)
     """Start and end of its lines in the text, in characters."""
     text: str = field(default="", repr=False)
@@ -58,11 +58,11 @@ class Leaf:
         return _code_offsets(self, start) if self.kind == "code" else _prose_offsets(self, start)
 
     def looks_like(self, other: Leaf) -> bool:
-        """Both have the same text and styles: `Content` compares the text alone."""
+        """Whether both have the same text and styles: `Content` compares only the text."""
         return self is other or (self == other and self.content.spans == other.content.spans)
 
     def characters_before(self, offset: int) -> int:
-        """The number of its characters that come from before this place of the text."""
+        """The number of its characters that come from before this offset in the text."""
         if offset >= self.source[1]:
             return len(self.content.plain)
         return 0 if offset <= self.source[0] else bisect_left(self.offsets, offset)

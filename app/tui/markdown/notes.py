@@ -1,6 +1,6 @@
-"""What is said about the code blocks of an answer: coloured words in a block, and lines below it.
+"""The notes about the code blocks of an answer: coloured words in a block, and lines below it.
 
-All of it is made of plain values, so that a wrapped text can be remembered together with its notes.
+They consist of plain values, so that a wrapped text can be cached together with its notes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NoteLine:
     parts: tuple[tuple[str, str], ...]
     """Pieces of text, each with its style: a component class such as ".danger", or ""."""
     click: str = ""
-    """The action that a click runs; empty: none."""
+    """The action that a click runs; may be empty."""
 
     def content(self) -> Content:
         """The styled text."""

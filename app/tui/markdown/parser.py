@@ -1,4 +1,4 @@
-"""Parses Markdown to leaves. No part of the source is left out: HTML is shown as it was written."""
+"""Parses Markdown into leaves. No part of the source is left out: HTML is shown as written."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from app.tui.markdown.leaf import SEPARATOR, Kind, Leaf
 
 BULLETS = "•▪‣◦"
 LONGEST = 50_000
-"""The most characters of a block that is parsed; a longer one is shown as it was written. No person writes such a
-paragraph, and 100,000 brackets take the parser 10 s."""
+"""Most characters of a block that is parsed; a longer one is shown as written. No person writes such a paragraph, and
+100,000 brackets take the parser 10 s."""
 CHUNK = 10_000
 """Characters that are parsed in one call, if they are more than one block."""
 UNCLOSED = re.compile(r"(?P<marks>`+)(?:.*?(?P=marks)|(?P<rest>.*$))", re.DOTALL)
@@ -107,7 +107,7 @@ def highlight_code(code: str, language: str) -> Content:
 
 
 def close_marks(text: str) -> str:
-    """Closes the marks that are open at the end of an unfinished text, and changes nothing before."""
+    """Closes the marks that are open at the end of an unfinished text, without changing anything before."""
     blocks = split(text)
     if not blocks or blocks[-1].closed:
         return text
@@ -163,7 +163,7 @@ class _LeafBuilder:
         """The next number of each open list; None for a list with bullets."""
         self._any = goes_on
         self._listed = False
-        """The open list has a leaf already."""
+        """Whether the open list already has a leaf."""
 
     def leaves(self) -> Iterator[Leaf]:
         style, at = "", 0

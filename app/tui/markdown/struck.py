@@ -1,7 +1,7 @@
-"""Text that was dropped, struck through where it stood in the text that took its place.
+"""Dropped text, struck through at its place in the text that replaced it.
 
-In prose it stands within the line. In code, whole lines stand above the line that replaced them, as in a diff, so that
-no line mixes both. Struck text belongs to no place of the text: it is neither copied, nor selected, nor counted.
+In prose it is within the line. In code, whole lines are above the line that replaced them, as in a diff, so that no
+line mixes both. Struck text is not part of the text: it is neither copied, nor selected, nor counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Pieces = tuple[tuple[int, Content, int], ...]
 
 @dataclass(frozen=True)
 class Struck:
-    """Dropped text. `at`: how many characters of the new text stand before it; `text`: Markdown of its own."""
+    """Dropped text. `at`: its offset in the new text; `text`: its Markdown."""
 
     at: int
     text: str
@@ -89,7 +89,7 @@ def _mixed(line: Content, at: int, words: Content, width: int) -> Iterator[Piece
 
 
 def _within_code(drawn: WrappedLeaf, before: int, dropped: str, width: int) -> Iterator[Row]:
-    """The rows of a code block, with the dropped lines above the line that took their place."""
+    """The rows of a code block, with the dropped lines above the line that replaced them."""
     leaf = drawn.leaf
     code = leaf.content.plain
     begin = code.rfind("\n", 0, before) + 1

@@ -1,4 +1,4 @@
-"""The export of one conversation or of all: the question what to write, and the new file, which replaces none."""
+"""The export of one conversation or of all: asks what to write, and writes a new file without replacing any."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def write_export(
 
 
 async def _tell(screen: Screen[None], write: Callable[[], Path]) -> None:
-    """Write in a thread, and say where the file is, or why there is none."""
+    """Write in a thread, and report where the file is, or why there is none."""
     try:
         path = await asyncio.to_thread(write)
     except StorageError as error:

@@ -38,7 +38,7 @@ class Form(ModalScreen[Result]):
         return self.query_one(f"#{name}", Input).value.strip()
 
     def all_right(self, names: Iterable[str]) -> bool:
-        """Show what is wrong with each of these fields, and go to the first such field. True if none is wrong."""
+        """Show what is wrong with each of these fields, and go to the first invalid one. Returns True if none is."""
         wrong = [name for name in names if self._judge(name)]
         if wrong:
             self.query_one(f"#{wrong[0]}", Input).focus()

@@ -1,4 +1,4 @@
-"""The picker of models: all models of all servers, as their lists come in. Words find one."""
+"""The model picker: all models of all servers, as their lists arrive, with a search."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class PickedModel:
 
     model: OfferedModel
     only_here: bool = False
-    """For the open conversation alone, and not for new ones."""
+    """Whether it is only for the open conversation, not for new ones."""
 
 
 class ModelsScreen(ModalScreen[PickedModel | None]):
-    """Closes with the model that was picked, or None. `words`: what is looked for, or the exact name of a model.
+    """Closes with the picked model, or None. `words`: to search for, or the exact name of a model.
 
     An exact name that only one server has is picked without a key, as soon as all servers have answered.
     `now`: who answers the open conversation.
@@ -101,7 +101,7 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
 
     @property
     def _emptied(self) -> bool:
-        """The screen goes, and its parts before it, while a list may still come in."""
+        """The screen's parts are removed before the screen itself, while a list may still arrive."""
         return not (self.is_attached and len(self.query(OptionList)) and len(self.query(Input)))
 
     # ---- what is shown -----------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ QUIET = "$foreground 60%"
 
 
 class NearbyScreen(ModalScreen[str | None]):
-    """Looks at once: the person has asked for it. Closes with the name of the remote that is used from now on, or None.
+    """Searches at once, because the person has asked for it. Closes with the name of the remote to use, or None.
 
     A server with several models asks which one.
     """
@@ -180,7 +180,7 @@ class NearbyScreen(ModalScreen[str | None]):
         return Content("\n").join((Content.styled(title, "bold"), Content.styled(f"  {sanitise(about)}", QUIET)))
 
     def _summary(self, found: Surroundings) -> str:
-        """What the look found, for the line below the list."""
+        """The result of the search, for the line below the list."""
         said = [f"Port {one.port} cannot be used: {one.why}." for one in found.unusable]
         if not found.servers:
             again = key_of(self, "nearby.again")

@@ -1,4 +1,4 @@
-"""The queue of what waits for the verifier: look at it, change a prompt, move it, take it out."""
+"""The queue for the verifier: view it, change a prompt, move it, remove it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class QueueScreen(ModalScreen[str | None]):
         self.query_one(OptionList).focus()
 
     def _show(self, highlighted: str | None) -> None:
-        """List what waits now: another window or the verifier may have taken some."""
+        """List the current entries: another window or the verifier may have taken some."""
         try:
             self._queued = self._core.outbox.queued()
             titles = {one.id: one_line(one.title) for one in self._core.store.conversations.all()}

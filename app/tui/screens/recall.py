@@ -1,4 +1,4 @@
-"""Search in what was asked: the prompts of all conversations, the newest first."""
+"""Searches earlier prompts: those of all conversations, newest first."""
 
 from __future__ import annotations
 

@@ -33,12 +33,12 @@ BUNDLED = ".bundled"
 ADDRESS = ".address"
 """Id of the remote in use, if it is an address without a name."""
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at the state of the remote in use."""
+"""Seconds between two checks of the state of the remote in use."""
 QUIET = "$foreground 75%"
 NAME = 18
 """Width of the column of names, in cells."""
 INDENT = "\N{NO-BREAK SPACE}" * (NAME + 2)
-"""Stands before the second column. Wrapping drops other spaces."""
+"""Precedes the second column. Wrapping drops other spaces."""
 MOST_WIDTH, SHARE, FRAME = 84, 96, 8
 """The panel's width in cells, its share of the screen in percent, and the cells of its border, padding and margins."""
 STATES = {"edge": "$text-success", "hosted": "$text-success", "offline": "$text-warning"}
@@ -268,7 +268,7 @@ def _wrapped(line: str, width: int, style: str) -> list[Content]:
 
 
 def _finding(found: Finding) -> Horizontal:
-    """One finding: its mark, what was looked at, what was seen."""
+    """One finding: its mark, the checked part, the result."""
     mark, part = str(found)[0], sanitise(found.part)
     return Horizontal(
         Static(f"{mark} {part}", classes=f"part -{found.state}", markup=False),

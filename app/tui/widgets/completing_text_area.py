@@ -1,4 +1,4 @@
-"""A text area that offers completions while one types. It works the same for someone who never looks at them."""
+"""A text area that offers completions while one types, without getting in the way of those who ignore them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUIET = "$foreground 60%"
 
 
 class Completions(OptionList):
-    """Lies over the lines above the prompt, never over the prompt, which keeps the focus and hears the keys."""
+    """Covers the lines above the prompt, never the prompt itself, which keeps the focus and receives the keys."""
 
     DEFAULT_CSS = """
     Completions {
@@ -76,7 +76,7 @@ class Completions(OptionList):
         self.display = False
 
     def move(self, step: int) -> None:
-        """Choose the next candidate, or the one before; behind the last one comes the first."""
+        """Choose the next or the previous candidate; after the last one comes the first."""
         if self.completion is not None:
             count = len(self.completion.candidates)
             first = 0 if step > 0 else count - 1
@@ -96,7 +96,7 @@ def _line(candidate: Candidate, width: int) -> Content:
 
 
 class CompletingTextArea(FoldingTextArea):
-    """Asks each of its `providers` what can be completed at the cursor. The first one that knows something is heard.
+    """Asks each of its `providers` what can be completed at the cursor, and uses the first that returns something.
 
     `completions` is the list that shows it; whoever composes this widget puts it before it.
     """
@@ -166,7 +166,7 @@ class CompletingTextArea(FoldingTextArea):
             self.replace(completion.candidates[at].text, start, end, maintain_selection_offset=False)
 
     def take_chosen(self) -> bool:
-        """Complete what Enter completes: what is chosen, and not there already. False if there is no such thing."""
+        """Complete the chosen candidate, as on Enter. Returns False if there is none or if it is already complete."""
         self.offer()  # Letters that came in the same burst count too.
         completion, chosen = self.completions.completion, self.completions.highlighted
         if completion is None or chosen is None or completion.is_complete(self.text, chosen):

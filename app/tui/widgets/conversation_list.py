@@ -1,4 +1,4 @@
-"""The list of stored conversations: pinned ones first, then by age; or the ones that a search has found.
+"""The list of stored conversations: pinned ones first, then by age; or the results of a search.
 
 What was asked in the shell, one question each, is folded into one line.
 """
@@ -34,7 +34,7 @@ QUIET = "$foreground 75%"
 FOUND = "bold underline $foreground"
 """The style of words that a search has found."""
 INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
-"""Stands before the lines below a title. Wrapping drops other spaces."""
+"""Precedes the lines below a title. Wrapping drops other spaces."""
 BEFORE_MARK = 12
 """The most cells of a snippet before the first word that was found: the list shows 24 of it."""
 SPACES = re.compile(r"\s+")
@@ -43,7 +43,7 @@ SPACES = re.compile(r"\s+")
 def marked_line(text: str, marks: Sequence[tuple[int, int]], *, before: int | None = None) -> Content:
     """A text as one line that is safe to draw, with the ranges that a search has found in another style.
 
-    `before`: the most cells that stand before the first of them; what is more is cut off.
+    `before`: most cells before the first of them; the rest is cut off.
     """
     pieces: list[tuple[str, str]] = []
     at = 0
@@ -189,7 +189,7 @@ class ConversationList(OptionList):
         return next((one for one in self._all() if f"at-{one.id}" == self._highlighted_id), None)
 
     def lists(self, conversation_id: str) -> bool:
-        """It is among those that are listed, or that were found."""
+        """Whether it is listed or was found."""
         return self._has(f"at-{conversation_id}")
 
     def line_of(self, conversation_id: str) -> int | None:
@@ -250,7 +250,7 @@ class ConversationList(OptionList):
         for conversation in self._rows[self._listed : self._listed + count]:
             if (name := group(conversation, now)) != self._group:
                 self._group = name
-                if name != SHELL_TITLE:  # Its line stands above.
+                if name != SHELL_TITLE:  # Its line is above.
                     yield Option(Content.styled(name, f"{QUIET} italic"), disabled=True)
             self._listed += 1
             yield self._option(conversation)

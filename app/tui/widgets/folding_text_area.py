@@ -109,7 +109,7 @@ class FoldingTextArea(TextArea):
                 self._unfold(row, (start, end))
 
     def on_paste(self, event: events.Paste) -> None:
-        # A paste is drawn, so it must be as clean as an answer. The handler of TextArea inserts it next.
+        # A paste is drawn, so it must be as clean as an answer. TextArea's handler inserts it next.
         event.stop()
         text = sanitise_paste(event.text)
         if text.count("\n") >= FOLDED_LINES or len(text) > FOLDED_CHARACTERS:

@@ -15,7 +15,7 @@ from app.tui.textual_private import style_finder
 COPY = "copy"
 CODE_ROWS = ("code_head", "code")
 CURSOR = "▌"
-"""Stands left of each row of the code block that has the cursor."""
+"""Mark at the left of each row of the code block with the cursor."""
 
 
 def paint(widget: Widget, row: Row, width: int, *, chosen: bool, labels: bool) -> Strip:

@@ -35,8 +35,8 @@ from app.tui.widgets.markdown_rows import paint
 LONG = 4_000
 """A part of more characters is parsed in a thread: 20,000 take 10 ms, and 100 ms if all are brackets."""
 HELD = 4
-"""The most empty rows that a growing text keeps when it becomes shorter. Other words soon take the place of withdrawn
-ones, and the lines above do not jump back and forth."""
+"""Most empty rows that a growing text keeps when it becomes shorter. Withdrawn words are soon replaced by others, and
+this keeps the lines above from jumping back and forth."""
 WAITING = "…"
 
 
@@ -188,7 +188,7 @@ class MarkdownView(GrowingHeight):
             self.refresh()
 
     def rows_of_block(self, number: int) -> tuple[int, int] | None:
-        """The first row of a code block, and the row behind its notes; None if it is not drawn."""
+        """The first row of a code block, and the row after its notes, or None if it is not drawn."""
         at = next((at for at, one in enumerate(self._drawn) if number and one.leaf.number == number), None)
         return None if at is None else (self._tops[at], self._tops[at + 1])
 

@@ -30,7 +30,8 @@ from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
 from app.tui.widgets.thoughts import Thoughts
 
 FLUSH_SECONDS = 0.08
-"""Between two draws of a running answer: fast enough to read along, and rounds of one link share a draw."""
+"""Seconds between two draws of a running answer: fast enough to read along, and slow enough that rounds share a
+draw."""
 FILES = "files"
 """Marks the lines of a question that a click unfolds."""
 FILE_STYLE = Style.parse("not bold") + Style.from_meta({FILES: True})
@@ -53,7 +54,7 @@ class MessageView(Widget):
             self.message = message
 
     def on_click(self) -> None:
-        if not self.screen.selections:  # Else words were marked to be copied, and the next letters are to be typed.
+        if not self.screen.selections:  # Else words were selected to copy, and the next letters are for the prompt.
             self.post_message(self.Chosen(self))
 
     def toggle(self, what: str) -> bool:
@@ -129,7 +130,7 @@ class WithdrawnLine(Static):
         self.update(Content(f"{mark} {said}"))
 
     def on_click(self, event: events.Click) -> None:
-        if not self.screen.selections:  # Else words were marked to be copied.
+        if not self.screen.selections:  # Otherwise words were selected to be copied.
             event.stop()
             self.post_message(self.Clicked())
 
@@ -200,11 +201,11 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
 
     @property
     def drawn(self) -> bool:
-        """Nothing has come since the last draw."""
+        """Whether nothing has arrived since the last draw."""
         return self._revision == self.turn.revision and not self._drawing.locked()
 
     def rows_of_block(self, number: int) -> tuple[int, int] | None:
-        """The first row of a code block in this message, and the row behind its notes; None if it is not drawn."""
+        """The first row of a code block in this message, and the row after its notes, or None if it is not drawn."""
         rows = self.prose.rows_of_block(number)
         top = self.prose.virtual_region.y
         return rows and (top + rows[0], top + rows[1])
@@ -238,7 +239,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             if turn.revision == self._revision:
                 return
             self._revision = turn.revision
-            text, solid = turn.text, len(turn.reply.solid)
+            text, solid = turn.text, turn.solid
             await self._draw_thoughts()
             if turn.running:
                 await self.prose.grow(text or WAITING, solid)
@@ -264,7 +265,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             self.prose.annotate(await asyncio.to_thread(block_notes, self.turn.request, blocks))
 
     async def _draw_thoughts(self) -> None:
-        """Draws what the model thinks, or has thought, before its answer."""
+        """Draws the model's thoughts before its answer."""
         if self._thoughts is not None:
             self._thoughts.draw()
         elif self.turn.thoughts:
@@ -274,7 +275,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     def _draw_notes(self) -> None:
         """Draws the notes of a finished answer."""
         turn = self.turn
-        self.prose.shade(turn.shaded)
+        self.prose.shade(turn.unchecked)
         if turn.dropped and self._withdrawn is None:
             self._withdrawn = WithdrawnLine(turn)
             if self.is_attached:
@@ -283,13 +284,13 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self._draw_note("error", turn.error)
         self._draw_note("note", turn.note)
         self._draw_note("model", short_model(turn.model) if turn.text else "")
-        self.set_class(bool(turn.drafted), "-drafted")
+        self.set_class(bool(turn.drafted or turn.unchecked), "-drafted")
         self.set_class(turn.outcome in NOTED, "-stopped")
         self.set_class(bool(turn.error), "-failed")
         self.set_class(bool(turn.note), "-noted")
 
     def _draw_withdrawn(self) -> None:
-        """Strikes through what was withdrawn, where it stood, as far as it is to be shown."""
+        """Strikes through withdrawn text at its place, if it is to be shown."""
         self.prose.strike(self.turn.struck)
         if self._withdrawn is not None:
             self._withdrawn.tell()

@@ -125,7 +125,10 @@ STREAMED = ("streamed",)
 
 
 def _hidden(session: Totals, *, checks: bool) -> tuple[str, ...]:
-    """The rows that mean nothing for the answers of this session. `checks`: the server that is there checks drafts."""
+    """The rows that mean nothing for the answers of this session.
+
+    `checks`: whether the current server checks drafts.
+    """
     checked = bool(session.rounds or session.drafted)
     if session.streamed or not checks:
         return () if checked else VERIFYING
@@ -215,7 +218,7 @@ COLUMNS = (
 
 
 class Rounds(Static):
-    """What each of the last rounds drafted, what it was expected to gain and cost, and what it really did.
+    """The last rounds: what each one drafted, its expected gain and cost, and the actual ones.
 
     Hidden until the person asks for it; it collects the rounds all the time.
     """

@@ -76,11 +76,11 @@ class Prompt(CompletingTextArea):
 
         text: str
         typed: str = ""
-        """The text without what was pasted and folded: only there a path behind an `@` names a file."""
+        """The text without folded pastes: only there does a path after an `@` name a file."""
 
     @dataclass
     class Commanded(Message):
-        """The person sent a command. It is no question, and is not in the prompt any more."""
+        """The person sent a command. It is not a question, and is no longer in the prompt."""
 
         typed: TypedCommand
         text: str
@@ -133,7 +133,7 @@ class Prompt(CompletingTextArea):
 
     def __init__(self) -> None:
         super().__init__(PLACEHOLDER)
-        self.cursor_blink = False  # A blink would wake an idle laptop twice a second.
+        self.cursor_blink = False  # Blinking would wake an idle laptop twice a second.
         self.commands: Callable[[], Sequence[SlashCommand]] = tuple
         """The commands that can be done now."""
         self.earlier: list[str] = []
@@ -179,14 +179,14 @@ class Prompt(CompletingTextArea):
         self.write(text)
 
     def put_back(self, text: str) -> None:
-        """Show again what was sent and came to nothing. It is selected: what is typed next takes its place."""
+        """Show again text that was sent without result. It is selected, so that the next input replaces it."""
         self.keep_in_reach(text.strip())
         self.write(text)
         self.select_all()
         self._returned = text
 
     def take_off(self, sent: str) -> None:
-        """Remove a text that was sent and is stored now. Text that was typed after it stays."""
+        """Remove a text that was sent and is now stored. Text typed after it stays."""
         if self._sent_as(self.full_text) == sent:
             self.write("")
             self._sent.clear()

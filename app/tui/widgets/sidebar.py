@@ -128,7 +128,7 @@ class TitleBox(Input):
         self.action_keep()
 
     def on_blur(self, event: events.Blur) -> None:
-        self.action_keep()  # What was typed is meant, wherever the person looks next.
+        self.action_keep()  # The typed title is kept, wherever the focus moves next.
 
 
 KEYS: dict[type[Widget], tuple[tuple[str, str], ...]] = {
@@ -306,7 +306,7 @@ class Sidebar(Vertical):
         self.call_after_refresh(self._place_name)
 
     def _place_name(self) -> None:
-        """Put the name that is edited over its line in the list."""
+        """Place the edited name over its line in the list."""
         if self._rename.conversation is not None:
             line = self.conversations.line_of(self._rename.conversation.id) or 0
             top = self.conversations.content_region.y - self.content_region.y
@@ -334,13 +334,13 @@ class Sidebar(Vertical):
     # ---- pinning, deleting -------------------------------------------------------------------------------------------
 
     def pin(self, conversation: Conversation) -> None:
-        """Keep a conversation first in the list, or let it go."""
+        """Pin or unpin a conversation."""
         with reporting(self):
             self._store.conversations.pin(conversation.id, not conversation.pinned)
         self.refresh_list()
 
     def delete(self, conversation: Conversation) -> None:
-        """Put a conversation in the bin, and say how it comes back."""
+        """Put a conversation in the bin, and show how to restore it."""
         live = self._conversation.live
         if live is not None and live.conversation == conversation.id:
             say_busy(self)

@@ -34,8 +34,8 @@ NEAR, FULL = 0.8, 0.95
 class StatusBar(Horizontal):
     """Shows the state as a coloured badge, the model that answers, and how full its context is.
 
-    Figures of the running or last reply and the reason of the state stand there if there is room for all of them. No
-    part is cut off: a long name of a model loses its middle.
+    Figures of the running or last reply and the reason of the state are shown if there is room for all of them. No part
+    is cut off: a long name of a model loses its middle.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a model thought before its answer: one line above the answer, which unfolds to the text, dimmed."""
+"""A model's thoughts before its answer: one line above the answer that unfolds to the dimmed text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The turns of one conversation: those that are near the view, and the one message that keys act on."""
+"""The turns of one conversation: those near the view, and the one message that keys act on."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Transcript(AnchoredScroll, can_focus=True):
 
     BINDINGS = [Binding("ctrl+home", "scroll_home", show=False), Binding("ctrl+end", "scroll_end", show=False)]
     FOCUS_ON_CLICK = False
-    """A message takes the focus when it is chosen; a person who only marks words goes on typing."""
+    """A message takes the focus when it is chosen; a person who only selects words keeps typing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Transcript(AnchoredScroll, can_focus=True):
         self.turn_list.tend()
 
     async def replace(self, old: Turn, new: Turn) -> None:
-        """Puts another answer in the place of one; does nothing if that one is not here."""
+        """Replaces an answer by another; does nothing if it is not here."""
         async with self.turn_list.lock:
             at = self.turn_list.index(old)
             if at is None:
@@ -221,7 +221,7 @@ class Transcript(AnchoredScroll, can_focus=True):
         return self.turn_list.message(at, answer=part == "answer")
 
     def _read_from(self, at: int, part: Part) -> None:
-        """Makes this message, which is mounted, the first line in view; it stays while others come in above it."""
+        """Makes this mounted message the first line in view, where it stays while others are mounted above it."""
         self._mark_cursor()
         self.release_end(until_reached=self.turn_list.has_end)
         self.scroll_anchor.hold(self._message(at, part))
@@ -250,7 +250,8 @@ class Transcript(AnchoredScroll, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         if not self.scroll_anchor.held:
-            # To ask where messages are may arrange them, and that would put the view back to the line before.
+            # Asking for the positions of messages may arrange them, which would move the view back to the previous
+            # line.
             self.scroll_anchor.clear()
         super().watch_scroll_y(old_value, new_value)
         if not self.scroll_anchor.held:
@@ -261,7 +262,7 @@ class Transcript(AnchoredScroll, can_focus=True):
         self.turn_list.tend()
 
     def watch_virtual_size(self, size: Size) -> None:
-        # A short conversation that is anchored would hang at the bottom of the window.
+        # A short anchored conversation would be at the bottom of the window.
         overflows = size.height > self.size.height and self.turn_list.has_end
         if overflows != self.is_anchored:
             self.anchor(overflows)

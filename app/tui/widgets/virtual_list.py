@@ -1,6 +1,6 @@
-"""Which turns of a conversation are mounted, and which line stays in view while they come and go.
+"""Manages which turns of a conversation are mounted, and which line stays in view while they come and go.
 
-Mounted are the turns near the view, a slice at a time, or a page somewhere else.
+The turns near the view are mounted, a slice at a time, or a page somewhere else.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class ScrollAnchor:
         self.distance = 0
         """Lines from the top of the view down to the message's first line; negative where that is above the view."""
         self.held = False
-        """The message stays until somebody scrolls, whatever else moves the view."""
+        """Whether the message stays until somebody scrolls, whatever else moves the view."""
         self._width = 0
         self._place: TextPlace | None = None
 
     def take(self, spans: Iterable[tuple[MessageView, int, int]], top: float) -> None:
         """Anchors the first message that reaches below the line `top`.
 
-        `spans`: each message in order, its first line and the line behind its last.
+        `spans`: each message in order, its first line and the line after its last.
         """
         self.item = None
         for item, first, end in spans:
@@ -83,7 +83,7 @@ NEAR, FAR = 2, 4
 """Heights of the view: nearer turns are mounted, and turns that are farther away are removed."""
 
 Range = tuple[int, int]
-"""The first of some turns, and the one behind the last."""
+"""The first of some turns, and the one after the last."""
 
 
 class MoreTurns(Static):
@@ -158,17 +158,17 @@ class VirtualList:
         """Held while turns are mounted or removed; taken by callers of `extend`, `show_page` and `remove`."""
         self._view, self._anchor, self._on_mounted = view, anchor, on_mounted
         self._jumps = 0
-        """Counts the wishes for another page: only the last one is granted."""
+        """Counts the requests for another page: only the last one is fulfilled."""
         self._tending = False
 
     @property
     def has_end(self) -> bool:
-        """The last turn is mounted."""
+        """Whether the last turn is mounted."""
         return self.last == len(self.turns)
 
     @property
     def settled(self) -> bool:
-        """Nothing is being mounted or removed."""
+        """Whether nothing is being mounted or removed."""
         return not self._tending and not self.lock.locked()
 
     @property
@@ -177,7 +177,7 @@ class VirtualList:
         return [widget for widget in self._view.children if isinstance(widget, MessageView)]
 
     def spans(self) -> Iterator[tuple[MessageView, int, int]]:
-        """Each mounted message, its first line and the line behind its last."""
+        """Each mounted message, its first line and the line after its last."""
         for message in self.messages:
             region = message.virtual_region
             yield message, region.y, region.bottom
@@ -232,12 +232,12 @@ class VirtualList:
 
     @property
     def _whole(self) -> bool:
-        """All messages are there. A screen that closes removes them before it cancels the workers."""
+        """Whether all messages are there. A closing screen removes them before it cancels the workers."""
         return self._alive and len(self.messages) == 2 * (self.last - self.first)
 
     @property
     def _alive(self) -> bool:
-        """The two lines are there. A screen that closes removes them before it cancels the workers."""
+        """Whether the two lines are there. A closing screen removes them before it cancels the workers."""
         return self._view.is_attached and len(self._view.query_children(MoreTurns)) == 2
 
     # ---- somewhere else ----------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class VirtualList:
             cache.clear()
 
     def count(self) -> None:
-        """Says above and below how many turns are not mounted."""
+        """Shows above and below how many turns are not mounted."""
         self.older.count(self.first)
         self.newer.count(len(self.turns) - self.last)
         if not self.has_end:

@@ -104,7 +104,7 @@ class Welcome(Middle):
         return self.display and self.has_class("-offered")
 
     def offer_look(self, offered: bool) -> None:
-        """Show or hide the question of the first start, in the place of the introduction."""
+        """Show or hide the question of the first start instead of the introduction."""
         self.set_class(offered, "-offered")
 
     def introduce(self, who: str | None, *, drafts: bool) -> None:

@@ -2,7 +2,7 @@
 
     python -m recipes.shell_guide.grammar.check [FILE.toml ...] [--draws 20] [--no-proofs] [--show 3]
 
-Exit status 1 if something is wrong; every problem is one line. `--show` prints so many drawn conversations of each
+Exit status 1 if something is wrong; every problem is one line. `--show` prints this many drawn conversations of each
 intent.
 """
 

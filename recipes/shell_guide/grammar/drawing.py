@@ -1,4 +1,4 @@
-"""Draw conversations from intents: how it is asked, what is answered, what follows."""
+"""Draws conversations from intents: question, answer and follow-up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recipes.shell_guide.grammar.wording import framed, one_of, typed
 
 ENDINGS = Path(__file__).with_name("endings.toml")
 ENDING_SHARE = 0.15
-"""Share of questions that ask for an ending in the same breath, where one fits."""
+"""Share of questions that also ask for an ending, if one fits."""
 FOLLOW_SHARE = 0.3
 """Share of conversations with a follow-up question."""
 
@@ -30,14 +30,14 @@ _COMPOUND = re.compile(r">|<<|\n|&&|;|\bdone\b")
 
 @dataclass(frozen=True)
 class Spoken:
-    """A question, and what answers it."""
+    """A question and its answer."""
 
     question: str
     programs: tuple[str, ...]
     task: str
     command: str
     asked: Asked | None = None
-    """The phrase that the question was drawn from; None if it is of no intent, as "and on a mac?"."""
+    """The phrase that the question was drawn from, or None if it belongs to no intent, such as "and on a mac?"."""
 
     @property
     def answer(self) -> str:
@@ -47,7 +47,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Ending:
-    """What may follow any command that prints."""
+    """A continuation for any command that prints."""
 
     outputs: tuple[str, ...]
     also: tuple[Phrase, ...]
@@ -59,7 +59,7 @@ class Ending:
     slots: Mapping[str, Slot]
 
     def draw(self, phrases: tuple[Phrase, ...], first: Spoken, rng: np.random.Generator) -> Spoken:
-        """What is said by one of the phrases, and the first answer with the ending."""
+        """A question by one of the phrases, and the first answer with the ending."""
         pattern, named = phrases[int(rng.integers(len(phrases)))].draw(rng)
         values = {name: draw(self.slots[name], rng) for name in sorted(named)}
         add = _SAID.sub(lambda found: values[found[1]].forms[""], self.add)

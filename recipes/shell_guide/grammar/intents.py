@@ -23,7 +23,7 @@ OUTPUTS = ("", "lines", "paths")
 _HARMFUL = frozenset(
     {"rm", "rmdir", "mv", "chmod", "chown", "chgrp", "shred", "truncate", "trash-put", "find", "rsync"}
 )
-"""Programs that are asked about the person's own folders only, and never about `/etc`."""
+"""Programs that are asked only about the person's own folders, never about `/etc`."""
 _SAID = re.compile(r"\{([a-z_]+\d*)\}")
 _TYPED = re.compile(r"\{([a-z_]+\d*)(?:\.([a-z]+))?\}")
 _UNFRAMED = re.compile(
@@ -40,7 +40,7 @@ class IntentError(ValueError):
 
 @dataclass(frozen=True)
 class Asked:
-    """A phrase of `ask`, and whether "how do I ..." may stand before it."""
+    """A phrase of `ask`, and whether "how do I ..." may precede it."""
 
     phrase: Phrase
     framed: bool
@@ -48,7 +48,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Proof:
-    """A run that shows that the command does what the sentence says."""
+    """A run that proves that the command does what the sentence says."""
 
     values: Mapping[str, str]
     files: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Intent:
-    """One thing that people want, how they say it, and its command as a function of what they name."""
+    """One thing that people want, the ways to ask for it, and its command as a function of what they name."""
 
     place: str
     """The file and the number of the intent in it, for messages."""
@@ -82,7 +82,7 @@ class Intent:
         return [name for name, _ in _TYPED.findall(command) if name in self.slots]
 
     def typed(self, command: str, values: Mapping[str, Value]) -> str:
-        """The command with its values. A slot without one holds its default or its placeholder."""
+        """The command with its values. A slot without a value holds its default or its placeholder."""
 
         def put(found: re.Match[str]) -> str:
             name, form = found[1], found[2] or ""

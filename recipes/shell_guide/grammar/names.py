@@ -1,7 +1,7 @@
 """Names as people give them to files, folders, hosts and branches.
 
-A model that met few names learns few names. Most of these are built from a word list in the styles that people use,
-some have no meaning at all, so that copying is the only way to get them right.
+A model that has seen few names learns few names. Most of these are built from a word list in the styles that people
+use, some have no meaning at all, so that copying is the only way to get them right.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def day(rng: np.random.Generator) -> tuple[int, int, int]:
 
 
 def stem(rng: np.random.Generator, *, spaces: float = 0.04) -> str:
-    """The name of a file without its ending; `spaces`: the share of those that have a space."""
+    """The name of a file without its ending. `spaces`: the share of names with a space."""
     first, second = word(rng), word(rng)
     draw = rng.random()
     if draw < spaces:

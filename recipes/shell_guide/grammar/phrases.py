@@ -1,4 +1,4 @@
-"""Phrases with alternatives: `(find|list) [all] files over {size}`. The notation is told in intents/README.md."""
+"""Phrases with alternatives: `(find|list) [all] files over {size}`. The notation is described in intents/README.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Phrase:
-    """Parts that are said one after the other."""
+    """Parts in sequence."""
 
     parts: tuple[Word | Named | Either, ...]
 
@@ -55,7 +55,7 @@ class Phrase:
         return phrase
 
     def slots(self) -> Iterator[str]:
-        """The slots that the phrase may name, in order, some perhaps twice."""
+        """The slots that the phrase may name, in order; some may occur twice."""
         for part in self.parts:
             if isinstance(part, Named):
                 yield part.slot
@@ -72,7 +72,7 @@ class Phrase:
         return "".join(_say(part, lambda either: _random(either, rng)) for part in self.parts)
 
     def told(self, named: frozenset[str]) -> str:
-        """The way to say it after a question that named these slots: a bracket is said if all its slots were named.
+        """The wording after a question that named these slots: a bracket is included if all its slots were named.
 
         Of alternatives, the first one is said. Slots are still `{slot}`.
         """
@@ -88,7 +88,7 @@ class Phrase:
         return "".join(_say(part, choose) for part in self.parts)
 
     def outlined(self, aside: Callable[[str], str]) -> str:
-        """The way to say it with all slots; `aside` writes a bracket that is said only if its slots are named."""
+        """The wording with all slots; `aside` writes a bracket that is included only if its slots are named."""
 
         def choose(either: Either) -> str:
             first = either.options[0]
@@ -100,7 +100,7 @@ class Phrase:
         return _tidy("".join(_say(part, choose) for part in self.parts))
 
     def count(self) -> int:
-        """In how many ways it can be said."""
+        """The number of possible wordings."""
         ways = 1
         for part in self.parts:
             if isinstance(part, Either):
@@ -121,7 +121,7 @@ def _random(either: Either, rng: np.random.Generator) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Leave single spaces where an optional word was left out, and none before a mark."""
+    """Reduce to single spaces where an optional word was left out, and none before punctuation."""
     return _BEFORE_MARK.sub(r"\1", _SPACES.sub(" ", text)).strip()
 
 

@@ -1,4 +1,4 @@
-"""Run an intent's command in a sandbox, and compare what comes out with what its proof says."""
+"""Runs an intent's command in a sandbox, and compares the result with its proof."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1.0, "week": 7.0}
 
 
 def prove(intent: Intent, proof: Proof) -> str | None:
-    """What is wrong, or None if the command does what the proof says. Raises `NoSandbox`."""
+    """What is wrong, or None if the command matches the proof. Raises `NoSandbox`."""
     command = intent.typed(intent.command, proof_values(intent, proof))
     with sandbox.Folder() as folder:
         tree.make(folder, {name: _file(file) for name, file in proof.files.items()})

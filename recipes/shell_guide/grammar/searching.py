@@ -1,4 +1,4 @@
-"""Intents as the index of pages knows them: an example with placeholders, and some of the ways to ask for it."""
+"""Intents in the form of the index of pages: an example with placeholders, and some of the ways to ask for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recipes.shell_guide.grammar.intents import Asked, Intent
 from recipes.shell_guide.grammar.values import Slot
 
 DRAWS = 2
-"""Wordings of each phrase, at most, that the index has."""
+"""Most wordings of each phrase in the index."""
 
 _SLOT = re.compile(r"\{([a-z_]+\d*)\}")
 _KINDS = {
@@ -24,14 +24,14 @@ _KINDS = {
     "url": "url",
     "repo": "url",
 }
-"""Types of slots by the kinds of names that `models.guide.words` tells apart."""
+"""Types of slots by the kinds of names that `models.guide.words` distinguishes."""
 _SPOKEN = frozenset({"size", "age", "column", "line", "date", "clock", "seconds", "ext", "glob"})
 """Types whose values have words of their own, such as `7 days`."""
 
 
 @dataclass(frozen=True)
 class SearchedExample:
-    """What the index keeps of an intent; task and commands have slots (`models/guide/outline.py`)."""
+    """An intent in the index; task and commands have slots (`models/guide/outline.py`)."""
 
     program: str
     task: str

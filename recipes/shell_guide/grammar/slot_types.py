@@ -52,14 +52,14 @@ def draw(slot: Slot, rng: Random) -> Value:
 
 
 def _said_path(path: str, rng: Random) -> str:
-    """Say a path: names with spaces mostly in quotes."""
+    """A path as people write it: names with spaces mostly in quotes."""
     if " " not in path or rng.random() < 0.25:
         return path
     return f'"{path}"' if rng.random() < 0.6 else f"'{path}'"
 
 
 def folder_name(rng: Random, *, own: bool = False) -> str:
-    """A folder, with a path before it or not. `own`: below the home folder, or relative."""
+    """A folder, with or without a path before it. `own`: below the home folder, or relative."""
     known = rng.random() < 0.4
     last = pick(rng, _LISTS["folders"]) if known else stem(rng, spaces=0.03).replace(".", "_")
     draw = rng.random()
@@ -251,7 +251,7 @@ def _message(rng: Random, slot: Slot) -> Value:
 
 
 def _name(make: Callable[[Random], str]) -> Callable[[Random, Slot], Value]:
-    """A type that is typed as it is said."""
+    """A type whose values are typed as they are said."""
     return lambda rng, slot: plain(make(rng))
 
 

@@ -1,4 +1,4 @@
-"""Remarks and questions that no command answers, and what Shell Guide says to them."""
+"""Remarks and questions that no command answers, and Shell Guide's replies."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Talk:
     lists: Mapping[str, Sequence[str]]
 
     def draw(self, rng: np.random.Generator) -> tuple[str, str]:
-        """A remark, without changes of case and mark, and the reply to it."""
-        # A phrase that can be said in many ways is drawn more often, but not as much more as it has ways.
+        """A remark, without changes of case and punctuation, and the reply to it."""
+        # A phrase with many wordings is drawn more often, but less than proportionally.
         weights = np.cumsum([np.log2(1 + phrase.count()) for phrase in self.asks])
         phrase = self.asks[int(np.searchsorted(weights, rng.random() * weights[-1]))]
         text, named = phrase.draw(rng)
@@ -56,7 +56,7 @@ class Talk:
 
 
 def invented_program(rng: np.random.Generator) -> str:
-    """A name that sounds like a program. The caller leaves out those that exist."""
+    """A name that sounds like a program. The caller leaves out names that exist."""
     name = word(rng) + pick(rng, _ENDINGS)
     return name if rng.random() < 0.8 else word(rng)[:3] + word(rng)[:4]
 

@@ -1,4 +1,4 @@
-"""What slots hold, as intents declare them, and the values that proofs and defaults give as text."""
+"""The slots that intents declare, and the values that proofs and defaults give as text."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding=
 
 
 class SlotError(ValueError):
-    """A slot is declared in a way that nothing can be drawn from. The message says what is wrong."""
+    """A slot's declaration is invalid. The message says what is wrong."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """What an intent declares of a slot."""
+    """An intent's declaration of a slot."""
 
     type: str
     default: str | None = None
-    """What the command holds if the question does not name it. None: the placeholder of the type."""
+    """The value in the command if the question does not name it, or None for the placeholder of the type."""
     ends: tuple[str, ...] = ()
     """Endings that a file may have."""
     choices: tuple[Value, ...] = ()
-    """Words with a meaning. Else values are drawn by the type."""
+    """Words to choose from; otherwise values are drawn by the type."""
     least: int = 1
     most: int = 1000
     own: bool = False
-    """A folder of the person's own, none of the system's."""
+    """Whether it is one of the person's own folders, not the system's."""
 
     @classmethod
     def read(cls, name: str, raw: Mapping[str, Any]) -> Slot:
@@ -62,7 +62,7 @@ class Slot:
         )
 
     def unnamed(self) -> Value:
-        """What stands in the command of a question that does not name the slot."""
+        """The text in the command if the question does not name the slot."""
         if self.default is not None:
             return read_value(self, self.default, quote=False) if self.default else Value("", Constant(""))
         if self.choices:
@@ -97,9 +97,9 @@ _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
 
 def read_value(slot: Slot, text: str, *, quote: bool = True) -> Value:
-    """The value that a text stands for: `"7 days"` of an age, `"1 MB"` of a size. `quote`: as a value of a question is.
+    """Parse a value from text: `"7 days"` for an age, `"1 MB"` for a size. `quote`: as in a question.
 
-    Raises `SlotError` if the text is no value of the type.
+    Raises `SlotError` if the text is not a value of the type.
     """
     for choice in slot.choices:
         if text in (choice.said, choice.forms[""]):

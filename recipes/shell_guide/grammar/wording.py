@@ -1,4 +1,4 @@
-"""Small changes that turn a phrase into what somebody types: a sentence around it, a mark, a capital, a slip."""
+"""Small changes that turn a phrase into what people type: a sentence around it, punctuation, a capital, a slip."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def one_of(kind: str, rng: np.random.Generator) -> str:
 
 
 def framed(question: str, rng: np.random.Generator) -> str:
-    """Put an imperative into a sentence as people ask: `find files` -> `how do i find files`. Others stay."""
+    """Turn an imperative into a question: `find files` -> `how do i find files`. Others are left unchanged."""
     first, *others = question.split(maxsplit=2)
     if first not in _IMPERATIVES:
         return question
@@ -39,7 +39,7 @@ def framed(question: str, rng: np.random.Generator) -> str:
 
 
 def typed(question: str, rng: np.random.Generator) -> str:
-    """Vary case, marks and slips, but never inside a word that must be copied."""
+    """Vary case, punctuation and slips, but never inside a word that must be copied."""
     words = question.split(" ")
     plain = [at for at, word in enumerate(words) if word in _MISSPELT and 4 < len(word) < 12]
     if plain and rng.random() < SLIPS:

@@ -1,6 +1,7 @@
-"""Reads requests for completions: they become choices to write, or are refused with the field that it is about.
+"""Reads requests for completions: they become choices to write, or are refused with the name of the field at fault.
 
-What would change an answer and cannot be done here is refused and never ignored. What changes nothing is.
+A field that would change the answer but is not supported is refused, never ignored. A field that changes nothing is
+ignored.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from models.text.chat_text import ChatText
 from models.text.detokenizer import Detokenizer
+from models.text.seam import Seam, Spellings, seam
 from models.text.template import TemplateFailed
 from remote.openai.request_fields import (
     CHAT_ALONE,
@@ -38,21 +41,31 @@ from remote.openai.schema import (
 )
 from remote.protocol import Card, ErrorCode, Sampling
 from remote.verifier.refusals import RoundRefused
-from remote.verifier.sessions.answer_options import AnswerOptions, LogitBias, LogitsProcessor, Penalties, PredictedText
+from remote.verifier.sessions.answer_options import (
+    AnswerOptions,
+    Forced,
+    LogitBias,
+    LogitsProcessor,
+    Penalties,
+    PredictedText,
+)
 from remote.verifier.sessions.grammar import ANY_OBJECT, Grammar, Grammars, NoGrammar
 
 MOST_CHOICES = 64
 """Choices of one request: its prompts, each `n` times."""
 TEXT_TOKENS = 16
-"""Most tokens of a plain text where the request names no number, as OpenAI's API has it."""
+"""Most tokens of a plain text if the request names no number: OpenAI's default."""
+NO_SEAM = Seam([], [], b"")
+PROBE = "a"
+"""A beginning that shows what a template writes before an answer. Some templates cut white space off the real one."""
 Request = TypeVar("Request", bound=CompletionRequest)
 CHAT, TEXT = prepared(AskedChat), prepared(TextRequest)
 
 
 class CompletionRefused(RoundRefused):
-    """A request that this verifier cannot answer as asked.
+    """A request that this verifier cannot fulfil.
 
-    `reason`: the error's code in OpenAI's API, where it is another than ours.
+    `reason`: the error's code in OpenAI's API, if it differs from ours.
     """
 
     def __init__(
@@ -64,7 +77,7 @@ class CompletionRefused(RoundRefused):
 
 @dataclass(eq=False)
 class ChoiceState:
-    """One answer of a request, and how far it is."""
+    """One answer of a request, and its progress."""
 
     index: int
     prompt: list[int]
@@ -86,7 +99,7 @@ class CompletionCall:
     choices: Sequence[ChoiceState]
     stream: bool
     counts: bool
-    """A stream ends with the numbers of tokens."""
+    """Whether a stream ends with the token counts."""
     prompt_tokens: int
 
 
@@ -118,9 +131,7 @@ class RequestReader:
         messages = [(str(role_of(message)), text_said(message)) for message in request.messages]
         begun = _begun(request, messages)
         try:
-            continued = [*messages, ("assistant", begun)]
-            prompt = self._text.render_begun(continued) if begun else self._text.render(messages)
-            before = self._text.encode(begun)
+            prompt, joint = self._continued(messages, begun) if begun else (self._text.render(messages), NO_SEAM)
         except TemplateFailed as error:
             raise FieldRefused(str(error), "messages") from None
         top = (request.top_logprobs or 0) if request.logprobs else None
@@ -132,10 +143,22 @@ class RequestReader:
 
         def options() -> AnswerOptions:
             grammar = None if wanted is None else self._grammar(wanted)
-            follows = PredictedText(predicted) if predicted else None
-            return AnswerOptions(self._processors(request, before), top, follows, grammar)
+            follows = [*joint.taken_back, *predicted]
+            processors = self._processors(request, [*joint.read, *joint.taken_back])
+            if joint.forced:
+                processors.append(Forced(self._spellings, joint.forced))
+            return AnswerOptions(processors, top, PredictedText(follows) if follows else None, grammar)
 
-        return self._call(request, [prompt], most, options, before)
+        return self._call(request, [prompt], most, options, joint)
+
+    def _continued(self, messages: Sequence[tuple[str, str]], begun: str) -> tuple[list[int], Seam]:
+        """The prompt for the rest of an answer, and where it continues. Raises `TemplateFailed`."""
+        probe = self._text.encode(PROBE)
+        opened = self._text.render_begun([*messages, ("assistant", PROBE)])
+        if opened[len(opened) - len(probe) :] == probe:
+            joint = seam(self._text, begun)
+            return [*opened[: len(opened) - len(probe)], *joint.read], joint
+        return self._text.render_begun([*messages, ("assistant", begun)]), Seam(self._text.encode(begun), [], b"")
 
     def _text_call(self, body: bytes) -> CompletionCall:
         given, request = self._read(body, TEXT)
@@ -148,17 +171,21 @@ class RequestReader:
         prompts = self._prompts(request.prompt)
         most = request.max_tokens or TEXT_TOKENS
         return self._call(
-            request, prompts, most, lambda: AnswerOptions(self._processors(request, ()), request.logprobs), ()
+            request, prompts, most, lambda: AnswerOptions(self._processors(request, ()), request.logprobs), NO_SEAM
         )
 
+    @cached_property
+    def _spellings(self) -> Spellings:
+        return Spellings(self._text, self._card.vocabulary)
+
     def check_model(self, name: str) -> None:
-        """Raise `CompletionRefused` for the name of another model."""
+        """Raise `CompletionRefused` if this is another model's name."""
         if name != self._card.target:
             told = f"There is no model {name!r} here; ask for {self._card.target!r}."
             raise CompletionRefused(told, "not_found", param="model", reason="model_not_found")
 
     def _read(self, body: bytes, kind: type[Request]) -> tuple[dict[str, Any], Request]:
-        """All fields, and those that are known."""
+        """All fields of a request, and the typed ones."""
         given, request = read_request(body, kind, FOREIGN)
         if request.model:
             self.check_model(request.model)
@@ -170,9 +197,9 @@ class RequestReader:
         prompts: Sequence[list[int]],
         most: int,
         options: Callable[[], AnswerOptions],
-        before: Sequence[int],
+        joint: Seam,
     ) -> CompletionCall:
-        """`before`: tokens of the answer that are there already."""
+        """`joint`: where the answer continues."""
         count = request.n or 1
         if len(prompts) * count > MOST_CHOICES:
             told = f"{len(prompts)} prompts with {count} answers each; this server writes {MOST_CHOICES} in all."
@@ -184,10 +211,10 @@ class RequestReader:
             ChoiceState(
                 index=at * count + number,
                 prompt=prompt,
-                most=most,
+                most=most + len(joint.taken_back),
                 sampling=_sampling(request, seed + number),
                 options=options(),
-                pieces=Detokenizer(self._text, stops, before),
+                pieces=Detokenizer(self._text, stops, joint.read, len(joint.forced.decode())),
                 echo=self._text.decode(prompt) if echo else "",
             )
             for at, prompt in enumerate(prompts)
@@ -233,7 +260,7 @@ class RequestReader:
         return bias
 
     def _schema(self, wanted: ResponseFormat | None) -> Mapping[str, Any] | None:
-        """The JSON schema that an answer must fit, or None for any text."""
+        """The JSON schema that an answer must match, or None for any text."""
         if wanted is None or wanted.type == "text":
             return None
         if wanted.type == "json_object":
@@ -255,7 +282,7 @@ class RequestReader:
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns errors of fields into refusals."""
+    """Turns `FieldRefused` into `CompletionRefused`."""
     try:
         yield
     except FieldRefused as error:
@@ -263,7 +290,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _begun(request: AskedChat, messages: list[tuple[str, str]]) -> str:
-    """The beginning of the answer, taken out of the messages; empty: it has none. Raises `FieldRefused`."""
+    """The given beginning of the answer, removed from the messages; may be empty. Raises `FieldRefused`."""
     if not request.continue_final_message:
         return ""
     if request.add_generation_prompt:
@@ -276,8 +303,9 @@ def _begun(request: AskedChat, messages: list[tuple[str, str]]) -> str:
 
 
 def _sampling(request: CompletionRequest, seed: int) -> Sampling:
-    """OpenAI's defaults, and those of llama.cpp's server where nobody gives a temperature: at OpenAI's 1, a small model
-    writes nonsense. Another answer each time if no seed is given."""
+    """OpenAI's defaults, but those of llama.cpp's server if no temperature is given: at OpenAI's 1, a small model
+    writes nonsense. Without a seed, each answer is different.
+    """
     free = request.temperature is None
     temperature, top_k, top_p = (0.8, 40, 0.95) if free else (request.temperature, 0, 1.0)
     return Sampling(

@@ -1,4 +1,4 @@
-"""The shapes in which an answer goes out: chat or plain text, whole or as events of a stream."""
+"""The formats of an answer: chat or plain text, whole or as events of a stream."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from remote.verifier.sessions.answer_options import Noted
 
 
 class Piece(NamedTuple):
-    """What one round has given to one answer."""
+    """What one round adds to one answer."""
 
     choice: ChoiceState
     text: str
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 
 def usage(call: CompletionCall) -> Usage:
-    """How many tokens a request has used."""
+    """The `usage` of a request."""
     written = sum(choice.tokens for choice in call.choices)
     predicted = [one for choice in call.choices if (one := choice.options.predicted) is not None]
     details: PredictionTokens | msgspec.UnsetType = msgspec.UNSET
@@ -52,7 +52,7 @@ def usage(call: CompletionCall) -> Usage:
 
 
 class ChatShape:
-    """Chat completions. `text` spells tokens out."""
+    """Chat completions. `text` spells out tokens."""
 
     def __init__(self, model: str, text: ChatText) -> None:
         self._model, self._text = model, text
@@ -70,11 +70,11 @@ class ChatShape:
         return self._chunk((ChunkChoice(choice.index, Delta(), choice.reason),), None)
 
     def usage(self, call: CompletionCall) -> bytes:
-        """The last event, if the client wants to know the number of tokens."""
+        """The last event, if the client wants the token counts."""
         return self._chunk((), usage(call))
 
     def whole(self, call: CompletionCall, pieces: Sequence[Sequence[Piece]]) -> msgspec.Struct:
-        """All answers. `pieces`: of each of them."""
+        """All answers in one response. `pieces`: those of each answer."""
         choices = tuple(
             Choice(
                 choice.index,
@@ -105,7 +105,7 @@ class ChatShape:
 
 
 class TextShape:
-    """Completions of plain text. `text` spells tokens out."""
+    """Completions of plain text. `text` spells out tokens."""
 
     def __init__(self, model: str, text: ChatText) -> None:
         self._model, self._text = model, text
@@ -114,7 +114,7 @@ class TextShape:
         """Characters of each answer so far, by its index."""
 
     def first(self, piece: Piece) -> bytes:
-        """The first event of an answer, which begins with the prompt if that is wanted."""
+        """The first event of an answer, with the prompt if requested."""
         return self._event(piece, piece.choice.echo + piece.text)
 
     def next(self, piece: Piece) -> bytes:
@@ -125,11 +125,11 @@ class TextShape:
         return self._encoded((TextChoice(choice.index, "", choice.reason),), None)
 
     def usage(self, call: CompletionCall) -> bytes:
-        """The last event, if the client wants to know the number of tokens."""
+        """The last event, if the client wants the token counts."""
         return self._encoded((), usage(call))
 
     def whole(self, call: CompletionCall, pieces: Sequence[Sequence[Piece]]) -> msgspec.Struct:
-        """All answers. `pieces`: of each of them."""
+        """All answers in one response. `pieces`: those of each answer."""
         choices = tuple(
             TextChoice(
                 choice.index,

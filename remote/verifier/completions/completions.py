@@ -1,8 +1,8 @@
 """Completions for all other clients: text in, text out, through OpenAI's API.
 
-An answer is a stream in a session of its own. So other clients also profit from what the verifier drafts by itself. The
-newest ones are kept for a while: a client sends its whole conversation again with each question, and only what is new
-has to be read. Half of the sessions are left to devices; a request waits in line while all others are taken.
+An answer is a stream in a session of its own, so other clients also benefit from the verifier's own drafts. The newest
+sessions are kept for a while: a client resends its whole conversation with each question, and only the new part has to
+be read. Half of the sessions are reserved for devices; a request waits in line while the other half is taken.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 BODY_BYTES_PER_TOKEN = 16
 """Bytes of the longest conversation, per token. JSON may spell a character in six bytes."""
 KEPT = 16
-"""Answers whose session is kept after their end."""
+"""How many finished answers keep their session."""
 
 
 class Completions:
     """The endpoints for completions. `text`: the target's tokenizer and chat template.
 
-    `max_wait`: as for `Line`. A stream that has no words for `QUIET_SECONDS` says that it is still there.
+    `max_wait`: as for `Line`. A stream without words for `QUIET_SECONDS` sends a sign of life.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class Completions:
         return _json(Models(object="list", data=(self._model,)))
 
     def model(self, name: str) -> Response:
-        """The model of that name. Raises `CompletionRefused`."""
+        """The model with that name. Raises `CompletionRefused`."""
         self._reader.check_model(name)
         return _json(self._model)
 
     async def chat(self, body: bytes, gone: Callable[[], Awaitable[bool]], holder: str = EVERYONE) -> Response:
-        """Answer a request for chat of a holder. `gone`: true if the client has hung up.
+        """Answer a holder's request for chat. `gone`: true if the client has disconnected.
 
         Raises `RoundRefused`, and what the turns and the engine raise.
         """
-        # In a thread: a long prompt takes time to be cut into tokens.
+        # In a thread, because tokenizing a long prompt takes time.
         call = await to_thread.run_sync(self._reader.chat, body)
         return await self._answered(call, ChatShape(self._card.target, self._text), gone, holder)
 
     async def text(self, body: bytes, gone: Callable[[], Awaitable[bool]], holder: str = EVERYONE) -> Response:
-        """Answer a request for plain text of a holder, as `chat` does."""
+        """Answer a holder's request for plain text, as `chat` does."""
         call = await to_thread.run_sync(self._reader.text, body)
         return await self._answered(call, TextShape(self._card.target, self._text), gone, holder)
 
@@ -104,7 +104,7 @@ class Completions:
         return _json(shape.whole(call, [written[choice.index] for choice in call.choices]))
 
     async def _streamed(self, call: CompletionCall, shape: Shape, pieces: AsyncGenerator[Piece, None]) -> Response:
-        """The answer as a stream. If its first words are long in coming, it begins without them."""
+        """The answer as a stream. If its first words take long, the stream begins without them."""
         first = asyncio.ensure_future(anext(pieces))
 
         async def close() -> None:
@@ -114,7 +114,7 @@ class Completions:
         try:
             await asyncio.wait([first], timeout=QUIET_SECONDS)
             if first.done():
-                first.result()  # A refusal is a status, not an event, as long as nothing has been sent.
+                first.result()  # Until something has been sent, a refusal is a status, not an event.
         except BaseException:
             await close()
             raise
@@ -141,7 +141,7 @@ class Completions:
             param = error.param if isinstance(error, RoundRefused) else None
             yield event(error_body(Error(code=code, message=str(error), retry=retry), param=param))
             return
-        except ClientDisconnect:  # It hung up while it waited for its first words.
+        except ClientDisconnect:  # The client disconnected while it waited for the first words.
             return
         if call.counts:
             yield shape.usage(call)
@@ -150,7 +150,7 @@ class Completions:
     async def _written(
         self, choice: ChoiceState, gone: Callable[[], Awaitable[bool]], holder: str
     ) -> AsyncGenerator[Piece, None]:
-        """An answer, one piece for each of the verifier's rounds. Afterwards `choice` tells how it ended."""
+        """An answer, one piece for each of the verifier's rounds. Afterwards `choice` records how it ended."""
         name = secrets.token_urlsafe(16)
         frames = self._sessions.stream(
             Stream(
@@ -182,7 +182,7 @@ class Completions:
                     await self._turns.last(name, lambda: self._ended(frames, name, complete))
 
     def _ended(self, frames: Answer, name: str, complete: bool) -> None:
-        """End an answer. The session of a complete one is kept in the place of the oldest one that is kept."""
+        """End an answer. The session of a complete answer is kept and replaces the oldest one kept."""
         frames.close()
         if not complete:
             self._sessions.drop(name)
@@ -193,11 +193,11 @@ class Completions:
             self._sessions.drop(self._kept.popleft())
 
     def _taken(self, choice: ChoiceState, frame: Progress) -> Piece:
-        """Add the tokens of a round to an answer, up to one that ends it."""
+        """Add a round's tokens to an answer, up to the one that ends it."""
         tokens, text = unpack_tokens(frame.tokens), ""
         noted = [choice.options.noted.popleft() for _ in tokens] if choice.options.notes else []
         shown = tokens[:-1] if tokens[-1] in self._card.stop_tokens else tokens
-        # A stop string may end an answer at any token, and what comes after that is not counted.
+        # A stop string may end an answer at any token; later tokens are not counted.
         parts = [[token] for token in shown] if choice.pieces.stops else [shown]
         count = 0
         for part in parts:
@@ -215,9 +215,9 @@ class Completions:
 
 
 async def merged(answers: Sequence[AsyncGenerator[Piece, None]]) -> AsyncGenerator[Piece, None]:
-    """The pieces of several answers, as they come. At least one answer.
+    """The pieces of several answers, at least one, as they arrive.
 
-    The others begin when the first has given something: by then a prompt that they share has been read.
+    The others begin after the first one's first piece, when the prompt that they share has been read.
     """
     later, waiting = list(answers), dict[asyncio.Task[Piece | None], AsyncGenerator[Piece, None]]()
     begin = 1

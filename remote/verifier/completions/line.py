@@ -1,4 +1,5 @@
-"""A line: answers that are written at the same time, and those that wait for one of them to end, in their order."""
+"""A waiting line: answers that are being written at the same time, and those that wait for one of them to end, in
+order."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ from starlette.requests import ClientDisconnect
 from remote.verifier.refusals import Overloaded
 
 LOOK_SECONDS = 1.0
-"""How often it is asked whether a client that waits is still there."""
+"""Seconds between checks that a waiting client is still connected."""
 NEWEST = 0.2
-"""Weight of the newest answer's seconds."""
+"""Weight of the newest answer in the mean duration."""
 
 
 class Line:
-    """Belongs to the event loop. At most `places` answers at the same time, and `longest` that wait.
+    """At most `places` answers at the same time, and `longest` that wait. Belongs to the event loop.
 
-    `max_wait`: seconds that one who comes may have to expect to wait; None: any. As many as there are places may wait
-    for longer: a model that is slow for everybody refuses nobody for that alone.
+    `max_wait`: longest expected wait, in seconds, at which a request still joins the line, or None for any. As many
+    requests as there are places may expect longer: a model that is slow for everybody refuses nobody for that alone.
     """
 
     def __init__(self, places: int, longest: int, max_wait: float | None = None) -> None:
@@ -31,7 +32,7 @@ class Line:
         self.running = 0
         self._waiting = deque[anyio.Event]()
         self._seconds = 1.0
-        """What an answer takes, of late."""
+        """Recent mean duration of an answer."""
 
     @property
     def waiting(self) -> int:
@@ -52,9 +53,10 @@ class Line:
 
     @asynccontextmanager
     async def place(self, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
-        """A place for as long as the block runs, once those before have theirs.
+        """Hold a place while the block runs, after those ahead in the line.
 
-        Raises `Overloaded` at once if too many wait, `ClientDisconnect` if the client is `gone` before its turn.
+        Raises `Overloaded` immediately if too many wait, and `ClientDisconnect` if the client is `gone` before its
+        turn.
         """
         await self._enter(gone)
         begun = time.monotonic()
@@ -90,7 +92,7 @@ class Line:
             raise
 
     def _leave(self) -> None:
-        """Give the place to the next one, if there is one."""
+        """Give the place to the next in line, if any."""
         if self._waiting:
             self._waiting.popleft().set()
         else:

@@ -1,1 +1,1 @@
-"""The server's own drafts, and how much of a draft pays where many share the engine."""
+"""The server's own drafts, and how much of a draft pays off when many sessions share the engine."""

@@ -1,9 +1,9 @@
-"""What forwards of an engine take, by their sessions and rows, so that one can say what a row more would cost.
+"""How long an engine's forwards take, by sessions and rows, to estimate what one more row would cost.
 
-Forwards are counted in classes of about as many sessions and rows. A class knows the mean of its forwards of late, and
-keeps it while others are busy. Through the classes lies a plane: seconds = fixed + sessions * a + rows * b. Sums over
-all forwards of late would not tell the three apart, because for a while all forwards are about the same. No clock, no
-engine.
+Forwards are grouped into classes of similar numbers of sessions and rows. A class holds the mean of its recent
+forwards, and keeps it while only other classes occur. A plane is fitted to the classes: seconds = fixed + sessions * a
++ rows * b. Sums over all recent forwards could not separate the three, because for long periods all forwards are alike.
+No clock, no engine.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from drafter.pacer import Recent
 
 MOST_WEIGHT = 16
-"""Forwards after which a class counts no more than with fewer."""
+"""Forwards beyond which the weight of a class no longer grows."""
 FIRST_ROW = 0.05
 """First guess at the cost of a row, as a share of the smallest forward."""
 FIRST_ROWS, FIRST_WEIGHT = 4, 0.2
-"""That guess counts as a class with so many rows more, and this weight."""
+"""The guess counts as a class with this many more rows, and this weight."""
 STALE = 16
-"""Forwards after which the plane is laid anew. The first one of a class counts at once."""
+"""Forwards after which the plane is fitted again. The first forward of a class counts at once."""
 
 
 class ForwardTimes:
@@ -36,11 +36,11 @@ class ForwardTimes:
 
     @property
     def known(self) -> bool:
-        """Whether there was a forward."""
+        """Whether any forward was recorded."""
         return bool(self._classes)
 
     def add(self, sessions: int, rows: int, seconds: float) -> None:
-        """Take a forward of so many sessions and rows in all. Each of the sessions may tell of it."""
+        """Record a forward with these totals of sessions and rows. Each session may report the same forward."""
         told = sessions, rows, seconds
         if told != self._last:
             self._last = told
@@ -49,22 +49,22 @@ class ForwardTimes:
             known.add(seconds, sessions, rows)
 
     def seconds(self, sessions: float, rows: float) -> float:
-        """What a forward should take."""
+        """Expected seconds of a forward."""
         return float(self._laid() @ (1.0, sessions, rows))
 
     @property
     def row(self) -> float:
-        """Seconds of one row more."""
+        """Seconds of one more row."""
         return float(self._laid()[2])
 
     def _laid(self) -> NDArray[np.float64]:
-        """The plane: what a forward, a session and a row take. Errors count as shares of what a class takes."""
+        """Fit the plane: the seconds of a forward, a session and a row. Errors are relative to the class's mean."""
         if self._since < STALE or not self._classes:
             return self._plane
         self._since = 0
         known = list(self._classes.values())
         least = min(known, key=lambda one: one.seconds)
-        # Until there were forwards of other sizes, the first guess decides.
+        # Until there have been forwards of other sizes, the first guess decides.
         sessions, rows = least.amounts
         first = [sessions, rows + FIRST_ROWS, least.seconds * (1 + FIRST_ROW * FIRST_ROWS), FIRST_WEIGHT]
         points = np.array([[*one.amounts, one.seconds, min(one.count, MOST_WEIGHT)] for one in known] + [first])

@@ -1,9 +1,9 @@
-"""The verifier's own drafts, in hosted mode: it runs the drafter that its memory is for.
+"""The verifier's own drafts in hosted mode, made by the drafter that its memory is for.
 
 This drafter gets the target's memory as a device would, so both draft in the same way. It runs on the engine's thread,
-for one session after another. A draft that costs no call is what followed the same words before, in this conversation
-and in the drafter's datastore (`drafter/second_stage.py`). `stream_payoff.py` decides which of the two is made, if any,
-so a stream is never much slower than one without drafts.
+for one session after another. There is also a draft without drafter calls: what followed the same words before, in this
+conversation or in the drafter's datastore (`drafter/second_stage.py`). `stream_payoff.py` decides which of the two is
+made, if any, so a stream is never much slower than without drafts.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from remote.protocol import Sampling
 from remote.verifier.drafting.stream_payoff import FEW, FIRST_NODES, LONGEST_READ, Judged, Kind, StreamPayoff
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
-"""Bounds of its trees, which are as large as pays."""
+"""Bounds of its trees, whose size is chosen by cost."""
 WARMING = 32
-"""Tokens that are read before there is an answer."""
+"""Tokens to read before the answer begins."""
 INDEX_BYTES = 190
-"""Bytes of a token in the index of what was said, as Python objects (measured: 185)."""
+"""Bytes of a token in the n-gram index, as Python objects (measured: 185)."""
 
 
 class OwnDrafter:
-    """A drafter, and what all sessions teach about it: what its drafts gain, and the chances of its tokens."""
+    """A drafter, with what all sessions show about it: what its drafts gain, and how likely its tokens are accepted."""
 
     def __init__(self, drafter: Drafter, engine: Engine) -> None:
         """Raises `UnfitDrafter`."""
@@ -46,12 +46,14 @@ class OwnDrafter:
         self.stored = drafter.datastore()
         """The texts of the drafter's datastore."""
         self.lookups = Experience()
-        """How often what followed before has followed again."""
+        """How often a looked-up continuation came true."""
         self.bounds = replace(BOUNDS, nodes=min(BOUNDS.nodes, engine.most_nodes or BOUNDS.nodes))
 
     def warm(self) -> None:
-        """Draft for nobody, to know what that takes before an answer waits for it. A runtime's first calls take
-        longer."""
+        """Make a draft that is discarded, to measure its time before an answer waits for one.
+
+        A runtime's first calls take longer.
+        """
         for measured in (False, True):
             context, begun = self.drafter.context(), time.monotonic()
             context.follow([0] * WARMING)
@@ -62,15 +64,15 @@ class OwnDrafter:
                 self.payoff.calls.add(seconds, calls)
 
     def twin(self) -> OwnDrafter:
-        """One more, which learns: it drafts with the same graph until it becomes another (`become`)."""
+        """A copy that can learn: it drafts with the same graph until it is given another (`become`)."""
         twin = copy.copy(self)
         twin.drafter, twin.payoff, twin.calibrations = self.drafter.twin(), self.payoff.twin(), _calibrations()
         return twin
 
     def become(self, graph: Path | None, number: int) -> None:
-        """Draft with a graph that learnt from the next step on, in all sessions, or with the drafter's own for None.
+        """From the next step on, draft with a learnt graph in all sessions, or with the drafter's own graph if None.
 
-        It is loaded first, which takes a moment, and then changed at once. Raises `DrafterCorrupt`.
+        The graph is loaded first, which takes a moment, and then swapped in. Raises `DrafterCorrupt`.
         """
         self.drafter.correct(None, number, graph)
         self.calibrations = _calibrations()
@@ -82,34 +84,35 @@ class OwnDrafter:
 
 
 def _calibrations() -> dict[bool, Calibration]:
-    """Fresh ones, by whether the target chooses greedily."""
+    """New calibrations, keyed by whether the target chooses greedily."""
     return {greedy: Calibration() for greedy in (True, False)}
 
 
 class OwnDrafts:
-    """What drafts in one session: the drafter, whose tokens may lag behind (call `follow` first), and what was said."""
+    """The drafting state of one session: the drafter's, whose tokens may lag (see `follow`), and the n-gram index."""
 
     def __init__(self, own: OwnDrafter) -> None:
         self._own, self._payoff = own, own.payoff
         self._context = own.drafter.context()
         self._said = SecondStage((own.stored,), own.lookups)
         self._kind: Kind | None = None
-        """How the coming draft is made."""
+        """How the next draft is made."""
         self._seconds = 0.0
         """How long that took."""
         self._reading, self._read = 0.0, 0
-        """Since the last draft: seconds for memory that nobody else wanted and for tokens, and how many of these."""
+        """Since the last draft: seconds spent on memory for the drafter alone and on reading tokens, and how many
+        tokens."""
         self._judged: float | None = None
-        """When the last verdict was there; None before the first one of an answer."""
+        """When the last verdict was ready, or None before the first one of an answer."""
         self._waited = 0.0
-        """Seconds since then that went into a draft."""
+        """Seconds spent on drafting since then."""
 
     def begin(self) -> None:
-        """An answer begins."""
+        """Start a new answer."""
         self._judged = None
 
     def pays(self, length: int) -> bool:
-        """Whether a draft of the drafter would earn its time after so many tokens."""
+        """Whether a draft by the drafter would be worth its time after this many tokens."""
         return self._payoff.pays and self._payoff.reads(length - self._context.memory_length)
 
     @property
@@ -136,7 +139,7 @@ class OwnDrafts:
     def looked_up(self, tokens: Sequence[int]) -> DraftTree:
         """What followed the end of these tokens before, as a draft.
 
-        Empty where nothing did, where it would not earn its rows, and where the drafter's draft should gain more.
+        Empty if nothing followed, if it is not worth its rows, or if the drafter's draft should gain more.
         """
         own, payoff = self._own, self._payoff
         self._kind, self._seconds = None, 0.0
@@ -180,8 +183,10 @@ class OwnDrafts:
         return tree
 
     def judged(self, tree: DraftTree, judged: Judged, greedy: bool, pending: int) -> None:
-        """Learn from a round, and from its verdict on its draft if it had one. The forward ran `pending` committed
-        tokens beside the tree."""
+        """Learn from a round, and from the verdict on its draft if it had one.
+
+        The forward also ran `pending` committed tokens.
+        """
         payoff, now = self._payoff, time.monotonic()
         payoff.ran(judged, pending)
         if self._judged is not None and judged.sessions == 1 and pending <= FEW:
@@ -195,10 +200,10 @@ class OwnDrafts:
         self._kind, self._seconds = None, 0.0
 
     def spent(self, seconds: float) -> None:
-        """Count seconds for memory that the drafter alone wants, as part of the next draft."""
+        """Count seconds for memory that only the drafter needs, as part of the next draft."""
         self._reading += seconds
         self._waited += seconds
 
     def remember(self, start: int, count: int, data: bytes) -> None:
-        """Take the target's memory of `count` tokens from `start` on, in the form that it has on the wire."""
+        """Take the target's memory of `count` tokens from `start` on, in wire format."""
         self._context.remember(start, unpack_memory(data, count, self._own.drafter.memory_layers))

@@ -1,16 +1,16 @@
-"""Which nodes of a device's draft the target reads, where several sessions want the engine at once.
+"""Decides which nodes of a device's draft the target reads while several sessions want the engine.
 
-A device makes its draft as large as pays for it alone: it cannot see the other sessions, which each row of its draft
-delays. So one rule prunes it here: a node stays if its chance to be accepted is higher than the number of tokens that
-the other sessions gain in the time of a row. If there are no others, all nodes stay; if the engine is busy all the
-time, hardly more than the sure ones.
+A device sizes its draft for itself alone: it cannot see the other sessions, which each row of its draft delays. So one
+rule prunes the draft here: a node stays if its chance of being accepted exceeds the number of tokens that the other
+sessions gain in the time of a row. If there are no others, all nodes stay; if the engine is always busy, only nearly
+certain ones do.
 
-A node's chance is what nodes of its kind have come to, whoever drafted them. Its kind is its place among its siblings,
-how many these are, and its depth: a drafter that is in doubt gives a node more children, and the likelier ones first.
-What follows the last accepted node says something of all its children, also of those that were left out.
+A node's chance is estimated from earlier nodes of its kind, whoever drafted them. Its kind is its place among its
+siblings, their number, and its depth: a drafter in doubt gives a node more children, and the likelier ones first. The
+token after the last accepted node says something about all its children, including those that were left out.
 
-The text stays what it is without any of this: the target chooses by itself, and what is left of the tree decides only
-how many of its choices were guessed. That does not hold for a tree that was drawn, so such a tree stays whole.
+Pruning never changes the text: the target chooses on its own, and the remaining tree decides only how many of its
+choices were guessed. This does not hold for a sampled tree, so such a tree stays whole.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from remote.verifier.drafting.forward_times import ForwardTimes
 from remote.verifier.drafting.stream_payoff import LONGEST_READ, Judged
 
 WINDOW = 2.0
-"""Seconds that tell what the sessions gain."""
+"""Seconds over which the gain of the sessions is measured."""
 PLACES, SIBLINGS, DEPTHS = 4, 4, 5
-"""Kinds of nodes by place, by siblings and by depth: 1, 2, up to 4, up to 8, and more. The last kind of each holds all
+"""Kinds of nodes by place, by siblings and by depth: 1, 2, up to 4, up to 8, and more. The last class of each holds all
 beyond."""
 TRUST = 8.0
-"""Every kind begins as if so many of its nodes had been judged, and all accepted: nothing is left out untried."""
+"""Every kind starts as if this many of its nodes had been judged and all accepted, so nothing is pruned untried."""
 MEMORY = 512.0
-"""Judged nodes of a kind after which older ones count half."""
+"""Judged nodes of a kind after which the older ones count half."""
 
 
 class Chances:
@@ -46,7 +46,7 @@ class Chances:
         self._judged = self._accepted.copy()
 
     def of(self, tree: DraftTree) -> NDArray[np.float64]:
-        """The chance of each node that it and all nodes before it are accepted, (n,)."""
+        """For each node, the chance that it and all its ancestors are accepted, (n,)."""
         kinds, chances = _kinds(tree), np.ones(len(tree) + 1)
         given = self._accepted[kinds] / self._judged[kinds]
         for node, parent in enumerate(tree.parents.tolist()):  # The last entry stands for the root.
@@ -54,7 +54,7 @@ class Chances:
         return chances[:-1]
 
     def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
-        """Take a verdict. `tree`: the whole draft, also what was left out of it. `accepted`: nodes of it."""
+        """Record a verdict. `tree`: the whole draft, pruned nodes included. `accepted`: nodes of it."""
         kinds, children = np.stack(_kinds(tree), axis=1), tree.children()
         chosen = [*tree.tokens[list(accepted)].tolist(), *([] if bonus is None else [bonus])]
         for parent, token in zip([ROOT, *accepted], chosen):
@@ -88,7 +88,7 @@ class _Gain(NamedTuple):
 
 
 class Pruner:
-    """Leaves nodes out of the drafts of all sessions, and learns from what becomes of the rest.
+    """Prunes the drafts of all sessions, and learns from the verdicts on the rest.
 
     Belongs to the engine's thread.
     """
@@ -96,13 +96,13 @@ class Pruner:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.chances, self.forwards, self._now = Chances(), ForwardTimes(), now
         self._gains = deque[_Gain]()
-        """Those of the window, oldest first."""
+        """The gains in the window, oldest first."""
         self._tokens = Counter[str]()
         """Tokens of each session in the window."""
         self._seconds = 0.0
 
     def ran(self, session: str, judged: Judged, pending: int) -> None:
-        """Take what a round gained, of any session. The forward ran `pending` committed tokens of it."""
+        """Record what a round of any session gained. The forward ran `pending` committed tokens of that session."""
         if pending <= LONGEST_READ:
             self.forwards.add(judged.sessions, judged.rows, judged.seconds)
         gain = _Gain(self._now(), session, len(judged.new), judged.seconds / judged.sessions)
@@ -112,7 +112,7 @@ class Pruner:
         self._forget()
 
     def price(self, session: str) -> float:
-        """Tokens that the other sessions gain in the time of a row, as far as the engine's time is all taken."""
+        """Tokens that the other sessions gain in the time of a row, scaled by how busy the engine is."""
         self._forget()
         others = self._tokens.total() - self._tokens[session]
         if not others:
@@ -120,7 +120,7 @@ class Pruner:
         return self.forwards.row * others / WINDOW * min(1.0, self._seconds / WINDOW)
 
     def kept(self, session: str, tree: DraftTree) -> NDArray[np.bool_] | None:
-        """The nodes that are worth their rows, (n,), each with all nodes before it, or None for all of them."""
+        """The nodes that are worth their rows, (n,), each with all its ancestors, or None for all nodes."""
         if not len(tree) or tree.candidates is not None or not (price := self.price(session)):
             return None
         kept: NDArray[np.bool_] = self.chances.of(tree) > price

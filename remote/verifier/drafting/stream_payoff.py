@@ -1,11 +1,12 @@
-"""Which draft pays in a stream, if any: the drafter's, what was said before, or none.
+"""Decides which kind of draft pays off in a stream: the drafter's, one looked up in earlier text, or none.
 
-The rule is that of `drafter/pacer.py`: the kind of draft that has lately gained more tokens a second is used. `TRIAL`
-rounds judge a kind, which may cost a twentieth of the time (`Allowance`). After a rest it is tried again, and each rest
-is twice as long as the one before.
+The rule is that of `drafter/pacer.py`: the kind of draft that has lately gained more tokens a second is used. A trial
+of `TRIAL` rounds judges a kind; trials may cost a twentieth of the time (`Allowance`). After a rest the kind is tried
+again, and each rest is twice as long as the previous one.
 
-Where many sessions share a forward, a row more costs as much as a token of somebody else. So there are fewer drafts in
-company, and none in a crowd. The caller measures all times, in seconds, over all sessions. No clock, no drafter.
+When many sessions share a forward, one more row costs as much as another session's token. So there are fewer drafts
+with a few sessions, and none with many. The caller measures all times, in seconds, over all sessions. No clock, no
+drafter.
 """
 
 from __future__ import annotations
@@ -20,35 +21,35 @@ from drafter.pacer import Allowance, Recent
 from remote.verifier.drafting.forward_times import ForwardTimes
 
 FIRST_NODES = 4
-"""Most nodes of a draft until drafts of its kind are known to pay."""
+"""Most nodes of a draft until drafts of its kind are known to pay off."""
 FEW = 8
 """Tokens that the drafter reads in passing."""
 SAVED = 20.0
-"""Tokens that are saved up for trials at most: the drafter reads a whole conversation for one."""
+"""Most tokens that are saved up for trials: for one, the drafter reads a whole conversation."""
 LOOKING = 1.0
-"""Tokens of the allowance that a trial of looking something up takes."""
+"""Tokens of the allowance that a trial of lookups costs."""
 PLAIN = 2
-"""Rounds without a draft before the first one with a draft: they show what a draft has to beat."""
+"""Rounds without a draft before the first one with a draft: they set the rate that a draft has to beat."""
 LONGEST_READ = 256
-"""Longest prompt, in tokens, whose forward still says something about other rounds."""
+"""Longest prompt, in tokens, whose forward is still representative of other rounds."""
 LONG = 0.99
-"""Weight that a round keeps at the next one where reading is counted: about 100 rounds of several answers count."""
+"""Weight that a round keeps at the next one when reading is counted: about 100 rounds of several answers count."""
 NEWEST = 0.1
-"""Weight of the newest round in what is known of first guesses and of company."""
+"""Weight of the newest round in the means of first guesses and of sessions per forward."""
 TRIAL = 16
 """Rounds that judge a kind of draft."""
 FIRST_REST, REST = 256, 4096
 """Rounds to wait before trying a kind of draft again: at first, and at most."""
 CROWD = 4.0
-"""Sessions in a forward from which on nothing is drafted only to learn from it."""
+"""Number of sessions in a forward from which on no drafts are made just for trial."""
 LITTLE = 0.95
-"""Looking up goes on while it gains this share of what other rounds gain: a text may begin to repeat itself."""
+"""Lookups continue while they gain this share of what other rounds gain, because a text may begin to repeat itself."""
 FULL_PRICE = 0.9
-"""Nothing is looked up where a row costs this share of a round or more: next to no guess is as sure as that."""
+"""Nothing is looked up if a row costs at least this share of a round: hardly any guess is sure enough."""
 
 
 class Judged(NamedTuple):
-    """The verdict on a draft, and what its forward cost."""
+    """The verdict on a draft, and the cost of its forward."""
 
     accepted: tuple[int, ...]
     bonus: int | None
@@ -57,13 +58,13 @@ class Judged(NamedTuple):
     """Rows of all sessions in the forward."""
     seconds: float
     sessions: int
-    """How many shared it."""
+    """How many sessions shared the forward."""
 
 
 class Kind(Recent):
-    """A kind of draft: what recent rounds with one came to, and how long it rests after a trial.
+    """A kind of draft: the results of recent rounds with it, and its rest after a trial.
 
-    Its amounts are the tokens of a round and the nodes of its draft; its seconds are those that the draft took.
+    Its amounts are the tokens of a round and the nodes of its draft; its seconds are those of drafting.
     """
 
     def __init__(self) -> None:
@@ -81,7 +82,7 @@ class Kind(Recent):
         self.rested = 0
 
     def went_without(self) -> bool:
-        """Count a round without such a draft. Returns True if the kind has rested and is to be tried anew."""
+        """Count a round without such a draft. Returns True if the rest is over and the kind is to be tried again."""
         self.rested += 1
         if self.rested < self._rest:
             return False
@@ -90,33 +91,33 @@ class Kind(Recent):
         return True
 
     def forget(self) -> None:
-        """Drop what is known, so that the kind is tried."""
+        """Drop the measurements, so that the kind is tried again."""
         super().__init__(self.kept)
         self.rested = 0
 
     def gain(self, cost: Cost) -> float:
-        """Tokens a second at this cost of a round. There was a round."""
+        """Tokens per second at this cost of a round. Requires at least one round."""
         tokens, nodes = self.amounts
         return tokens / max(cost.round + nodes * cost.node + self.seconds, 1e-9)
 
 
 class StreamPayoff:
-    """Measures rounds of all streams, and decides about the draft of the next one."""
+    """Measures the rounds of all streams, and chooses the draft of the next one."""
 
     def __init__(self) -> None:
         self.drafting, self.looking = Kind(), Kind()
-        """Drafts of the drafter, and what was looked up in what was said before, found or not."""
+        """The drafter's drafts, and lookups in earlier text, successful or not."""
         self.learning = False
-        """The drafter learns from what its drafts meet. So it drafts also where that does not pay, but not in a
-        crowd."""
+        """The drafter learns from verdicts on its drafts. So it drafts even if that does not pay off, except with many
+        sessions."""
         self.calls = Recent()
         """Seconds of drafts, by the drafter calls in them."""
         self.forwards = ForwardTimes()
         """Whole forwards, with the rows of all sessions."""
         self.reading = Recent()
-        """Seconds to read tokens that were said without the drafter, with their memory, by their number."""
+        """Seconds to read, with their memory, tokens that were committed without the drafter, by their number."""
         self.beside = Recent()
-        """Seconds that a round takes beside its forward and its draft, in a session that is alone."""
+        """Seconds of a round besides its forward and its draft, in a session that is alone."""
         self.allowance = Allowance(most=SAVED)
         """What trials may cost, in tokens that rounds without drafts would have given."""
         self._company = 1.0
@@ -129,15 +130,15 @@ class StreamPayoff:
         """Recent share of drafts whose first token was accepted."""
 
     def forget_drafts(self) -> None:
-        """Drop what is known of the drafter's drafts, so that they are tried."""
+        """Drop the measurements of the drafter's drafts, so that they are tried again."""
         known, self.calls = self.calls, Recent()
-        if known.count:  # The next draft says as much of what calls take as all before.
+        if known.count:  # The next draft's timing of calls weighs as much as all earlier ones.
             self.calls.add(known.seconds, *known.amounts)
         self.drafting.forget()
         self._first_right = 0.8
 
     def twin(self) -> StreamPayoff:
-        """One more, for a drafter that learns: it shares what is measured of calls and forwards."""
+        """A copy for a drafter that learns, which shares the timings of calls and forwards."""
         twin = copy.copy(self)
         twin.drafting, twin.looking, twin.learning = Kind(), Kind(), True
         twin.forget_drafts()
@@ -147,7 +148,7 @@ class StreamPayoff:
 
     @property
     def cost(self) -> Cost | None:
-        """What a round costs one session, which shares a forward with as many others as lately, or None if unknown."""
+        """What a round costs one session that shares its forward with the usual number of others, or None."""
         if not self.calls.count or not self.forwards.known:
             return None
         company, (calls,) = self._company, self.calls.amounts
@@ -156,7 +157,7 @@ class StreamPayoff:
 
     @property
     def gain(self) -> float:
-        """Tokens a second with the drafter's drafts: 0 where they do not pay, infinite while nothing is known."""
+        """Tokens per second with the drafter's drafts: 0 if they do not pay off, infinite while nothing is known."""
         cost = self.cost
         if not self.pays:
             return 0.0
@@ -164,10 +165,10 @@ class StreamPayoff:
 
     @property
     def pays(self) -> bool:
-        """Whether a draft of the drafter would earn its time.
+        """Whether a draft by the drafter would be worth its time.
 
-        A right first guess saves a round, and costs a call and a row. Rounds with drafts must gain more a second than
-        those without. Until that is known, they may gain less, within the allowance.
+        A correct first guess saves a round, and costs a call and a row. Rounds with drafts must gain more per second
+        than those without; until that is known, they may gain less, within the allowance.
         """
         if self.learning and self._company < CROWD:
             return True
@@ -183,9 +184,9 @@ class StreamPayoff:
         return self.allowance.left * cost.round >= FIRST_NODES * (cost.level + cost.node)
 
     def reads(self, tokens: int) -> bool:
-        """Whether it would earn its time to read so many tokens, which the drafter has not read.
+        """Whether it would be worthwhile for the drafter to read this many tokens that it has not read.
 
-        It does where drafts have gained more than they and what was read for them took; else it may be a trial.
+        It is if drafts have gained more than they cost, reading included; otherwise it may be a trial.
         """
         cost = self.cost
         if cost is None or tokens <= FEW or not self.reading.count:
@@ -197,7 +198,7 @@ class StreamPayoff:
 
     @property
     def looks(self) -> bool:
-        """Whether looking something up has about earned its time and its rows, or should be tried."""
+        """Whether lookups have roughly paid for their time and rows, or should be tried."""
         cost = self.cost
         if cost is None or cost.node >= FULL_PRICE * cost.round:
             return False
@@ -206,9 +207,9 @@ class StreamPayoff:
         return self.looking.count > 0 and self.looking.gain(cost) * cost.round > LITTLE
 
     def _wins(self, cost: Cost, beside: float = 0.0) -> bool:
-        """Whether rounds with the drafter's drafts have gained more a second than others, if there were any.
+        """Whether rounds with the drafter's drafts have gained more per second than others, if there were any.
 
-        `beside`: further seconds that each of them takes.
+        `beside`: additional seconds that each of them takes.
         """
         other = 1 / max(cost.round, 1e-9)
         if self.looking.known:
@@ -218,26 +219,26 @@ class StreamPayoff:
     # ---- measurements ------------------------------------------------------------------------------------------------
 
     def ran(self, judged: Judged, pending: int) -> None:
-        """Take the time of a round's forward, which ran `pending` committed tokens of the session."""
+        """Record the time of a round's forward, which ran `pending` committed tokens of the session."""
         self._company += NEWEST * (judged.sessions - self._company)
         if pending <= LONGEST_READ:
             self.forwards.add(judged.sessions, judged.rows, judged.seconds)
 
     def guessed(self, right: bool) -> None:
-        """Take whether a draft's first token was accepted."""
+        """Record whether a draft's first token was accepted."""
         self._first_right += NEWEST * (right - self._first_right)
 
     def read(self, tokens: int, seconds: float) -> None:
-        """Take what it took to read so many tokens for a draft, which the draft does not count."""
+        """Record the time to read this many tokens for a draft, which the draft's own time excludes."""
         self.reading.add(seconds, tokens)
         self._read_seconds += seconds
         if (cost := self.cost) is not None:
             self.allowance.spent(seconds / cost.round)
 
     def gained(self, kind: Kind | None, tokens: int, nodes: int, seconds: float) -> None:
-        """Take a round: its tokens, and the nodes and seconds of its draft.
+        """Record a round: its tokens, and the nodes and seconds of its draft.
 
-        `kind`: one of `drafting` and `looking`, or None where nothing was tried.
+        `kind`: `drafting` or `looking`, or None if nothing was drafted.
         """
         cost = self.cost
         self._plain += not nodes

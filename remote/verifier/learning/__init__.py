@@ -1,6 +1,6 @@
-"""What the server's drafter learns from the sessions, in idle compute (online speculative decoding, arXiv 2310.07177).
+"""The server's drafter learns from the sessions in idle time (online speculative decoding, arXiv 2310.07177).
 
-It is here because only the server sees what the target says to all devices, and its drafter can follow what is asked.
-What it learns from stays in this process's memory and that of its child: never on a disk, never in a log. What it has
-learnt is a step graph, offered to devices by its digest.
+This happens on the server because only the server sees what the target says to all devices. The data it learns from
+stay in the memory of this process and its child: never on disk, never in a log. The result is a step graph, offered to
+devices by its digest.
 """

@@ -1,4 +1,4 @@
-"""The answers that the verifier's drafter can learn from, in memory alone, within a number and a size."""
+"""The answers that the verifier's drafter can learn from, kept in memory only, limited in number and size."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from functools import cached_property
 from drafter.learning.samples import Round
 
 MOST_ANSWERS = 2_000
-"""Newest answers of one holder that are kept."""
+"""Most answers of one holder that are kept, the newest ones."""
 MOST_BYTES = 256 << 20
-"""Bytes of all answers together, and of those that are still written."""
+"""Most bytes of all answers together, and of those still being written."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Memory of consecutive tokens as it is on the wire."""
+    """Memory of consecutive tokens, in wire format."""
 
     start: int
     valid: int
-    """The first so many rows still belong to the tokens."""
+    """How many of its first rows still belong to the tokens."""
     count: int
     data: bytes
 
     @property
     def end(self) -> int:
-        """The first token behind those whose memory it has."""
+        """The position after the last token whose memory it has."""
         return self.start + self.valid
 
 
@@ -40,18 +40,18 @@ class Answer:
     rounds: tuple[Round, ...]
     memory: tuple[Piece, ...]
     target: bytes
-    """What the target might have said at its tokens, and after rejected ones: packed `Distributions`."""
+    """What the target might have said at its tokens and after rejected ones: packed `Distributions`."""
 
     @cached_property
     def bytes(self) -> int:
-        """Bytes that it takes, roughly: tokens and rounds are Python objects."""
+        """Its approximate size in bytes: tokens and rounds are Python objects."""
         memory = sum(len(one.data) for one in self.memory)
         return 40 * len(self.tokens) + 120 * len(self.rounds) + memory + len(self.target)
 
 
 @dataclass
 class Kept:
-    """The answers of one holder, oldest first, with numbers that count up."""
+    """The answers of one holder, oldest first, with increasing numbers."""
 
     answers: deque[tuple[int, Answer]] = field(default_factory=deque)
     bytes: int = 0
@@ -72,7 +72,7 @@ class Answers:
         return sum(kept.bytes for kept in list(self._kept.values()))
 
     def add(self, holder: str, answer: Answer) -> None:
-        """Keep an answer. Older ones go where there is no room; first those of the holder who has the most."""
+        """Keep an answer. If there is no room, older ones are dropped, first those of the holder who has the most."""
         with self._lock:
             kept = self._kept.setdefault(holder, Kept())
             kept.answers.append((self._next, answer))
@@ -83,7 +83,7 @@ class Answers:
             self._fit(self._most_bytes)
 
     def fits(self, more: int) -> bool:
-        """Whether there is room for `more` bytes of answers that are still written. Older answers go for them."""
+        """Whether there is room for `more` bytes of answers still being written. Older answers are dropped for them."""
         with self._lock:
             if more > self._most_bytes:
                 return False

@@ -1,7 +1,7 @@
-"""What was learnt, on the disk: a folder for each drafter, the newest ones of each holder.
+"""Learnt drafters on disk: a folder for each one, and only the newest of each holder.
 
-A folder has the files that a device gets, of which all but the graph and the config are those of the drafter that it
-began as. It appears whole or not at all, and is named by its digest.
+A folder has the files that a device gets. All but the graph and the config are copies of the original drafter's. It
+appears whole or not at all, and is named after its digest.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from models.config import CONFIG, GRAPH, DrafterConfig, DrafterError, read_confi
 
 ABOUT = "learnt.json"
 KEPT = 2
-"""The newest, and the one before it: a device that is fetching that can finish."""
+"""The newest and the previous one, so that a device that is fetching the latter can finish."""
 UNDER_WAY = ".part"
 
 
 class Learnt(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a drafter that learnt; no text, and nothing that tells who asked."""
+    """What is known of a learnt drafter: no text, and nothing that reveals who asked."""
 
     number: int
     """Counts up."""
@@ -36,7 +36,7 @@ class Learnt(msgspec.Struct, frozen=True, kw_only=True):
     """Answers that it learnt from or was judged on."""
     before: float
     after: float
-    """Tokens a round on answers that it did not learn from, with the one before and with this one."""
+    """Tokens per round on answers that it did not learn from, with the previous drafter and with this one."""
     low: float
     high: float
     """The 95 % interval of the gain, as a share."""
@@ -46,7 +46,7 @@ class Learnt(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Artefact:
-    """A drafter that learnt, as it lies on the disk."""
+    """A learnt drafter on disk."""
 
     folder: Path
     about: Learnt
@@ -59,21 +59,24 @@ class Artefact:
 
 
 class Artefacts:
-    """Those that began as the drafter in `base`. `folder`: of all that was learnt on this machine's servers."""
+    """The drafters that were learnt from the one in `base`.
+
+    `folder`: of everything learnt by this machine's servers.
+    """
 
     def __init__(self, folder: Path, base: Path, config: DrafterConfig) -> None:
         self.folder = folder / config.memory[:32] / config.files.get(GRAPH, "")[:32]
         self._base, self._config = base, config
 
     def scratch(self, holder: str) -> Path:
-        """A file for a graph that is being learnt, which nobody has. Raises `OSError`."""
+        """A new temporary file for a graph that is being learnt. Raises `OSError`."""
         path = self.folder / holder / f"{GRAPH}{UNDER_WAY}"
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.unlink(missing_ok=True)
         return path
 
     def publish(self, holder: str, graph: Path, about: Learnt) -> Artefact:
-        """Make a drafter of a graph that learnt, which is moved, and forget older ones. Its number is given here.
+        """Make a drafter of a learnt graph, which is moved, number it, and remove older ones.
 
         Raises `OSError`, `DrafterError`.
         """
@@ -93,14 +96,14 @@ class Artefacts:
                 os.fsync(file.fileno())
         made = delivery(part)
         folder = part.with_name(made.digest.hex())
-        if folder.exists():  # It learnt the same again, to the bit.
+        if folder.exists():  # It learnt the same again, bit for bit.
             shutil.rmtree(folder)
         os.replace(part, folder)
         self._forget([one for one in before if one.folder != folder][: 1 - KEPT])
         return Artefact(folder, about, made)
 
     def all(self, holder: str) -> list[Artefact]:
-        """Those of a holder, oldest first. One that is damaged counts as none. Reads files."""
+        """The drafters of a holder, oldest first, without damaged ones. Reads files."""
         found = []
         for folder in self._folders(holder):
             try:
@@ -113,7 +116,7 @@ class Artefacts:
         return sorted(found, key=lambda one: one.about.number)
 
     def lock(self) -> BaseFileLock:
-        """Keep other servers from learning for the same drafter. Raises `OSError`."""
+        """Keep other servers from learning for the same drafter. Raises `OSError` if one does."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = FileLock(self.folder / "lock")
         try:
@@ -143,7 +146,7 @@ class Artefacts:
 
 
 def _linked(source: Path, out: Path) -> None:
-    """Put a file at another place too; a copy of it where the disk has no links."""
+    """Hard-link a file to another path, or copy it if the file system has no links."""
     try:
         os.link(source.resolve(), out)
     except OSError:

@@ -1,7 +1,7 @@
 """Learning on the server: from whose answers, when, and which drafter each holder is offered.
 
-A thread looks now and then. Where there is enough that is new and nobody wants the engine, it has a process learn,
-which pauses whenever a turn is wanted. A drafter that is surely better is published; the answers never are.
+A thread checks now and then. If there are enough new answers and nobody wants the engine, it starts a process that
+learns and pauses whenever a turn is wanted. A drafter that is certainly better is published; the answers never are.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from remote.verifier.learning.task import LearningProcess, Outcome, Task
 from remote.verifier.options import ServeOptions
 
 ENOUGH = 20
-"""New answers that are worth another try."""
+"""New answers after which another try is worthwhile."""
 ENOUGH_EACH = 10
-"""Answers of a holder who counts, where several share a drafter."""
+"""Answers from which on a holder counts, if several share a drafter."""
 QUIET_SECONDS = 1.5
-"""Seconds without a turn of the engine after which the process that learns goes on."""
+"""Seconds without a turn of the engine after which the learning process is resumed."""
 LOOK_SECONDS = 0.25
 MOST_LOADED = 8
-"""Holders whose own graph the server itself drafts with; for others it drafts with the one that it began with."""
+"""Number of holders whose own graph the server itself drafts with; for others it drafts with the original one."""
 SHARED = "_shared"
-"""The folder of what all holders share. No holder has such a name."""
+"""The folder of what all holders share. No holder has this name."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _Group:
 
     artefacts: list[Artefact]
     tried: int = -1
-    """The newest answer that was there at the last try."""
+    """Number of the newest answer at the last try."""
     taught: frozenset[int] = frozenset()
     """The answers that the graph in use has learnt from."""
 
@@ -72,7 +72,7 @@ def cannot_learn(config: DrafterConfig) -> str | None:
 
 
 class Learning:
-    """Learns for the drafter in `base`, which `own` drafts with, while its block runs.
+    """Learns for the drafter in `base`, which `own` drafts with, while the block runs.
 
     `recorder` belongs to the engine's thread. Raises `OSError` if another server learns for the same drafter.
     """
@@ -103,11 +103,11 @@ class Learning:
         return "for all who ask" if count == 1 else f"for each of {count} token holders alone"
 
     def drafter(self, holder: str) -> OwnDrafter:
-        """What the server drafts with for a holder."""
+        """The drafter that the server uses for a holder."""
         return self._drafters[self._group(holder)]
 
     def offers(self, holder: str) -> list[Artefact]:
-        """What was learnt for a holder, oldest first: the newest one, and the one before it."""
+        """The drafters learnt for a holder: the newest one and its predecessor, oldest first."""
         return self._groups[self._group(holder)].artefacts
 
     def due(self) -> str | None:
@@ -121,7 +121,7 @@ class Learning:
         return max(found)[1] if found else None
 
     def __enter__(self) -> Self:
-        """Take what was learnt before, and begin."""
+        """Load what was learnt before, and begin."""
         self._artefacts.tidy()
         for name, group in self._groups.items():
             group.artefacts = self._artefacts.all(name)[-KEPT:]
@@ -131,7 +131,7 @@ class Learning:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End, and forget what it learns from. What was not finished leaves nothing."""
+        """End, and forget the answers. An unfinished try leaves nothing."""
         self._stop.set()
         self._thread.join()
         self.answers.clear()
@@ -225,7 +225,7 @@ class Learning:
         _say(f"learnt for {whose}: {told}. It drafts with that from now on, and devices may fetch it.")
 
     def _use(self, name: str, artefact: Artefact) -> None:
-        """Draft with what was learnt. The one that was taken longest ago makes room."""
+        """Draft with what was learnt. The one taken into use longest ago makes room."""
         self._drafters[name].become(artefact.graph, artefact.about.number)
         self._loaded[name] = None
         self._loaded.move_to_end(name)
@@ -240,7 +240,7 @@ class Learning:
             self._trying = None
 
     def _abandon(self) -> None:
-        """End a try that runs; nothing is left of it."""
+        """End a running try; nothing is left of it."""
         if (trying := self._trying) is not None:
             trying.process.kill()
             self._put_away()

@@ -1,4 +1,4 @@
-"""What the target might have said: its likeliest tokens, of logits, for whoever teaches a drafter."""
+"""What the target might have said: the likeliest tokens by its logits, for teaching a drafter."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from drafter.learning.distributions import MOST, NONE, Floats, Ids
 
 LEAST = 1 / 1024
-"""Tokens less likely than this are left to the tail. They teach next to nothing, and most of the bytes are theirs."""
+"""Tokens less likely than this belong to the tail. They teach next to nothing, and would take most of the bytes."""
 
 
 def likeliest(logits: Floats, most: int = MOST) -> tuple[Ids, Floats]:
     """The target's distribution at temperature 1, before any setting of sampling, of (N, V) float32 logits.
 
-    Returns tokens (N, MOST), likeliest first, at most `most` and at least one each, then `NONE`; and their natural
-    logarithms, as float16 has them, then -inf. Of equally likely ones the lower number comes first. A logit of inf
-    shares all of the probability with others of inf.
+    Returns tokens (N, MOST), likeliest first, at least one and at most `most` each, padded with `NONE`; and the natural
+    logarithms of their probabilities, rounded to float16, padded with -inf. Of equally likely tokens the lower id comes
+    first. Logits of inf share all of the probability.
     """
     tokens = np.full((len(logits), MOST), NONE, np.int64)
     chances = np.full((len(logits), MOST), -np.inf, np.float32)

@@ -1,4 +1,4 @@
-"""Notes what the sessions leave to learn from. It belongs to the engine's thread, and costs a round next to nothing."""
+"""Records what can be learnt from the sessions. Belongs to the engine's thread, and costs a round next to nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Follows the sessions, and puts each answer that has ended into `answers`."""
+    """Follows the sessions, and puts each finished answer into `answers`."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -36,7 +36,10 @@ class Recorder:
         self._keep(trail, trail.go_on(tokens, base, append))
 
     def gained(self, trail: Trail, memory: int, verified: Verified) -> None:
-        """A round brought new tokens. `memory`: the first so many tokens had theirs where its tree was drafted."""
+        """A round brought new tokens.
+
+        `memory`: how many tokens, from the first on, had memory where its tree was drafted.
+        """
         length, count, tree, accepted = verified.start, len(verified.judged.new), verified.tree, verified.accepted
         if length + count > MOST_TOKENS:
             return
@@ -48,12 +51,12 @@ class Recorder:
         trail.gain(length, memory, count, Distributions(np.array(positions), np.array(instead, np.int64), *told))
 
     def remembered(self, trail: Trail, start: int, count: int, data: bytes) -> None:
-        """Memory of tokens was made."""
+        """Memory of tokens was computed."""
         if self._answers.fits(len(data) + sum(one.bytes for one in self._trails)):
             trail.remember(start, count, data)
 
     def ended(self, trail: Trail, tokens: Sequence[int]) -> None:
-        """The answer is complete: the target ended it, or nobody goes on with it."""
+        """The answer is complete: the target ended it, or nobody continues it."""
         self._keep(trail, trail.end(tokens))
 
     def _keep(self, trail: Trail, answer: Answer | None) -> None:

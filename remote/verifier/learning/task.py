@@ -1,4 +1,4 @@
-"""What the server hands to the process that learns, and what comes back: a `Task`, then a frame for each answer."""
+"""The messages between the server and the learning process: a `Task`, then a frame for each answer; and the replies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.verifier.learning.answers import Answer, Piece
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Learn from so many answers, and write what is better to `out`."""
+    """Learn from this many answers, and write the graph to `out` if it is better."""
 
     graph: str
     """The graph that drafts now."""
@@ -25,7 +25,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class _Sent(msgspec.Struct, frozen=True, array_like=True):
-    """An answer on its way. `known`: it was learnt from before."""
+    """An answer in transit. `known`: it was learnt from before."""
 
     known: bool
     tokens: tuple[int, ...]
@@ -35,7 +35,7 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Told(msgspec.Struct, frozen=True, tag=True):
-    """How many steps of how many are done."""
+    """Progress: how many steps of how many are done."""
 
     done: int
     of: int
@@ -45,7 +45,7 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     """How a try ended. Tokens a round and their gain are as in `drafter.learning.comparison.Judged`."""
 
     better: bool
-    """There is a graph, and it may go live."""
+    """There is a graph that may go live."""
     answers: int
     """Answers that it learnt from or was judged on."""
     before: float
@@ -55,7 +55,7 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     fixed: float
     """The gain on the fixed set, as a share."""
     failed: str = ""
-    """Why nothing could be learnt, as a sentence; empty: it could."""
+    """Why nothing could be learnt, as a sentence, or empty."""
 
 
 def send(file: BinaryIO, task: Task, answers: Iterable[tuple[bool, Answer]]) -> None:
@@ -68,7 +68,7 @@ def send(file: BinaryIO, task: Task, answers: Iterable[tuple[bool, Answer]]) -> 
 
 
 def receive(file: BinaryIO) -> tuple[Task, list[tuple[bool, Answer]]]:
-    """Read what `send` wrote. Raises `EOFError` if it breaks off."""
+    """Read what `send` wrote. Raises `EOFError` if it is incomplete."""
     task = take(file, Task)
     answers = []
     for _ in range(task.answers):
@@ -88,7 +88,7 @@ class LearningProcess(StandingBack):
 
     def __init__(self, task: Task, answers: Sequence[tuple[bool, Answer]], told: Callable[[int, int], None]) -> None:
         self.outcome: Outcome | None = None
-        """How it ended, or None if it runs or was killed."""
+        """How it ended, or None if it is running or was killed."""
         self._told = told
         super().__init__("remote.verifier.learning.worker", lambda stdin: send(stdin, task, answers), self._take)
 

@@ -1,7 +1,7 @@
-"""What one session leaves to learn from: its rounds, the memory that was sent, and what the target found likely.
+"""The trail of one session to learn from: its rounds, the memory that was sent, and what the target found likely.
 
-An answer begins with the first round after tokens that somebody appended. It ends when the target ends it, or when the
-session goes on with other tokens. What the device gave up of it is no part of it.
+An answer begins with the first round after tokens appended by the client. It ends when the target ends it, or when the
+session continues with other tokens. Tokens that the device discarded are not part of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from drafter.learning.samples import Round
 from remote.verifier.learning.answers import Answer, Piece
 
 MOST_TOKENS = 1_024
-"""Tokens of a conversation that is learnt from: the learner's attention grows with their square."""
+"""Longest conversation that is learnt from, in tokens: the cost of attention grows with their square."""
 FEWEST_TOKENS = 4
 """Shorter answers teach nothing."""
 
@@ -32,7 +32,7 @@ class Trail:
         self._target: list[Distributions] = []
 
     def go_on(self, tokens: Sequence[int], base: int, append: Sequence[int]) -> Answer | None:
-        """Note that the session's tokens become the first `base` ones and `append`. Returns the answer that ends so.
+        """Note that the session's tokens become the first `base` ones and `append`. Returns the answer that this ends.
 
         `tokens`: the session's tokens until now.
         """
@@ -48,24 +48,24 @@ class Trail:
         return ended
 
     def gain(self, length: int, memory: int, count: int, target: Distributions) -> None:
-        """Note a round after `length` tokens that brought `count` more, drafted with the memory of `memory` tokens.
+        """Record a round after `length` tokens that brought `count` more, drafted with the memory of `memory` tokens.
 
         `target`: what the target might have said there.
         """
         if self._rounds and length != self._rounds[0].length + self._gained:
-            self._rounds, self._target, self._gained = [], [], 0  # Rounds between were not noted.
+            self._rounds, self._target, self._gained = [], [], 0  # Rounds in between were not recorded.
         if length + count <= MOST_TOKENS:
             self._rounds.append(Round(length, self._remembered(min(memory, length))))
             self._target.append(target)
             self._gained += count
 
     def remember(self, start: int, count: int, data: bytes) -> None:
-        """Note memory that was made for the device, or for the verifier's own drafts."""
+        """Record memory that was computed for the device or for the verifier's own drafts."""
         if start + count <= MOST_TOKENS:
             self._keep(Piece(start, count, count, data))
 
     def end(self, tokens: Sequence[int]) -> Answer | None:
-        """The answer that was written, as far as it is in `tokens`, or None if there is nothing to learn from."""
+        """The part of the answer that is in `tokens`, or None if there is nothing to learn from."""
         rounds = [one for one in self._rounds if one.length < len(tokens)]
         target, gained = self._target, self._gained
         self._rounds, self._target, self._gained = [], [], 0
@@ -83,7 +83,7 @@ class Trail:
         )
 
     def _remembered(self, wanted: int) -> int:
-        """How many tokens from the first one on have their memory here, at most `wanted`."""
+        """How many tokens, from the first one on, have memory here, at most `wanted`."""
         if wanted > self._covered:
             for piece in self._ordered():
                 if piece.start > self._covered:

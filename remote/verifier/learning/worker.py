@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def learn(task: Task, answers: Sequence[tuple[bool, Answer]]) -> Outcome:
-    """Do the task. Where nothing better is found, there is no file."""
+    """Do the task. If nothing better is found, no file is written."""
     from drafter.training.adaptation import Replayed, adapt  # It takes seconds to import.
 
     graph, out, config = Path(task.graph), Path(task.out), task.config
@@ -71,7 +71,7 @@ def learn(task: Task, answers: Sequence[tuple[bool, Answer]]) -> Outcome:
     except (DrafterError, OSError, ImportError, MemoryError) as error:
         out.unlink(missing_ok=True)
         return _failed(str(error) or type(error).__name__)
-    except Exception as error:  # Whatever it is, its text may hold what was learnt from.
+    except Exception as error:  # Any error: its text may quote the answers.
         out.unlink(missing_ok=True)
         return _failed(f"it failed ({type(error).__name__})")
 
@@ -79,7 +79,7 @@ def learn(task: Task, answers: Sequence[tuple[bool, Answer]]) -> Outcome:
 def _drafted_again(
     graph: Path, config: DrafterConfig, answers: Sequence[tuple[bool, Answer]]
 ) -> tuple[list[tuple[bool, Answer]], list[Hits]]:
-    """The answers that fit their memory, and where in each the graph guesses right, as it will run."""
+    """The answers that match their memory, and where in each the graph guesses right at inference."""
     replayer, fitting, hits = Replayer(StepGraph(graph, config, states=True), config), [], []
     for known, one in answers:
         try:

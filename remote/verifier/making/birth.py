@@ -1,7 +1,7 @@
 """Makes a drafter for a target in a minute or two, without training, and measures how well it guesses.
 
-What it is made of: `drafter/training/birth.py`. Some answers of the target choose the tokens that its head can draft;
-others, which have no other part in it, tell which of the shapes that fit guesses best, and whether it is of use.
+How it is put together: `drafter/training/birth.py`. Some of the target's answers select the tokens that its head can
+draft; the others serve only to find which of the possible shapes guesses best, and whether it is useful.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from remote.verifier.options import ServeOptions
 __all__ = ["BUDGET", "Newborn", "UnsupportedTarget", "check_layers", "make_drafter"]
 
 BUDGET = ServeOptions.budget
-"""Bytes that a drafter may take on a device, if nobody says otherwise."""
+"""Most bytes of a drafter on a device, by default."""
 SCORED = 4
-"""Every n-th answer measures it. The others choose the tokens that it can draft."""
+"""Every n-th answer measures the drafter. The others select the tokens that it can draft."""
 BETTER = 1.03
-"""How much more a shape of fewer bits has to guess. With fewer bits, a drafter without memory loses more than with it,
-and so few answers tell the two apart only roughly."""
+"""By how much a shape with fewer bits must guess better. With fewer bits, a drafter loses more without memory than with
+it, and this few answers show the difference only roughly."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Newborn:
     config: DrafterConfig
     shape: Shape
     bytes: int
-    """What a device has to fetch."""
+    """Bytes that a device has to fetch."""
     measured: Measured
-    """On answers that had no part in making it."""
+    """Measured on answers that were not used to make it."""
     seconds: float
-    """What it took in all."""
+    """Total seconds."""
 
     def __str__(self) -> str:
         layers = self.shape.first_layers + self.shape.inference_layers + 2
@@ -80,8 +80,8 @@ def make_drafter(
 ) -> Newborn:
     """Write a drafter of at most `budget` bytes for `target` into the folder `out`, which appears when it is complete.
 
-    `source`: the target's folder, or its name on the hub. `answers`: what it said to questions of many kinds.
-    `template`: a chat template in the place of the target's own. Raises `UnsupportedTarget`, and `NothingMeasured` if
+    `source`: the target's folder, or its name on the hub. `answers`: its answers to questions of many kinds.
+    `template`: a chat template to use instead of the target's own. Raises `UnsupportedTarget`, and `NothingMeasured` if
     the answers are too short.
     """
     begun = time.monotonic()
@@ -113,7 +113,7 @@ def make_drafter(
             if best is None or found.tau > BETTER * best[0].measured.tau:
                 best = newborn, folder
             if found.tau < LEAST_TAU:
-                break  # With fewer bits it guesses no better.
+                break  # With fewer bits it would guess no better.
         assert best is not None
         newborn, folder = best
         if out.exists():

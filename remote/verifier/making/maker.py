@@ -1,7 +1,7 @@
-"""A drafter for a model that has none: where it is kept, and what makes it while the server is idle.
+"""Makes a drafter for a model that has none while the server is idle, and keeps it.
 
-The server answers first. Once it has, a process of its own makes the drafter (`maker_worker.py`), stopped while
-somebody asks. What was done before a kill is kept. The server uses it from its next start on, if it is of use.
+The server answers first. Then a separate process makes the drafter (`maker_worker.py`); it is suspended while anybody
+asks. Work done before a kill is kept. The server uses the drafter from its next start on, if it is useful.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ from remote.verifier.idle import Quiet, StandingBack, put
 from remote.verifier.options import ServeOptions
 
 MADE_AS = 2
-"""Counts the ways in which drafters were made, so that one made in an older way is not used any more."""
+"""Version of the way drafters are made, so that one made in an older way is no longer used."""
 LOOK_SECONDS = 0.25
 QUIET_SECONDS = 2.0
-"""Nobody has asked for so long when it goes on."""
+"""Seconds without a question after which the process is resumed."""
 FIRST_SECONDS = 60.0
-"""It begins after the first answer, or after so many seconds without a question."""
+"""It begins after the first answer, or after this many seconds without a question."""
 TOLD_SECONDS = 30.0
-"""Time between two lines about its progress."""
+"""Seconds between two progress lines."""
 
 
 class MakingTask(msgspec.Struct, frozen=True):
-    """What the process makes."""
+    """The task of the process."""
 
     model: str
     out: str
     """The drafter's folder."""
     work: str
-    """The folder that keeps the answers until it is made."""
+    """The folder that keeps the answers until the drafter is made."""
     budget: int
     questions: tuple[str, ...]
-    """What people ask. The target's answers choose what the drafter can say, and show how well it guesses."""
+    """Typical questions. The target's answers select what the drafter can say, and show how well it guesses."""
     kept: str | None = None
     template: str | None = None
 
 
 class MakingProgress(msgspec.Struct, frozen=True, tag=True):
-    """How far it is."""
+    """Progress of the process."""
 
     stage: Literal["answers", "layers"]
     done: int = 0
     of: int = 0
     left: float = 0.0
-    """Processor seconds that this stage still takes."""
+    """Estimated CPU seconds left in this stage."""
 
 
 class MakingOutcome(msgspec.Struct, frozen=True, tag=True):
-    """How it ended."""
+    """The result of the process."""
 
     said: str
-    """A sentence about the drafter, or why there is none."""
+    """A sentence that describes the drafter, or says why there is none."""
     made: bool
 
 
 def kept_drafter(model: str, budget: int, kept: Path, template: str | None = None) -> Path | None:
-    """The folder of the drafter of this size that was made for `model`, as it is now: a folder, a file, or a name.
+    """The folder for the drafter of this size for `model`, a folder, a file or a name, in its current state.
 
-    `template`: a chat template in the place of the model's own. The folder need not exist. None: the model is not on
-    this machine yet.
+    `template`: a chat template to use instead of the model's own. The folder need not exist. None if the model is not
+    on this machine yet.
     """
     found = Path(model)
     if not found.exists():
@@ -80,7 +80,7 @@ def kept_drafter(model: str, budget: int, kept: Path, template: str | None = Non
             from transformers.utils import cached_file
 
             config = cached_file(model, CONFIG, local_files_only=True, _raise_exceptions_for_missing_entries=False)
-        except (ImportError, OSError):  # No name of a model, or one that was never fetched.
+        except (ImportError, OSError):  # Not a model's name, or one that was never fetched.
             config = None
         if config is None:
             return None
@@ -94,14 +94,14 @@ def kept_drafter(model: str, budget: int, kept: Path, template: str | None = Non
 
 
 class Kept(NamedTuple):
-    """What is known of a drafter that this device may have made."""
+    """The drafter that this device may have made, and its state."""
 
     folder: Path | None
-    """None if there is none, or none that is of use."""
+    """None if there is no useful one."""
     said: str | None = None
-    """What a person should know of it."""
+    """What to report to the person about it."""
     due: bool = False
-    """It is to be made."""
+    """Whether it is to be made."""
 
 
 def look_up(options: ServeOptions) -> Kept:
@@ -121,7 +121,7 @@ def look_up(options: ServeOptions) -> Kept:
 
 
 def task_for(options: ServeOptions) -> MakingTask | None:
-    """How to make a drafter for the model that is served, or None, and a sentence, if none can be made here."""
+    """The task of making a drafter for the served model; or None and a sentence if none can be made here."""
     if lacking := [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]:
         advice = f"{how_to_install('server')}, or ask for none with --no-drafter"
         _say(f"no drafter: {' and '.join(lacking)} are missing, so none can be made: {advice}")
@@ -141,11 +141,11 @@ def task_for(options: ServeOptions) -> MakingTask | None:
 
 
 class Maker:
-    """Has a drafter made while the server runs. Enter it once the server answers."""
+    """Runs the process that makes a drafter. Enter it once the server answers."""
 
     def __init__(self, task: MakingTask, first_seconds: float = FIRST_SECONDS) -> None:
         self.quiet = Quiet()
-        """Is told when the engine is wanted."""
+        """Is notified when the engine is wanted."""
         self.outcome: MakingOutcome | None = None
         self._task, self._first_seconds = task, first_seconds
         self._process: StandingBack | None = None

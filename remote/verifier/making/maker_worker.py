@@ -1,7 +1,7 @@
 """`python -m remote.verifier.making.maker_worker`: the process that makes a drafter. Its stdin brings a `MakingTask`.
 
-The answers come from the engine that serves such a model, and are kept one by one, so a process that was killed goes on
-where it was. Then the layers are unpacked, which takes most of its memory, and the engine is gone by then.
+The answers come from the engine that serves such a model and are saved one by one, so a killed process resumes where it
+was. Then the layers are unpacked, which takes most of the memory; the engine is closed by then.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from remote.verifier.making.maker import MakingOutcome, MakingProgress, MakingTa
 from remote.verifier.making.measure import Answered, NothingMeasured, answered
 
 ANSWERS = 64
-"""Answers that a drafter is made of."""
+"""Number of answers that a drafter is made from."""
 ANSWER_TOKENS = 96
 FILE = "answers.jsonl"
 
@@ -49,13 +49,13 @@ def main() -> int:
     end_with_stdin()
     try:
         tell(make(task))
-    except Exception as error:  # Whatever it is, the server serves without a drafter, and says why.
+    except Exception as error:  # Whatever the error, the server serves without a drafter and says why.
         tell(MakingOutcome(f"no drafter could be made: {type(error).__name__}: {error}", made=False))
     return 0
 
 
 def make(task: MakingTask) -> MakingOutcome:
-    """Make the drafter, and keep its figures alone if it is of no use. Raises what the engines raise."""
+    """Make the drafter, and keep only its figures if it is useless. Raises what the engines raise."""
     try:
         made = newborn(task, tell)
     except (UnsupportedTarget, NothingMeasured) as error:
@@ -102,7 +102,7 @@ def newborn(task: MakingTask, told: Callable[[MakingProgress], None]) -> Newborn
 def answers_of(
     engine: Engine, side: TextSide, questions: Sequence[str], file: Path, told: Callable[[MakingProgress], None]
 ) -> list[Answered]:
-    """The target's answers to the first questions, which `file` keeps one by one. Raises `UnsupportedTarget`."""
+    """The target's answers to the first questions, saved to `file` one by one. Raises `UnsupportedTarget`."""
     if side.text is None or not side.chat_template:
         raise UnsupportedTarget(f"{side.name} has no chat template, so nobody knows how it is asked.")
     answers, begun, asked = list(_kept(file)), time.process_time(), questions[:ANSWERS]
@@ -120,7 +120,7 @@ def answers_of(
 
 
 def _kept(file: Path) -> Iterator[Answered]:
-    """The answers that a file has; a line that was cut off is taken out of it."""
+    """The answers in a file; an incomplete last line is removed from it."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""Measures how good a drafter is for a target: rounds of the engine, in one process and without a network.
+"""Measures how good a drafter is for a target, by rounds of the engine in one process, without a network.
 
 A drafter learns about the target what a device would: only of verified tokens, after their round, in the form that
 crosses the wire. Tau counts the bonus token, so plain decoding is 1.00. No files, no commands.
@@ -45,7 +45,7 @@ DEEPEST = 64
 Propose = Callable[[list[int]], DraftTree]
 """All committed tokens -> the next draft."""
 Tell = Callable[[TargetContext, DraftTree, tuple[int, ...]], None]
-"""Takes the result of a round: the verifier's context after it, the tree that it judged, the accepted nodes."""
+"""Called with the result of a round: the verifier's context after it, the tree that it judged, the accepted nodes."""
 
 
 class NothingMeasured(ValueError):
@@ -75,7 +75,7 @@ class AcceptanceReport:
     prompts: int
     rounds: int
     expected_tau: float | None
-    """The sum of the drafter's own chances, per round. None if it gives none."""
+    """The drafter's own expected tau, or None if it gives no chances."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Tally:
     """For each round, tau as the drafter expected it. Empty if it gives no chances."""
 
     def add(self, answer: Iterable[MeasuredRound]) -> None:
-        """Count the rounds of one prompt, without the opening one, in which no drafter can help."""
+        """Count the rounds of one prompt, except the opening one, in which no drafter can help."""
         counted = list(itertools.islice(answer, 1, None))
         for round in counted:
             self.judge(round.tree, round.accepted, round.new)
@@ -100,8 +100,7 @@ class Tally:
             self.gained.append([len(round.new) for round in counted])
 
     def judge(self, tree: DraftTree, accepted: tuple[int, ...], new: list[int]) -> None:
-        """Count, by depth, what the target judged: the nodes that it took, and the children of the last one if it took
-        none.
+        """Count, by depth, what the target judged: accepted nodes, and the last one's children if all were refused.
 
         Nothing is judged after a stop token, or if the answer is full.
         """
@@ -153,9 +152,9 @@ def answered(engine: Engine, prompt: list[int], stops: frozenset[int], most: int
 
 
 def measured(engine: Engine, drafter: Drafter, answers: Sequence[Answered], pace: Pace = CHAIN) -> Measured:
-    """How well a drafter guesses what its target said in these answers, which had no part in making it.
+    """How well a drafter guesses its target's words in these answers, which were not used to make it.
 
-    The target reads each answer once, so this takes a small part of the time in which it wrote them. Raises
+    The target reads each answer once, so this takes a fraction of the time that writing them took. Raises
     `NothingMeasured` if no answer has two tokens.
     """
     tally, hits, log_probs, repeats = Tally(), list[bool](), list[float](), list[float]()
@@ -228,7 +227,7 @@ def evenly(items: Sequence[T], count: int) -> list[T]:
 def check_fit(engine: TorchEngine, drafter: Drafter) -> None:
     """Raise `UnfitDrafter` if the drafter was made for other weights than those of the engine's target and encoder.
 
-    Such a drafter would guess badly without a message. Reads all weights of the target.
+    Such a drafter would silently guess badly. Reads all weights of the target.
     """
     assert isinstance(engine.encoder, MemoryEncoder)
     if memory_digest(engine.model.state_dict(), engine.encoder) != drafter.memory_digest:
@@ -241,7 +240,7 @@ def check_fit(engine: TorchEngine, drafter: Drafter) -> None:
 
 @contextmanager
 def memory_telling(engine: Engine, drafter: Drafter, draft: DraftContext) -> Iterator[Tell]:
-    """Tells a drafter's context about the target by memory in int8, of the tokens verified since the last round."""
+    """Feeds a drafter's context the target's memory, in int8, of the tokens verified since the last round."""
     start = 0
 
     def tell(context: TargetContext, tree: DraftTree, accepted: tuple[int, ...]) -> None:
@@ -266,7 +265,7 @@ def rounds(
 ) -> Iterator[MeasuredRound]:
     """The rounds of one answer of at most `most` tokens, greedy by default.
 
-    The first one carries the prompt, and with `opening` also a draft, which is made without any memory.
+    The first round carries the prompt and, with `opening`, also a draft, which is made without any memory.
     """
     sampling = sampling or Sampling()
     context = engine.context()
@@ -294,8 +293,8 @@ def measure(
 ) -> Tally:
     """Let the target answer all prompts, given as token ids, with this drafter's trees.
 
-    The number of a prompt is the seed of its answer. Above temperature 0, trees hold what the target will draw, as far
-    as its coins tell.
+    The index of a prompt is the seed of its answer. Above temperature 0, trees hold what the target's coins suggest
+    that it will draw.
     """
     tally, stops = Tally(), frozenset(drafter.config.stop_tokens)
     for seed, prompt in enumerate(prompts):
@@ -344,7 +343,7 @@ def agreement_by_staleness(
         with memory_telling(engine, drafter, draft) as tell:
             engine.verify(context, empty)
             tell(context, empty, ())
-        # The first token of the answer follows from this memory. It is the first one whose own memory is not here.
+        # The first token of the answer follows from this memory, and is the first one without memory of its own.
         draft.commit(answer[:1])
         for stale, token in enumerate(answer[1:], 1):
             bucket = int(np.searchsorted(STALENESS, stale, side="right")) - 1

@@ -1,1 +1,1 @@
-"""What is known of a request: its record, its line in the log, its metrics."""
+"""Observability of requests: the record, the log line, the metrics."""

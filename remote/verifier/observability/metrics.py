@@ -1,7 +1,7 @@
 """The metrics of requests: their times and counts. Any thread may add to them.
 
-Labels are routes, statuses and reasons, never what somebody wrote. Names of token holders are among them only where
-that is asked for.
+Labels are routes, statuses and reasons, never anything that a client wrote. Names of token holders are included only on
+request.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 disable_created_metrics()  # type: ignore[no-untyped-call] # The page has no second line for each count.
 
 PIECES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
-"""Buckets in seconds for what happens once a round."""
+"""Buckets, in seconds, for events that happen once a round."""
 ANSWERS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Buckets in seconds for what happens once an answer."""
+"""Buckets, in seconds, for events that happen once an answer."""
 
 
 class Metrics:
-    """What is counted and timed of requests, in a registry of its own."""
+    """The counters and timers of requests, in a separate registry."""
 
     def __init__(self, *, by_holder: bool = False) -> None:
         """`by_holder`: also count requests and tokens under the name of each token holder."""
@@ -48,6 +48,6 @@ class Metrics:
             )
 
     def count_holder(self, holder: str, prompt_tokens: int, new_tokens: int) -> None:
-        """Count a request of a token holder, where that is asked for."""
+        """Count a request of a token holder, if that is enabled."""
         for counter, more in zip(self._of_holders, (1, prompt_tokens, new_tokens)):
             counter.labels(holder).inc(more)

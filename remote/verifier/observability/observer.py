@@ -21,7 +21,7 @@ from remote.verifier.observability.request_log import log_request
 
 HEADER = "x-request-id"
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""An id that a client may give. It is written into a log and sent back, so nothing else is taken."""
+"""An id that a client may give. It is logged and sent back, so nothing else is accepted."""
 OTHER = "other"
 """The route of a path that is not served."""
 HUNG_UP = 499

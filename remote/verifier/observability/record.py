@@ -15,7 +15,7 @@ from starlette.types import Scope
 from remote.verifier.observability.metrics import Metrics
 
 SCOPE = "outrider.record"
-"""The name under which a request has its record."""
+"""The key of a request's record in the ASGI scope."""
 
 
 class Record:
@@ -26,17 +26,17 @@ class Record:
         self.id, self.route, self._metrics = id, route, metrics
         self.arrived = self._queued = time.monotonic()
         self.holder: str | None = None
-        """The holder of the token that it showed, or None."""
+        """The holder of the token that it presented, or None."""
         self.prompt_tokens = 0
         self.new_tokens = 0
         self.length: int | None = None
         """Committed tokens of its session after the last round; None before the first."""
         self.finished = False
-        """The last round ended the answer."""
+        """Whether the last round ended the answer."""
         self.at_end: list[Callable[[], None]] = []
-        """What is to be done when the answer has ended, however that was."""
+        """Callbacks for when the answer has ended, in whatever way."""
         self._last: float | None = None
-        """When the newest tokens were there."""
+        """When the newest tokens were ready."""
 
     @property
     def tokens(self) -> int:
@@ -44,11 +44,11 @@ class Record:
         return self.prompt_tokens + self.new_tokens
 
     def queued(self) -> None:
-        """Note that it waits for the engine from now on."""
+        """Note that it begins to wait for the engine."""
         self._queued = time.monotonic()
 
     def began(self) -> None:
-        """The engine takes it."""
+        """Note that the engine begins with it."""
         if self._metrics is not None:
             self._metrics.waits.labels(self.route).observe(time.monotonic() - self._queued)
 
@@ -57,7 +57,7 @@ class Record:
         self.prompt_tokens += tokens
 
     def wrote(self, tokens: int, seconds: float, length: int, finished: bool) -> None:
-        """A round gave so many tokens in so long. Its session has `length` of them now."""
+        """Count a round's tokens and seconds. Its session now has `length` tokens."""
         now = time.monotonic()
         self.new_tokens += tokens
         self.length, self.finished = length, finished
@@ -76,11 +76,11 @@ class Record:
 
 
 CURRENT: ContextVar[Record] = ContextVar("record")
-"""The request that this task answers."""
+"""Holds the request that the current task answers."""
 
 
 def current() -> Record:
-    """The record of the request that this task answers. Outside of a request, one that nobody reads."""
+    """The record of the request that the current task answers; outside of a request, one that is discarded."""
     return CURRENT.get(None) or Record()
 
 

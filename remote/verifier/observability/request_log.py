@@ -1,7 +1,7 @@
-"""The log of the server: one line for each request, as words or as JSON, and warnings in the same form.
+"""The log of the server: one line for each request, as text or as JSON, and warnings in the same format.
 
-No line holds a question, an answer, a token, or the path as it was typed. A traceback is written without the words of
-its error, because those may quote what somebody sent.
+No line holds a question, an answer, a token, or the path as it was typed. A traceback is written without the error's
+message, because that may quote what a client sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from remote.verifier.observability.record import Record
 from remote.verifier.options import LogFormat
 
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Routes that are asked again and again. They are logged only if they fail."""
+"""Routes that are polled. They are logged only if they fail."""
 REQUESTS = "outrider.requests"
 
 log = logging.getLogger(REQUESTS)
@@ -53,7 +53,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """A line of words for each event."""
+    """A line of text for each event."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", None)
@@ -70,7 +70,7 @@ class TextLines(logging.Formatter):
 
 
 def write_log(form: LogFormat, stream: TextIO | None = None) -> None:
-    """Let this process write its log in a form; `off`: warnings alone, in words. `stream`: None is stderr."""
+    """Have this process write its log in a format; `off`: only warnings, as text. `stream`: by default stderr."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     logging.getLogger().addHandler(handler)
@@ -82,7 +82,7 @@ def _when(record: logging.LogRecord) -> str:
 
 
 def _where(error: BaseException) -> list[str]:
-    """The kind of an error and the places that it passed, newest last, without its words."""
+    """The type of an error and its traceback, most recent call last, without its message."""
     places = [type(error).__name__]
     trace = error.__traceback__
     while trace is not None:

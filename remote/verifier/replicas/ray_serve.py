@@ -30,33 +30,36 @@ from remote.verifier.replicas.affinity import SESSION_HEADERS, ranked, session_o
 
 ROUTER = f"{__name__}:SessionRouter"
 OTHER_HEADERS = [header.encode() for header in SESSION_HEADERS[1:]]
-"""Those that Ray's proxy does not read by itself."""
+"""The session headers that Ray's proxy does not read itself."""
 HEALTH_SECONDS = 60.0
 """Longest wait for the engine's thread. A turn is short, but a busy one may be a chunk of a long prompt."""
 HEALTH_PERIOD_SECONDS = 10.0
 GRACE_SECONDS = 20.0
-"""Time for a replica that is to go to end what it answers."""
+"""Time for a replica that is being removed to finish its answers."""
 QUIET = {"log_level": "WARNING", "enable_access_log": False}
 RAY_ERRORS = (RayError, RayServeException, RuntimeError, ConnectionError, TimeoutError, ValueError, OSError)
 """What Ray raises if it does not start, cannot be reached or has no room."""
 
 
 class SessionRouter(RequestRouter):  # type: ignore[misc] # Its types are Ray's.
-    """Sends a session to its own replica, and a request without a session to the one with the fewest requests.
+    """Routes a session to its own replica, and a request without a session to the one with the fewest requests.
 
-    A replica that takes no more requests passes its sessions to the next one in their order, which answers 409 and is
+    If a replica accepts no more requests, its sessions go to the next one in their order, which answers 409 and is then
     sent all their tokens.
     """
 
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """Groups of replicas. The first group with a free one is taken, and in it the one with the fewest requests."""
+        """Groups of replicas in order of preference.
+
+        Ray takes the first group with a free replica, and in it the one with the fewest requests.
+        """
         replicas = list(candidate_replicas)
-        random.shuffle(replicas)  # Ray takes the first of those that have equally few.
+        random.shuffle(replicas)  # Ray takes the first of those with equally few.
         if pending_request is None:
             return [replicas]
-        pending_request.routing_context.should_backoff = True  # Else Ray asks again without a pause if all are full.
+        pending_request.routing_context.should_backoff = True  # Otherwise Ray retries without a pause if all are full.
         session = _session(pending_request)
         if session is None:
             return [replicas]
@@ -65,13 +68,13 @@ class SessionRouter(RequestRouter):  # type: ignore[misc] # Its types are Ray's.
 
 
 def _session(request: PendingRequest) -> str | None:
-    """The session of a request: as the proxy found it, or from a header that the proxy does not know."""
+    """The session of a request, as found by the proxy or in a header that the proxy does not know."""
     if request.metadata.session_id:
         return str(request.metadata.session_id)
     packed = request.args[0] if request.args else None
     if not isinstance(packed, bytes) or not any(header in packed.lower() for header in OTHER_HEADERS):
         return None
-    return session_of(pickle.loads(packed).asgi_scope["headers"])  # This process has packed it itself.
+    return session_of(pickle.loads(packed).asgi_scope["headers"])  # This process packed it itself.
 
 
 class Replica:
@@ -86,7 +89,7 @@ class Replica:
         return app
 
     async def check_health(self) -> None:
-        """Raise `TimeoutError` if the engine's thread takes no turn any more; Ray then replaces this replica."""
+        """Raise `TimeoutError` if the engine's thread no longer takes turns; Ray then replaces this replica."""
         async with asyncio.timeout(HEALTH_SECONDS):
             await self._turns.take("", lambda: None)
 
@@ -96,7 +99,7 @@ DEPLOYMENT: Any = serve.deployment(name="verifier")(serve.ingress()(Replica))
 
 @dataclass(frozen=True)
 class Deployed:
-    """How many replicas Ray runs, and what it counts for one.
+    """How many replicas Ray runs, and which resources each one gets.
 
     `least`: replicas at any time; `most`: while many requests wait. `requests`: most that one answers at once. `cpus`:
     its processor cores. `on_gpu`: it uses graphics processors, if there are any.
@@ -121,11 +124,11 @@ class Deployed:
             "health_check_period_s": HEALTH_PERIOD_SECONDS,
             "health_check_timeout_s": 2 * HEALTH_SECONDS,
             "graceful_shutdown_timeout_s": GRACE_SECONDS,
-            "max_constructor_retry_count": 1,  # What cannot be loaded cannot be loaded the second time either.
+            "max_constructor_retry_count": 1,  # What cannot be loaded once cannot be loaded the second time either.
         }
 
     def _gpus(self) -> float:
-        """The part of a graphics processor that one replica has."""
+        """The share of a graphics processor that one replica gets."""
         found = float(ray.cluster_resources().get("GPU", 0)) if self.on_gpu else 0.0
         return 1 if found >= self.most else math.floor(100 * found / self.most) / 100
 
@@ -153,7 +156,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def connected(cluster: str | None, cores: int | None) -> Iterator[None]:
-    """Ray on this machine, with so many `cores`, for as long as the block runs; or a cluster that runs already.
+    """Ray on this machine, with this many `cores`, while the block runs; or a cluster that is already running.
 
     Raises what `RAY_ERRORS` names.
     """
@@ -174,9 +177,10 @@ def connected(cluster: str | None, cores: int | None) -> Iterator[None]:
 def running(
     name: str, build: Callable[[], VerifierApp], deployed: Deployed, proxy: Proxy, *, stays: bool
 ) -> Iterator[None]:
-    """Replicas that answer, under the `name` of an application. `build` loads the model and makes the app of one.
+    """Replicas that answer, as the application `name`. `build` loads the model and makes the app of one replica.
 
-    `stays`: Ray runs on when this block ends, so nothing of it may be left behind. Raises what `RAY_ERRORS` names.
+    `stays`: Ray keeps running after this block, so the application must be removed at its end. Raises what `RAY_ERRORS`
+    names.
     """
     wished, found = proxy.of_serve(), _proxy_there()
     if found is not None and (found.host, found.port, found.ssl_certfile) != (
@@ -194,7 +198,7 @@ def running(
         try:
             serve.run(bound, name=name, route_prefix="/", logging_config=QUIET)
         except RuntimeError as error:
-            # Ray says here only that it failed. Why, it says of the deployment.
+            # Ray only says here that it failed; the reason is in the deployment's status.
             told = [of.message for of in serve.status().applications[name].deployments.values() if of.message]
             raise RuntimeError(" ".join(told) or str(error)) from error
         yield
@@ -205,13 +209,13 @@ def running(
 
 
 def metrics() -> list[str]:
-    """The addresses of Ray's own figures, in Prometheus' text form: one for each machine."""
+    """The addresses of Ray's own metrics for Prometheus: one for each machine."""
     nodes = [node for node in ray.nodes() if node["Alive"]]
     return [f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics" for node in nodes]
 
 
 def _proxy_there() -> HTTPOptions | None:
-    """How Ray Serve listens if it runs already, or None."""
+    """Where Ray Serve listens if it is already running, or None."""
     try:
         client = _get_global_client()
     except RayServeException:

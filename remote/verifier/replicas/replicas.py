@@ -1,8 +1,8 @@
 """`outrider serve --replicas N`: several verifiers of one model behind Ray Serve's proxy.
 
 Each replica is a process with its own copy of the model. The proxy always sends a session to the same one
-(`ray_serve.py`). Ray runs on this machine for as long as the server, unless the variable `RAY_ADDRESS` names a cluster
-that runs already.
+(`ray_serve.py`). Ray runs on this machine for as long as the server does, unless the variable `RAY_ADDRESS` names a
+running cluster.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ APPLICATION = "outrider"
 RAY_ADDRESS = "RAY_ADDRESS"
 REACH_SECONDS = 10.0
 ALONE = {
-    # Whoever reaches Ray can run programs. Each replica has a port of Ray's on all addresses, which a token guards.
+    # Whoever can reach Ray can run programs. Each replica has a Ray port on all addresses, which a token protects.
     "RAY_AUTH_MODE": "token",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # All other ports of Ray are on loopback, on every system.
 }
-"""Variables for a Ray that is only this machine's. It reads them when it is imported."""
+"""Variables for a Ray that runs on this machine alone. Ray reads them when it is imported."""
 NAMED = re.compile(
     r"^(?:\x1b\[\d+m)*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Target|Model|Package|Memory|Weights|Tokenizer): "
 )
-"""The name of an exception's class, as tracebacks put it before what the exception says."""
+"""The class name that tracebacks put before an exception's message."""
 
 
 def serve_replicas(options: ServeOptions) -> None:
@@ -71,14 +71,14 @@ def serve_replicas(options: ServeOptions) -> None:
             f"On a Ray cluster nobody can tell which port is free: choose one by --port, or unset {RAY_ADDRESS}."
         )
     if options.drafter is None:
-        # Every replica must have the same one, or a device's memory would fit only some of them.
+        # Every replica must have the same drafter, or a device's memory would fit only some of them.
         drafter, said, due = look_up(options)
         if said or due:
             say(said or "no drafts: replicas make no drafter. One process does, without --replicas")
         options = replace(options, drafter=drafter, made=None)
     cores = None if cluster else usable_cores()
     out = sys.stdout
-    # Ray tells there what becomes of its processes; what this server says there is its address alone.
+    # Ray reports on its processes there; this server prints only its address.
     with contextlib.redirect_stdout(sys.stderr), _ray(cluster, cores) as ray_serve:
         running = _running(ray_serve, options, port, cores, stays=cluster is not None)
         with running, _stopping() as stop:
@@ -107,7 +107,7 @@ def cpus(cores: int | None, threads: int | None, beside: int) -> float:
     """
     if cores is None:
         return threads or 1
-    return cores // beside or math.floor(100 * cores / beside) / 100  # Ray takes parts of one core only.
+    return cores // beside or math.floor(100 * cores / beside) / 100  # Ray accepts fractions only below one core.
 
 
 @contextlib.contextmanager
@@ -145,15 +145,15 @@ def _ray(cluster: str | None, cores: int | None) -> Iterator[Any]:
 
 
 def reach(cluster: str) -> None:
-    """Raise `OSError` if nothing listens at a cluster's address, where Ray itself would try for minutes."""
+    """Raise `OSError` if nothing listens at a cluster's address; Ray itself would try for minutes."""
     host, _, port = cluster.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():  # Else it is a word that Ray looks up itself, as "auto".
+    if host and port.isdecimal():  # Otherwise it is a word that Ray resolves itself, such as "auto".
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
 
 
 @contextlib.contextmanager
 def _running(ray_serve: Any, options: ServeOptions, port: int, cores: int | None, *, stays: bool) -> Iterator[None]:
-    """Run the replicas, and take them away at the end. Raises `NoReplicas`."""
+    """Run the replicas, and remove them at the end. Raises `NoReplicas`."""
     least = options.replicas or 1
     most = options.max_replicas or least
     beside = 1 if cores is None else most
@@ -196,11 +196,11 @@ def _stopping() -> Iterator[threading.Event]:
 def _end_with_stdin() -> None:
     while os.read(0, 4096):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)  # Ray has processes of its own, so this one cannot just vanish.
+    os.kill(os.getpid(), signal.SIGTERM)  # Ray has its own processes, so this one cannot just exit.
 
 
 def last_line(said: str) -> str:
-    """What an error of Ray is about: the last line of the traceback that it quotes, without the name of the class."""
+    """The reason of a Ray error: the last line of the traceback that it quotes, without the class name."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     told = next((line for line in reversed(lines) if NAMED.match(line)), lines[-1] if lines else "it does not say why")
     return NAMED.sub("", told).rstrip(".")

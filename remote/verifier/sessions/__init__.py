@@ -1,1 +1,1 @@
-"""Sessions on one engine: rounds and streams, cut into turns, and what the target makes of a draft."""
+"""Sessions on one engine: rounds and streams, cut into turns, and the verification of drafts."""

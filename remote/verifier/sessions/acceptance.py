@@ -1,6 +1,6 @@
 """Acceptance: which nodes of a draft tree the target agrees with, and the token that follows them.
 
-At each node the target chooses its own next token. If a child carries that token, the walk goes on there. If not, the
+At each node the target chooses its own next token. If a child carries that token, the walk continues there. If not, the
 token is the bonus and the walk ends. How the target chooses depends on the tree.
 
 In a deterministic tree, the target chooses greedily, or draws from its distribution. So the tree decides how *many*
@@ -51,8 +51,8 @@ class Walk:
 def walk(tree: DraftTree, choose: Chooser, *, position: int, room: int, stop_tokens: frozenset[int]) -> Walk:
     """Follow the target's choices down the tree.
 
-    `position`: that of the first new token. `room`: most new tokens, bonus included; at least 1. The token that fills
-    the room is always a bonus, even if a child carries it. A stop token ends the walk.
+    `position`: of the first new token. `room`: most new tokens, bonus included; at least 1. The last token that fits is
+    always a bonus, even if a child carries it. A stop token ends the walk.
     """
     children, accepted, at = tree.children(), list[int](), ROOT
     while True:
@@ -69,8 +69,8 @@ def walk(tree: DraftTree, choose: Chooser, *, position: int, room: int, stop_tok
 def at_most(tree: DraftTree, depth: int, kept: NDArray[np.bool_] | None = None) -> tuple[DraftTree, NDArray[np.intp]]:
     """The nodes of a tree down to `depth`, and the index of each in the whole tree.
 
-    Deeper ones could not be accepted any more, and their positions may lie beyond those that the target was made for.
-    `kept`: those nodes alone, (n,), of a tree without candidates. Each of them has its parent among them, or the root.
+    Deeper nodes could not be accepted, and their positions may exceed the target's maximum. `kept`: only these nodes,
+    (n,), of a tree without candidates. The parent of each is among them or the root.
     """
     wanted = tree.depths() <= depth
     nodes = np.flatnonzero(wanted if kept is None else wanted & kept)
@@ -145,7 +145,7 @@ def _softmax(logits: NDArray[np.floating]) -> Probabilities:
 def recursive_rejection(
     target: Probabilities, candidates: Candidates, tried: Sequence[int], toss: Callable[[int], float]
 ) -> int:
-    """The token in `tried` that the target accepts, or else a token from what their refusal leaves of the distribution.
+    """The token in `tried` that the target accepts, or else one drawn from what the refusals leave of the distribution.
 
     `target` (V,) float64. `tried`: in the order of drawing, without replacement, from `candidates`. `toss(i)`: a
     uniform number in [0, 1), from 1 on for the i-th token, 0 for the draw after them. A refused token has no
@@ -161,7 +161,7 @@ def recursive_rejection(
         residual = left.copy()
         residual[listed] = np.maximum(left[listed] - draft, 0.0)
         if not residual.sum() > 0:
-            break  # Target and draft are equal to the last bit, so the target is left.
+            break  # Target and draft are equal to the last bit, so the target's distribution remains.
         left = residual / residual.sum()
         weights[place] = 0.0
     return draw(left, toss(0))

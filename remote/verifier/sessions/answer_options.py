@@ -1,7 +1,7 @@
-"""What one answer asks of the target in addition to sampling: changed logits, log-probabilities, a predicted text.
+"""The options of one answer besides sampling: changed logits, log-probabilities, a predicted text.
 
-Logits are changed before a token is chosen, at each node of a draft for the tokens that lead to it. So drafts stay as
-exact as they are without: they decide how many tokens a round yields, never which.
+Logits are changed before a token is chosen, at each node of a draft for the tokens that lead to it. So drafts stay
+exact: they decide how many tokens a round yields, never which.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from models.engines.engine import Floats
+from models.text.seam import Spellings
 from remote.verifier.learning.likeliest import log_softmax
 from remote.verifier.sessions.grammar import Grammar
 
 LEAST_LOG_PROB = -9999.0
-"""Stands for the logarithm of 0, which JSON cannot say. OpenAI's API has the same number."""
+"""Stands for the logarithm of 0, which JSON cannot represent. OpenAI's API uses the same number."""
 MOST_DRAFTED = 16
-"""Tokens in one draft that comes of the wishes themselves."""
+"""Most tokens of a draft that these options provide."""
 FOUND_BY = 2
-"""Tokens in a row by which a place in a predicted text is found again."""
+"""Consecutive tokens by which the place in a predicted text is found again."""
 
 
 class LogitsProcessor(Protocol):
-    """Changes the logits of an answer. It keeps count of the answer's tokens."""
+    """Changes the logits of an answer, and keeps track of the answer's tokens."""
 
     def process(self, logits: Floats, path: Sequence[int]) -> Floats:
         """The logits (V,) after the answer so far and the drafted tokens of `path`, changed; may be the array given."""
@@ -51,9 +52,9 @@ class LogitBias:
 
 
 class Penalties:
-    """Makes tokens less likely that the answer has already, as OpenAI's API has it.
+    """Makes tokens that the answer already has less likely, as OpenAI's API defines it.
 
-    `presence` is taken from the logit of each, `frequency` as often as the answer has it. `before`: the answer so far.
+    `presence` is subtracted once from the logit of each, `frequency` once per occurrence. `before`: the answer so far.
     """
 
     def __init__(self, presence: float, frequency: float, before: Sequence[int] = ()) -> None:
@@ -71,8 +72,26 @@ class Penalties:
         self._counts.update(tokens)
 
 
+class Forced:
+    """Makes an answer begin with certain bytes, because they are the end of what is there already (token healing)."""
+
+    def __init__(self, spellings: Spellings, forced: bytes) -> None:
+        self._spellings, self._left = spellings, forced
+
+    def process(self, logits: Floats, path: Sequence[int]) -> Floats:
+        if left := self._spellings.after(self._left, path):
+            fitting = self._spellings.fitting(left)
+            allowed = logits[fitting]
+            logits[:] = -np.inf
+            logits[fitting] = allowed
+        return logits
+
+    def take(self, tokens: Sequence[int]) -> None:
+        self._left = self._spellings.after(self._left, tokens)
+
+
 class Noted(NamedTuple):
-    """The natural logarithms of a committed token's probability, and of those that were likeliest in its place."""
+    """The natural logarithms of the probabilities of a committed token and of the likeliest ones at its position."""
 
     token: int
     log_prob: float
@@ -80,7 +99,7 @@ class Noted(NamedTuple):
 
 
 class PredictedText:
-    """A text that the answer will probably have, as drafts: what follows in it from where the answer has come to."""
+    """A text that the answer will probably contain. Drafts are what follows the point that the answer has reached."""
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self._tokens = tokens
@@ -92,15 +111,15 @@ class PredictedText:
         self._last: tuple[int, ...] = ()
         self._furthest = 0
         self.accepted = 0
-        """Tokens of the text that the answer has taken over."""
+        """Tokens of the text that the answer has used."""
 
     @property
     def rejected(self) -> int:
-        """Tokens of the text that the answer does not have."""
+        """Tokens of the text that are not in the answer."""
         return len(self._tokens) - self.accepted
 
     def draft(self) -> Sequence[int]:
-        """The tokens that come next, if the answer goes on in the text."""
+        """The tokens that come next if the answer continues along the text."""
         return () if self._next is None else self._tokens[self._next : self._next + MOST_DRAFTED]
 
     def take(self, tokens: Iterable[int]) -> None:
@@ -120,11 +139,11 @@ class PredictedText:
 
 
 class AnswerOptions:
-    """The wishes of one answer, which the engine's thread fulfils.
+    """The options of one answer, applied by the engine's thread.
 
-    `top_logprobs`: how many likeliest tokens to note at each place, in addition to the token itself, or None to note
-    nothing. Log-probabilities are those of the target's own distribution, before processors and sampling. Where
-    a predicted text or the grammar knows what comes next, that is the draft.
+    `top_logprobs`: how many of the likeliest tokens to record at each position besides the token itself, or None to
+    record nothing. Log-probabilities are those of the target's own distribution, before processors and sampling. If a
+    predicted text or the grammar determines what comes next, that is the draft.
     """
 
     def __init__(
@@ -138,11 +157,11 @@ class AnswerOptions:
         self._top_logprobs, self._grammar = top_logprobs, grammar
         self.predicted = predicted
         self.noted = deque[Noted]()
-        """What is noted of committed tokens, in order. Whoever reads takes them out."""
+        """Records of committed tokens, in order. The reader removes them."""
 
     @property
     def notes(self) -> bool:
-        """Whether log-probabilities are noted."""
+        """Whether log-probabilities are recorded."""
         return self._top_logprobs is not None
 
     @property
@@ -151,7 +170,7 @@ class AnswerOptions:
         return bool(self._processors)
 
     def processed(self, logits: Floats, path: Sequence[int]) -> Floats:
-        """The logits (V,) from which the token after the drafted tokens of `path` is chosen."""
+        """The changed logits (V,) from which the token after the drafted tokens of `path` is chosen."""
         changed = logits.copy()
         for processor in self._processors:
             changed = processor.process(changed, path)
@@ -159,7 +178,7 @@ class AnswerOptions:
 
     @property
     def nodes(self) -> int:
-        """Most tokens of a draft of its own."""
+        """Most tokens of a draft that these options provide."""
         return 0 if self.predicted is None and self._grammar is None else MOST_DRAFTED
 
     def draft(self) -> Sequence[int]:

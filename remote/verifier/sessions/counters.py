@@ -1,4 +1,4 @@
-"""What the sessions count, for the metrics page."""
+"""Counters of the sessions, for the metrics page."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Counters:
     conflicts: int = 0
     prompt_tokens: int = 0
     shared_tokens: int = 0
-    """Prompt tokens that were not computed, because another session had them."""
+    """Prompt tokens that were not computed because another session had them."""
     drafted_nodes: int = 0
     pruned_nodes: int = 0
-    """Nodes of devices' drafts that were left out, because others would have gained more in their time."""
+    """Nodes of devices' drafts that were pruned because others would have gained more in their time."""
     accepted_nodes: int = 0
     new_tokens: int = 0
     memory_tokens: int = 0
 
     def verified(self, drafted: int, accepted: int, new: int) -> None:
-        """A forward checked so many nodes."""
+        """Count the nodes that a forward checked."""
         self.forwards += 1
         self.drafted_nodes += drafted
         self.accepted_nodes += accepted

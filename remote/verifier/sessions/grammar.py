@@ -1,6 +1,6 @@
-"""Answers that must be JSON: tokens that would break its grammar are never chosen.
+"""Answers that must be JSON: tokens that would violate the grammar are never chosen.
 
-The grammar is followed by llguidance, which comes with the extras `server` and `gguf`.
+llguidance, which comes with the extras `server` and `gguf`, tracks the grammar.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 SPACE = " "
-"""What may stand between the parts of JSON. Where more is allowed, a small model writes white space for ever."""
+"""White space that is allowed between the parts of JSON. If more were allowed, a small model would write it for
+ever."""
 TOO_DEEP = (
     "The JSON schema cannot be followed: it is nested too deeply. Make it flatter, or move parts of it to $defs and "
     "name them by $ref."
@@ -41,7 +42,7 @@ class NoGrammar(Exception):
 
 
 class GrammarBroken(BadRound):
-    """A grammar that cannot be followed, as an answer shows."""
+    """A grammar that turned out, during an answer, to be impossible to follow."""
 
     param = "response_format"
 
@@ -84,7 +85,7 @@ class Grammars:
 
 
 class Grammar:
-    """Follows one answer, and leaves it no token that its grammar does not allow (a `LogitsProcessor`)."""
+    """Follows one answer, and excludes every token that its grammar does not allow (a `LogitsProcessor`)."""
 
     def __init__(self, matcher: LLMatcher, size: int) -> None:
         self._matcher = matcher
@@ -116,12 +117,12 @@ class Grammar:
 
 
 def _told(said: str) -> str:
-    """What llguidance says of a schema, for whoever wrote it."""
+    """llguidance's message about a schema, for its author."""
     lines = said.partition("\n<state>")[0].strip().splitlines() or [""]
     if lines[0].startswith("recursion limit exceeded"):
         return TOO_DEEP
     if lines[0].startswith("NoExtension"):
         return NO_TEXT
-    # Of a pattern that it cannot read it says so first, then shows the place, and gives the reason at last.
+    # For an invalid pattern, the message comes first, then the place, and the reason last.
     reason = f" {lines[-1].removeprefix('error: ')}" if len(lines) > 1 else ""
     return f"The JSON schema cannot be followed: {lines[0][:300]}{reason[:300]}"

@@ -1,14 +1,14 @@
 """The verifier's sessions: rounds and streams, cut into turns.
 
 In a round the device drafts. In a stream the verifier also drafts, with the drafter that its memory is for. Both are
-generators. What they yield ends a turn: first chunks of the prompt (which give None), then a verdict or one round of a
-stream, then a frame of memory or of what the target might have said. So nobody waits for the whole of another's long
-prompt. Within a turn they may yield a `Forward`, and are sent what came of it: `turns.py` runs the forwards of many
-sessions together. A generator that is closed half-way leaves its session whole, with what was computed so far.
+generators. Each yield ends a turn: first for chunks of the prompt (None), then for a verdict or one round of a stream,
+then for a frame of memory or of what the target might have said. So nobody waits for the whole of another client's long
+prompt. Within a turn they may yield a `Forward`, and are sent its result: `turns.py` runs the forwards of many sessions
+together. A generator that is closed half-way leaves its session intact, with what was computed so far.
 
-Everything belongs to one thread, the engine's, and a session has one turn at a time, so a turn needs no lock. It uses
-the messages of the protocol, but not HTTP. Memory is computed on demand from the session's slab. As long as no later
-round has touched the slab, a repeated round gives the same bytes again, and no copy is kept.
+Everything belongs to one thread, the engine's, and a session has one turn at a time, so a turn needs no lock. This
+module uses the messages of the protocol, but not HTTP. Memory is computed on demand from the session's slab. As long as
+no later round has touched the slab, a repeated round gives the same bytes again, and no copy is kept.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from remote.verifier.sessions.table import RoundResult, Session, Table
 from remote.verifier.sessions.verification import Answer, Computing, verify
 
 FRAME_TOKENS = 64
-"""Tokens of memory in one frame. It is small enough that another session's round never waits long behind one."""
+"""Tokens of memory in one frame: few enough that another session's round never waits long for one."""
 HELD_TOKENS = 32
-"""Tokens whose memory a stream sends together while it has no use for it itself. One by one, they take four times as
+"""Tokens whose memory a stream sends together if it does not use the memory itself. One by one, they take four times as
 long."""
 SHORTEST_SHARED = 16
-"""Tokens that two sessions must begin with for one to take the other's rows."""
+"""Common first tokens that two sessions need for one to take over the other's rows."""
 STREAM_ROWS = 1024
-"""Coming tokens of a stream for which room is reserved at its beginning; later as many again, if there is room."""
+"""Future tokens of a stream for which room is reserved at its beginning; later as many again, if there is room."""
 
 
 class Sessions:
@@ -69,9 +69,9 @@ class Sessions:
         own: OwnDrafter | None = None,
         learning: Learning | None = None,
     ) -> None:
-        """`own` makes the drafts of streams, with the drafter that the engine's memory is for.
+        """`own`: makes the drafts of streams with the drafter that the engine's memory is for, or None for no drafts.
 
-        Without it they have none. `learning`: the drafter learns from what is answered here.
+        `learning`: has the drafter learn from the answers.
         """
         self.engine, self.limits, self.stop_tokens, self.own = engine, limits, stop_tokens, own
         self.learning = learning
@@ -116,8 +116,9 @@ class Sessions:
     def stream(self, message: Stream, holder: str = EVERYONE, options: AnswerOptions | None = None) -> Answer:
         """Append, then draft, verify and commit round by round until the answer is complete.
 
-        It ends early, and silently, if a newer round or stream has changed the session. Raises `RoundRefused` before
-        the first frame, and `Dropped` after it if the session was dropped or memory is full. Raises any `EngineError`.
+        It ends early, without an error, if a newer round or stream has changed the session. Raises `RoundRefused`
+        before the first frame, and `Dropped` after it if the session was dropped or memory is full. Raises any
+        `EngineError`.
         """
         return self._stream(message, holder, options or AnswerOptions(), _in_line())
 
@@ -183,7 +184,7 @@ class Sessions:
     def _next_draft(
         self, context: TargetContext, drafts: OwnDrafts | None, options: AnswerOptions
     ) -> tuple[DraftTree, OwnDrafts | None]:
-        """What costs no call as the next draft, or the drafter to make one, if that would pay."""
+        """The next draft if one can be looked up, or else the drafter if a draft by it would pay off."""
         tree = _expected(self.engine, options)
         if drafts is None:
             return tree, None
@@ -228,7 +229,7 @@ class Sessions:
                 owed.append(frame)
 
     def _keep(self, session: Session, name: str, rows: int, end: int) -> None:
-        """Reserve room for the next round of a stream that may come to `end` tokens. Raises `Dropped`."""
+        """Reserve room for the next round of a stream that may reach `end` tokens. Raises `Dropped`."""
         if rows <= session.reserved:
             self.table.touch(name, session)
             return
@@ -298,7 +299,7 @@ class Sessions:
     def _append(
         self, session: Session, message: Round | Stream, append: list[int], holder: str, record: Record
     ) -> _Claim:
-        """Append the tokens. What was running in the session ends at its next check."""
+        """Append the tokens. Anything running in the session ends at its next check."""
         if self.learning is not None:
             session.trail = session.trail or self.learning.recorder.began(holder)
             self.learning.recorder.went_on(session.trail, session.context.tokens, message.base, append)
@@ -333,11 +334,11 @@ class Sessions:
     ) -> Computing[tuple[Judged, Likeliest | None]]:
         """Verify and commit at most `room` tokens. `rejected`: maximum number of rejected nodes with distributions.
 
-        `remembered`: tokens whose memory was there when the tree was drafted, from the first on, or None without one.
+        `remembered`: how many tokens, from the first on, had memory when the tree was drafted, or None without a tree.
         """
         begun, context = time.monotonic(), session.context
         pending = len(context.tokens) - context.computed
-        # What the verifier drafts itself, it has made as large as pays for all.
+        # The verifier sizes its own drafts with all sessions in mind.
         kept = self.pruner.kept(message.session, tree) if isinstance(message, Round) else None
         verified = yield from verify(session, tree, message.sampling, room, self.stop_tokens, options, kept)
         judged = verified.judged
@@ -359,7 +360,7 @@ class Sessions:
         return Memory(digest=self.engine.encoder.digest, start=start, count=end - start, data=data)
 
     def _drafter(self, holder: str) -> OwnDrafter | None:
-        """What drafts in the streams of a holder."""
+        """The drafter for a holder's streams."""
         return self.own if self.learning is None else self.learning.drafter(holder)
 
     def _ended(self, session: Session) -> None:
@@ -367,20 +368,20 @@ class Sessions:
             self.learning.recorder.ended(session.trail, session.context.tokens)
 
     def rest(self, name: str) -> None:
-        """Keep a session only for others that begin like it: nobody goes on with it."""
+        """Keep a session only for others with the same beginning: nobody continues it."""
         if (session := self.table.get(name)) is not None:
             self._ended(session)
             session.drafts = None
 
     def drop(self, name: str) -> bool:
-        """Forget a session. Returns False if there is none of that name."""
+        """Forget a session. Returns False if there is none with that name."""
         if (session := self.table.get(name)) is not None:
             self._ended(session)
         return self.table.drop(name)
 
 
 def _tokens(engine: Engine, message: Round | Stream) -> list[int]:
-    """The tokens to append. Raises `BadRound`."""
+    """Read the tokens to append. Raises `BadRound`."""
     try:
         append = unpack_tokens(message.append)
         engine.check(append)
@@ -390,7 +391,7 @@ def _tokens(engine: Engine, message: Round | Stream) -> list[int]:
 
 
 def _tree(engine: Engine, message: Round, limits: Limits) -> DraftTree:
-    """The device's draft. Raises `BadRound`."""
+    """Read the device's draft. Raises `BadRound`."""
     try:
         tree = message.tree.unpack(limits)
         engine.check(tree.tokens)
@@ -402,7 +403,7 @@ def _tree(engine: Engine, message: Round, limits: Limits) -> DraftTree:
 
 
 def _expected(engine: Engine, options: AnswerOptions) -> DraftTree:
-    """What the options of an answer expect to come, as a draft; often empty."""
+    """What an answer's options expect next, as a draft; often empty."""
     tokens = options.draft()[: engine.most_nodes] if engine.takes_drafts else ()
     return DraftTree.chain(list(tokens)) if tokens else DraftTree.empty()
 
@@ -424,7 +425,7 @@ class _Claim(NamedTuple):
 
 
 def _in_line() -> Record:
-    """The record of the present request, which waits for the engine from now on."""
+    """The record of the current request, which begins to wait for the engine."""
     record = current()
     record.queued()
     return record

@@ -1,4 +1,4 @@
-"""The verifier's table of sessions: the memory that each holds, and which idle ones leave when memory is short.
+"""The verifier's table of sessions: how much memory each holds, and which idle ones are dropped if memory is short.
 
 A session that runs is never dropped for another. If only such sessions are left, a new one is refused. The table
 belongs to the engine's thread; only counts may be read elsewhere.
@@ -20,7 +20,7 @@ from remote.verifier.learning.trail import Trail
 from remote.verifier.refusals import Overloaded, TooLong
 
 HOST_BYTES = 140
-"""Bytes of a committed token besides keys and values: its number and its digest as Python objects (measured: 133)."""
+"""Bytes of a committed token besides keys and values: its id and its digest as Python objects (measured: 133)."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RoundResult:
     verdict: Verdict
     spans: tuple[tuple[int, int], ...]
     likeliest: Likeliest | None
-    """Some hundred bytes, at most 50 for each level of the tree and 8 times as many."""
+    """A few hundred bytes: at most 50 for each level of the tree and for 8 times as many nodes."""
     rewinds: int
 
 
@@ -47,13 +47,13 @@ class Session:
     drafts: OwnDrafts | None = None
     """The verifier's own drafts. None if it has made none here."""
     holder: str = EVERYONE
-    """Whose it is."""
+    """Its holder."""
     trail: Trail | None = None
-    """What it leaves to learn from, or None if nothing learns."""
+    """Its trail to learn from, or None if nothing learns."""
     running: int = 0
     """Rounds and streams that are running."""
     reserved: int = 0
-    """Rows that the running ones may come to need."""
+    """Rows that the running ones may need."""
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -67,7 +67,7 @@ class Session:
                 self.reserved = 0
 
     def conflict(self) -> Conflict:
-        """Prefixes at growing distances.
+        """Digests of prefixes at growing distances.
 
         The device finds a common one within a factor of two of the tail that it lacks.
         """
@@ -110,10 +110,10 @@ class Table:
         return sum(self._bytes(session) for session in list(self._sessions.values()))
 
     def admit(self, name: str, session: Session, rows: int) -> None:
-        """Make room for a session with up to `rows` tokens and nodes, and make it the last one to leave.
+        """Make room for a session with up to `rows` tokens and nodes, and make it the last one to be dropped.
 
-        Idle sessions are dropped, those used longest ago first. If that is not enough, nothing is dropped and
-        `Overloaded` is raised, or `TooLong` if the session would be too large even alone.
+        Idle sessions are dropped, least recently used first. If that is not enough, nothing is dropped and `Overloaded`
+        is raised, or `TooLong` if the session would be too large even alone.
         """
         wanted = self._bytes(session, max(rows, session.reserved))
         if wanted > self.max_bytes:
@@ -136,14 +136,14 @@ class Table:
     def begins_like(self, session: Session) -> tuple[Session | None, int]:
         """The other session of the same holder whose computed tokens agree longest with this one's, and how many do.
 
-        Never that of somebody else: how soon an answer begins would tell what others have asked.
+        Never another holder's: how soon an answer begins would reveal what others have asked.
         """
         best, longest = None, 0
         for other in self._sessions.values():
             most = min(other.context.computed, len(other.digest), len(session.digest))
             if other is session or other.holder != session.holder or most <= longest:
                 continue
-            # Prefixes agree up to some length, and none that is longer does.
+            # Prefixes agree up to some length, and no longer ones do, so a binary search finds it.
             agreed = bisect_right(
                 range(1, most + 1), False, key=lambda at: other.digest.at(at) != session.digest.at(at)
             )
@@ -152,12 +152,12 @@ class Table:
         return best, longest
 
     def touch(self, name: str, session: Session) -> None:
-        """Make a session the last one to leave."""
+        """Make a session the last one to be dropped."""
         self._sessions[name] = session
         self._sessions.move_to_end(name)
 
     def drop(self, name: str) -> bool:
-        """Forget a session. Returns False if there is none of that name."""
+        """Forget a session. Returns False if there is none with that name."""
         session = self._sessions.pop(name, None)
         if session is not None:
             session.context.release()
@@ -165,11 +165,11 @@ class Table:
         return session is not None
 
     def largest(self, session: Session, most: int) -> int:
-        """Largest number of rows, up to `most`, with which the session would fit alone."""
+        """The largest number of rows, up to `most`, with which the session would fit alone."""
         return bisect_right(range(1, most + 1), self.max_bytes, key=lambda rows: self._bytes(session, rows))
 
     def _bytes(self, session: Session, rows: int = 0) -> int:
-        """Bytes that a session has allocated, or would have with so many rows."""
+        """Bytes that a session has allocated, or would have with this many rows."""
         capacity = session.context.capacity
         target = capacity if rows <= capacity else slab_rows(rows)
         own = 0 if session.drafts is None else session.drafts.nbytes(rows)

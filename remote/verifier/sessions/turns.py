@@ -1,9 +1,10 @@
 """Turns: one engine, many sessions, and a short time for each of them.
 
-A turn is a chunk of a prompt, a round, one round of a stream, or a frame of memory: what an answer does until it gives
-a frame or None. An answer that needs the target asks for a forward, and waits. In one cycle, the engine's thread lets
-all waiting turns come so far, and runs their forwards as one. Sessions go round in a circle, however many calls each of
-them has; a session has one turn at a time. A turn that a full batch has no room for is the first of the next cycle.
+A turn is a chunk of a prompt, a round, one round of a stream, or a frame of memory: what an answer does until it yields
+a frame or None. An answer that needs the target asks for a forward, and waits. In one cycle, the engine's thread
+advances all waiting turns to that point and runs their forwards as one. Sessions take turns in a circle, however many
+calls each of them has; a session has one turn at a time. A turn that does not fit into a full batch comes first in the
+next cycle.
 
 The engine does not wait for its clients: the next turns of an answer are queued while its frames go to the client
 (`AHEAD`).
@@ -32,9 +33,9 @@ from remote.verifier.sessions.verification import Answer, Computed
 T = TypeVar("T")
 END = object()
 AHEAD = 2
-"""Turns of an answer that are queued while it goes to the client: one runs, and one follows at once."""
+"""Turns of an answer that are queued while it is sent to the client: one runs, and the next follows at once."""
 LINGERS = 2.0
-"""Seconds after its last turn in which the engine's thread waits for another. Then it ends, and a new one begins."""
+"""Seconds for which the engine's thread waits for another turn. Then it ends; the next turn starts a new one."""
 
 
 class Turn:
@@ -46,15 +47,15 @@ class Turn:
         """The forward that it waits for."""
         self.done = False
         self.left = False
-        """Nobody waits for it any more."""
+        """Whether nobody waits for it any more."""
         self.over = anyio.Event()
-        """It is done, and the event loop knows it."""
+        """Whether it is done and the event loop was notified."""
         self.loop = asyncio.get_running_loop()
         self._result: object = None
         self._error: BaseException | None = None
 
     def go_on(self, computed: Computed | Exception | None) -> None:
-        """Work until a forward is needed, or until the turn is done. `computed`: what came of the forward."""
+        """Work until a forward is needed, or until the turn is done. `computed`: the result of the forward."""
         self.request = None
         try:
             found = self._work() if callable(self._work) else advanced(self._work, computed)
@@ -76,10 +77,13 @@ class Turn:
 
 
 class Turns:
-    """Belongs to the event loop. At most `max_waiting` answers wait for their first frame; others are refused."""
+    """Schedules turns.
+
+    At most `max_waiting` answers wait for their first frame; others are refused. Belongs to the event loop.
+    """
 
     def __init__(self, max_waiting: int, engine: Engine, quiet: Quiet | None = None) -> None:
-        """`quiet`: learns when the engine is wanted."""
+        """`quiet`: is notified when the engine is wanted."""
         self.max_waiting = max_waiting
         self._quiet = quiet
         self.waiting = 0
@@ -94,29 +98,29 @@ class Turns:
         `_wanted` held."""
         self._wanted = threading.Condition()
         self._at_work = False
-        """The engine's thread is there."""
+        """Whether the engine's thread is running."""
         self._put_off = False
         self._moved = time.monotonic()
-        """When a turn was done, or came into an empty line."""
+        """When a turn was done, or was added to an empty queue."""
 
     @property
     def stuck_seconds(self) -> float:
-        """How long turns have waited since the last one was done; 0 if none waits."""
+        """Seconds for which turns have waited since the last one was done; 0 if none waits."""
         with self._wanted:
             return time.monotonic() - self._moved if any(self._queues.values()) else 0.0
 
     async def take(self, name: str, call: Callable[[], T]) -> T:
         """Run `call` on the engine's thread, in a turn of the session `name`, and return its result.
 
-        A call that has begun runs to its end, even if nobody waits for it any more.
+        A call that has begun runs to its end, even if nobody waits for it.
         """
         return cast(T, await self._done(self._in_line(Turn(name, call))))
 
     async def first(self, name: str, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> Frame | None:
         """The first frame, after as many turns as it takes. None if there is none.
 
-        Raises `Overloaded` if too many wait already, `ClientDisconnect` if the client is `gone` after one of the turns,
-        and whatever `frames` raises.
+        Raises `Overloaded` if too many wait already, `ClientDisconnect` if the client is `gone` after a turn, and
+        whatever `frames` raises.
         """
         if self.waiting >= self.max_waiting:
             raise Overloaded(f"{self.waiting} rounds are waiting already. Try again in a moment.")
@@ -185,13 +189,13 @@ class Turns:
             try:
                 with nullcontext() if self._quiet is None else self._quiet.kept_waiting():
                     self._cycle(turns)
-            except BaseException as error:  # Whatever it is, somebody waits, and hears of it.
+            except BaseException as error:  # Any error, because somebody waits for the turn and must be notified.
                 for turn in turns:
                     turn.fail(error)
             self._tell([turn for turn in turns if turn.done])
 
     def _next(self) -> list[Turn]:
-        """The first turn of each session; waits for one. None are left when the thread is to end."""
+        """The first turn of each session; waits for at least one. Empty when the thread is to end."""
         with self._wanted:
             while True:
                 for name, queue in list(self._queues.items()):
@@ -206,7 +210,7 @@ class Turns:
                     return []
 
     def _tell(self, done: Sequence[Turn]) -> None:
-        """Remove the turns that are done, and wake what waits for them."""
+        """Remove the finished turns, and wake those who wait for them."""
         with self._wanted:
             self._moved = time.monotonic()
             for turn in done:
@@ -226,7 +230,8 @@ class Turns:
             if turn.request is not None:
                 asking.append(turn)
                 rows += turn.request.rows
-        # Those who are done without a forward may soon ask for one, and join it. But nobody waits for that twice.
+        # Answers that finished a turn without a forward may soon ask for one and join the batch. But nobody waits for
+        # that twice.
         self._put_off = not self._put_off and any(turn.done for turn in turns) and len(asking) > 0
         if asking and not self._put_off:
             self.batches += 1
@@ -242,11 +247,11 @@ def _wake(done: Sequence[Turn]) -> None:
 
 
 def computed_together(engine: Engine, requests: Sequence[Forward]) -> list[Computed | Exception]:
-    """Run requests as one forward. If it fails, each is tried alone, so that only the one that fails has the error."""
+    """Run requests as one forward. If it fails, each is tried alone, so that only the failing one gets the error."""
     begun = time.monotonic()
     try:
         answers: Sequence[object] = engine.forward(requests)
-    except Exception as error:  # Whatever went wrong, it belongs to the answer whose request it was.
+    except Exception as error:  # Any error belongs to the answer that made the request.
         if len(requests) == 1:
             return [error]
         return [computed for request in requests for computed in computed_together(engine, [request])]
@@ -258,7 +263,7 @@ def computed_together(engine: Engine, requests: Sequence[Forward]) -> list[Compu
 
 
 def advanced(frames: Answer, computed: Computed | Exception | None) -> object:
-    """What an answer gives next: a forward that it needs, a frame, None, or `END`."""
+    """What an answer yields next: a forward that it needs, a frame, None, or `END`."""
     try:
         return frames.throw(computed) if isinstance(computed, Exception) else frames.send(computed)
     except StopIteration:
@@ -266,7 +271,7 @@ def advanced(frames: Answer, computed: Computed | Exception | None) -> object:
 
 
 def alone(engine: Engine, frames: Answer) -> Iterator[Frame | None]:
-    """The frames of an answer that has the engine for itself, and None for each turn without one."""
+    """The frames of an answer that has the engine to itself, and None for each turn without one."""
     computed: Computed | Exception | None = None
     with closing(frames):
         while (found := advanced(frames, computed)) is not END:

@@ -1,7 +1,7 @@
-"""What the target makes of a draft: one forward, the walk down the tree, the commit, and what else it might have said.
+"""Verifies a draft: one forward, the walk down the tree, the commit, and what else the target might have said.
 
-An answer is a generator. It asks for forwards, and whoever runs it sends what came of them, so that the forwards of
-many sessions can run together (`remote/verifier/sessions/turns.py`).
+An answer is a generator that yields forwards and is sent their results, so that the forwards of many sessions can run
+together (`remote/verifier/sessions/turns.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Computed(NamedTuple):
-    """What came of a forward."""
+    """The result of a forward."""
 
     logits: Floats
     """(1 + n, V), after the root and after each node; (0, V) if there was no tree."""
@@ -34,27 +34,26 @@ class Computed(NamedTuple):
     """Rows of all sessions in this forward."""
     seconds: float
     sessions: int
-    """How many shared it."""
+    """How many sessions shared it."""
 
 
 Answer = Generator[Verdict | Progress | Memory | Likeliest | Forward | None, Computed | None, None]
-"""Frames, None for a turn whose result stays inside the verifier, and forwards, which are answered."""
+"""Yields frames, None for a turn whose result stays inside the verifier, and forwards, whose results are sent in."""
 Computing = Generator[Forward | None, Computed | None, T]
-"""A part of an answer that gives no frames."""
+"""A part of an answer that yields no frames."""
 
 
 @dataclass(frozen=True, eq=False)
 class Verified:
     """A draft that the target has read, and whose tokens are committed.
 
-    Whoever wants something of the logits takes it at once: kept for a later turn, they would be memory that nobody
-    counts.
+    Use the logits at once: kept for a later turn, they would be memory that is not accounted for.
     """
 
     start: int
     """Position of the first new token."""
     tree: DraftTree
-    """The nodes that there was room for."""
+    """The nodes that fitted."""
     places: NDArray[np.intp]
     """The index of each of them in the draft."""
     accepted: tuple[int, ...]
@@ -72,7 +71,7 @@ class Verified:
         return [0, *(node + 1 for node in self.accepted)][: len(self.judged.new)]
 
     def likeliest(self, most: int, rejected: int) -> Likeliest:
-        """What the target might have said in place of the new tokens, and after rejected nodes, as many as asked for.
+        """What the target might have said instead of the new tokens, and after as many rejected nodes as requested.
 
         `most`: tokens of each distribution.
         """
@@ -90,7 +89,7 @@ def verify(
     options: AnswerOptions | None = None,
     kept: NDArray[np.bool_] | None = None,
 ) -> Computing[Verified]:
-    """Verify a draft and commit at most `room` new tokens. At most one chunk of tokens is not computed yet.
+    """Verify a draft and commit at most `room` new tokens. At most one chunk of tokens may still be uncomputed.
 
     `kept`: the nodes of the draft that are read; see `at_most`.
     """
@@ -112,7 +111,7 @@ def verify(
 
 
 def _along(tree: DraftTree, options: AnswerOptions) -> Processing:
-    """Changes the logits after each node for the tokens that lead to it."""
+    """Makes the function that changes the logits after each node, given the tokens that lead to it."""
     tokens, parents = tree.tokens.tolist(), tree.parents.tolist()
 
     def process(row: int, logits: Floats) -> Floats:

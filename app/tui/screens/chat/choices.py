@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 async def choose_system(screen: Screen[None], conversation: OpenConversation, given: str = "") -> bool:
-    """Let the person choose a system prompt; whether it was chosen.
+    """Let the person choose a system prompt; returns whether they did.
 
-    `given`: the name of one, a text, or `none`; empty: ask on a screen of its own.
+    `given`: the name of one, a text, or `none`; empty: ask on a separate screen.
     """
     prompts = SystemPrompts(Folders.locate())
     chosen: SystemPrompt | None
@@ -49,7 +49,7 @@ async def choose_system(screen: Screen[None], conversation: OpenConversation, gi
 
 
 async def choose_sampling(screen: Screen[None], conversation: OpenConversation, settings: Settings) -> bool:
-    """Let the person choose how the answers are sampled; whether they did."""
+    """Let the person choose how the answers are sampled; returns whether they did."""
     from app.tui.screens.sampling_form import SamplingForm
 
     chosen = await screen.app.push_screen_wait(SamplingForm(conversation.choices, settings))
@@ -64,7 +64,7 @@ async def choose_sampling(screen: Screen[None], conversation: OpenConversation, 
 
 
 def sampling_text(conversation: OpenConversation) -> str:
-    """What was chosen for the conversation, in words; empty: nothing."""
+    """The sampling chosen for the conversation, in words; empty if none was."""
     chosen = conversation.choices.sampling.items()
     return ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen)
 
@@ -86,7 +86,7 @@ def server_now(conversation: OpenConversation, switcher: RemoteSwitcher) -> Serv
 
 
 def tell_if_gone(node: Widget, conversation: OpenConversation, switcher: RemoteSwitcher) -> None:
-    """Tell the person if the server that was chosen for the open conversation is not known any more."""
+    """Notify the person if the server chosen for the open conversation is no longer known."""
     remote = conversation.choices.remote
     if remote is not None and not switcher.knows(remote):
         key = key_of(node, "app.models").capitalize()
@@ -100,7 +100,7 @@ def tell_if_gone(node: Widget, conversation: OpenConversation, switcher: RemoteS
 
 
 def keep_model(node: Widget, conversation: OpenConversation, switcher: RemoteSwitcher, picked: PickedModel) -> None:
-    """Let a picked model answer the open conversation, and new ones unless it is for this one alone."""
+    """Have a picked model answer the open conversation, and new ones unless it is for this one alone."""
     model = picked.model
     if is_address(model.server):
         key = key_of(node, "app.remotes").capitalize()

@@ -1,7 +1,7 @@
-"""What the commands of the prompt do: which of them can be done now, what may follow them, and doing one.
+"""The commands of the prompt: which of them are available, what may follow them, and running one.
 
-Most of them are actions of the screen's parts, which keys run too. What a command alone can say, as a title or the name
-of a file, is done here.
+Most of them are actions of the screen's parts, which keys run too. Commands with an argument of their own, such as a
+title or a file name, are implemented here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from storage import Conversation
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 ONLY_CODE = "code"
-"""What `/copy` takes after it."""
+"""The arguments of `/copy`."""
 
 
 class PromptCommands:
@@ -68,7 +68,7 @@ class PromptCommands:
         return f"{command.help} ({key})" if key else command.help
 
     async def run(self, typed: TypedCommand, text: str = "") -> None:
-        """Do a command. `text`: as it was typed. It comes back into the prompt if it was not meant so."""
+        """Run a command. `text`: as typed. It returns to the prompt if the command is misused."""
         prompt = self._view.prompt
         try:
             await self.act(typed.command, typed.argument)
@@ -80,7 +80,7 @@ class PromptCommands:
     async def act(self, command: SlashCommand, argument: str = "") -> None:
         """Do a command with what follows it. Raises `Misused`."""
         place = self._found(command)
-        if place is None:  # What it acts on has gone since it was offered.
+        if place is None:  # Its object is gone since it was offered.
             raise Misused(f"/{command.word} cannot be done now.")
         method: Callable[..., Any] = getattr(place, f"action_{command.action}")
         if argument and not inspect.signature(method).parameters:
@@ -132,7 +132,7 @@ class PromptCommands:
     def action_learn(self, how: str = "") -> None:
         """Teach the small models in the background; `how` "deep": their layers too.
 
-        Raises `Misused` for any other word, and where learning is switched off.
+        Raises `Misused` for any other word, and if learning is switched off.
         """
         if how not in ("", "deep"):
             raise Misused(f"/learn takes no {how!r}: /learn, or /learn deep.")

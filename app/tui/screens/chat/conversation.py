@@ -35,10 +35,10 @@ class ConversationView(Vertical):
     """Shows an `OpenConversation` and runs its replies. `metrics` hears every event of every reply."""
 
     class Grown(Message):
-        """The conversation takes more of the context, or less."""
+        """The conversation takes more or less of the context."""
 
     class Chosen(Message):
-        """What is chosen for the conversation may be different now."""
+        """The choices for the conversation may have changed."""
 
     class ListChanged(Message):
         """The list of conversations is out of date."""
@@ -78,7 +78,7 @@ class ConversationView(Vertical):
 
     @property
     def alive(self) -> bool:
-        """The window is not closing. Its parts go before the work in threads is called off."""
+        """Whether the window is not closing. Its parts are removed before work in threads is cancelled."""
         return self.messages.alive and self.prompt.is_attached
 
     # ---- opening -----------------------------------------------------------------------------------------------------
@@ -109,16 +109,16 @@ class ConversationView(Vertical):
         await self.messages.show_versions()
 
     async def catch_up(self) -> None:
-        """Show the conversation as it is stored, if another window has gone on with it."""
+        """Show the conversation as it is stored, if another window has continued it."""
         if self._conversation.outdated:
             await self.open(self._conversation.id)
 
     async def look_again(self) -> None:
-        """Show the conversation as it is stored; if that is what is shown, the view stays where the person reads."""
+        """Show the conversation as it is stored; if it is already shown, the scroll position stays."""
         try:
             same = self._conversation.ends_as_stored
         except NotFound:
-            await self.open(None)  # It was begun for a prompt that was taken out of the queue.
+            await self.open(None)  # It was begun for a prompt that was removed from the queue.
         except StorageError as error:
             complain(self, error)
         else:
@@ -171,12 +171,12 @@ class ConversationView(Vertical):
 
     @on(MessageActions.ExplainAsked)
     async def explain(self, event: MessageActions.ExplainAsked) -> None:
-        self.text.end_edit()  # Else the question would be sent as other words for an earlier one.
+        self.text.end_edit()  # Otherwise the question would be sent as another wording of an earlier one.
         self.screen.set_focus(self.prompt)
         await self._ask(event.question)
 
     async def _ask(self, question: str, files: Sequence[Attachment] = ()) -> None:
-        """Send a prompt with its files, or the edit of a question. It stays in the prompt if that is impossible now."""
+        """Send a prompt with its files, or an edited question. It stays in the prompt if that is impossible now."""
         conversation, edit = self._conversation, self.text.edit
         if conversation.live is None and edit is None:
             await self.catch_up()  # The question follows what is stored.
@@ -206,7 +206,7 @@ class ConversationView(Vertical):
         return True
 
     async def verify(self) -> None:
-        """Have a drafted answer verified: now, or when the verifier is back. Again: not any more."""
+        """Have a drafted answer verified now, or when the verifier is back. A second call cancels that."""
         reply: RunningReply | None = None
         with reporting(self):
             reply = self._conversation.verify(self.messages.cursor)
@@ -240,7 +240,7 @@ class ConversationView(Vertical):
         await self._listen(reply)
 
     async def _listen(self, reply: RunningReply) -> None:
-        """Show a reply until it has ended, while the window goes on."""
+        """Show a reply until it has ended, in the background."""
         await self._replies.listen(reply, self._forget_question)
         if self.alive:
             with reporting(self):
@@ -250,7 +250,7 @@ class ConversationView(Vertical):
             self.post_message(self.ListChanged())
 
     async def _forget_question(self) -> None:
-        """The question is in the store: it need not be kept as typed any more."""
+        """The question is in the store, so its unsent copy is no longer needed."""
         if self.alive:
             self.show_choices()
         self.post_message(self.Grown())
@@ -259,7 +259,7 @@ class ConversationView(Vertical):
         await self._show_queued()
 
     async def _settle(self, reply: RunningReply) -> None:
-        """Show what is stored of an ended reply, where that is not what is shown."""
+        """Show what is stored of an ended reply, if it differs from what is shown."""
         turn, conversation = reply.turn, self._conversation
         here = conversation.id == reply.conversation
         again = False
@@ -284,7 +284,7 @@ class ConversationView(Vertical):
             await self.messages.show_versions()
 
     def _undo_version(self, reply: RunningReply, here: bool) -> None:
-        """Nothing came of a second version: show again what was there, and lose nothing that was typed."""
+        """A second version failed: show again what was there, and keep everything that was typed."""
         self.notify(reply.turn.error, severity="warning", markup=False)
         with reporting(self):
             edited = self._conversation.undo_version(reply)

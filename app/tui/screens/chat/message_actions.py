@@ -1,7 +1,7 @@
 """The messages of the open conversation, and what keys do with one of them: edit, regenerate, continue, fork, delete.
 
-A key acts on the message that has the cursor, else on the last answer. Nothing is overwritten: a new version is stored
-beside the old one, and what was deleted can be brought back.
+A key acts on the message with the cursor, or else on the last answer. Nothing is overwritten: a new version is stored
+next to the old one, and deleted messages can be restored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HINT = (
     ("message.delete", "delete"),
     ("app.help", "keys"),
 )
-"""The keys that are wanted most while a message has the cursor."""
+"""The most useful keys while a message has the cursor."""
 
 
 class MessageActions(Vertical):
@@ -96,7 +96,7 @@ class MessageActions(Vertical):
 
     @dataclass
     class ShellAsked(Message):
-        """The person wants a command in their shell when they quit; an empty one: nothing any more."""
+        """The person wants a command in their shell when they quit; an empty one cancels this."""
 
         command: str
 
@@ -115,7 +115,7 @@ class MessageActions(Vertical):
 
     @property
     def alive(self) -> bool:
-        """The window is not closing. Its parts go before the work in threads is called off."""
+        """Whether the window is not closing. Its parts are removed before work in threads is cancelled."""
         return self.is_attached and bool(self.query(QueuedPrompts))
 
     @property
@@ -225,7 +225,7 @@ class MessageActions(Vertical):
     # ---- code blocks -------------------------------------------------------------------------------------------------
 
     async def action_choose_block(self, step: int) -> None:
-        """Choose a code block of the message that has the cursor; behind the last one, the key moves the focus."""
+        """Choose a code block of the message with the cursor; after the last one, the key moves the focus."""
         if self.cursor is None:
             raise SkipAction
         target = self._target()
@@ -327,7 +327,7 @@ class MessageActions(Vertical):
     # ---- what nobody verified ----------------------------------------------------------------------------------------
 
     async def action_shade(self) -> None:
-        """Shade what nobody checked, or take the shading off."""
+        """Shade unchecked text, or remove the shading."""
         conversation = self._conversation
         conversation.shading = not conversation.shading
         if not conversation.shading:
@@ -339,7 +339,7 @@ class MessageActions(Vertical):
             self.notify("Everything here is checked.")
 
     def action_show_thoughts(self) -> None:
-        """Show what the model thought before its answer, or fold it again."""
+        """Show the model's thoughts before its answer, or fold them again."""
         with reporting(self):
             if not self.transcript.toggle(self._target().turn, "thoughts"):
                 self.notify("The model showed no thoughts for that answer.")

@@ -19,7 +19,7 @@ from app.tui.widgets.prompt import Prompt
 from storage import Attachment, StorageError
 
 SAVE_SECONDS = 0.5
-"""Seconds from a change until it is saved, which is what a kill can lose."""
+"""Seconds from a change until it is saved, which a kill can lose."""
 RECALLED = 1000
 """Maximum number of questions recalled from earlier sessions."""
 
@@ -88,7 +88,7 @@ class PromptText:
             self._files.write(None, "")
 
     def close(self) -> None:
-        """Save the text. What was typed without a conversation is for the next window."""
+        """Save the text. Text without a conversation is for the next window."""
         self.keep()
         self._files.close()
 
@@ -120,9 +120,9 @@ class PromptText:
             return  # The person's next action reports it.
 
     def begin_edit(self, question_id: str, at: int, question: str, files: Sequence[Attachment] = ()) -> None:
-        """Put a question into the prompt; `files` go with it as they did.
+        """Put a question into the prompt, with its original `files`.
 
-        To send it asks it beside the old one; `end_edit` gives up.
+        Sending it asks it next to the old one; `end_edit` gives up.
         """
         prompt = self._prompt
         unsent = prompt.full_text if self.edit is None else self.edit.unsent

@@ -1,6 +1,6 @@
 """The files that a prompt names: shown while it is written, read when it is sent.
 
-The text is what counts: `@path` in it. So a file survives a restart with the text, and is taken out with the text.
+Only the text counts: `@path` in it. So a file survives a restart together with the text, and is removed with the text.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from storage import Attachment
 
 
 class PromptFiles(Static):
-    """Hidden while there is nothing to say. A click on a file takes it out of the question."""
+    """Hidden while there is nothing to show. A click on a file removes it from the question."""
 
     @dataclass
     class Removed(Message):
-        """The person does not want this path to go with the question."""
+        """The person does not want this path attached to the question."""
 
         raw: str
 
@@ -64,7 +64,7 @@ class PromptFiles(Static):
 
 
 LOOK_SECONDS = 0.25
-"""Seconds from a change of the text to a look at the disk."""
+"""Seconds from a change of the text to a check of the disk."""
 
 
 class QuestionFiles:
@@ -78,11 +78,11 @@ class QuestionFiles:
         self._unnamed: tuple[Attachment, ...] = ()
         """Files of an earlier question that its text does not name: they stay with it."""
         self._warned = ""
-        """The text about which the person was warned: sent once more, it goes as it is."""
+        """The text about which the person was warned; if sent once more, it is sent as it is."""
         self._shown: list[str] = []
 
     def keep(self, attachments: Sequence[Attachment], text: str) -> None:
-        """Keep the files of a question that is in the prompt again; none for a text that begins anew."""
+        """Keep the files of a question that is in the prompt again; none for a new text."""
         named = mentions(text, Path.cwd()) if attachments else []
         self._named = tuple(one for one in attachments if any(belongs(one, mention) for mention in named))
         self._unnamed = tuple(one for one in attachments if one not in self._named)
@@ -162,5 +162,5 @@ class QuestionFiles:
 
 
 def _unfinished(mention: Mention, text: str) -> bool:
-    """Whether a path that is not there may still be being typed."""
+    """Whether the person may still be typing a path that does not exist."""
     return mention.kind == "missing" and mention.end == len(text)

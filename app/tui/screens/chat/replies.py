@@ -54,7 +54,7 @@ class Replies:
         self._prompt = prompt
 
     async def listen(self, reply: RunningReply, stored: Callable[[], Awaitable[None]]) -> None:
-        """Show how the running reply goes until it has ended. `stored` is called once its question is in the store."""
+        """Show the running reply until it has ended. `stored` is called once its question is in the store."""
 
         async def hear(event: Event) -> None:
             self._hear(event, reply)

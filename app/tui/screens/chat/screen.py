@@ -69,7 +69,7 @@ BESIDE = 100
 
 
 class ChatScreen(Screen[None]):
-    """Joins the widgets, lays them out for each width, and has the keys that act whatever has the focus."""
+    """Combines the widgets, lays them out for each width, and has the keys that act regardless of the focus."""
 
     CSS_PATH = [
         "screen.tcss",
@@ -125,7 +125,7 @@ class ChatScreen(Screen[None]):
     ) -> None:
         """`first`: what new conversations begin with. `offer_look`: ask once to look for servers on this device.
 
-        `told`: file of the small models that servers offered before; None: the person is not asked about one.
+        `told`: file of the small models that were already offered, or None to never ask about one.
         """
         super().__init__()
         self.conversation = OpenConversation(core, first)
@@ -135,7 +135,7 @@ class ChatScreen(Screen[None]):
         self._offer_look = offer_look
         self._told = told
         self._offering = False
-        """The person is asked about a small model, or it is being fetched."""
+        """Whether the person is being asked about a small model, or it is being fetched."""
         metrics = SessionMetrics()
         self._sidebar = Sidebar(self.conversation)
         self._view = ConversationView(self.conversation, metrics)
@@ -145,7 +145,7 @@ class ChatScreen(Screen[None]):
         self._figures_of: tuple[str | None, ...] = ()
         """The conversation, the server and the model whose figures the status bar shows."""
         self.leaving = False
-        """Ctrl+C was pressed a moment ago, with nothing to copy, to clear or to stop."""
+        """Whether Ctrl+C was pressed a moment ago with nothing to copy, clear or stop."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
@@ -207,7 +207,7 @@ class ChatScreen(Screen[None]):
             self._view.stop()
 
     def end_offer(self) -> None:
-        """Take the question of the first start off the screen: it was answered."""
+        """Remove the answered question of the first start from the screen."""
         self.query_one(Welcome).offer_look(False)
 
     @on(Prompt.Cancelled)
@@ -219,7 +219,7 @@ class ChatScreen(Screen[None]):
             self._quit_at_once_more()
 
     def _quit_at_once_more(self) -> None:
-        """Quit if this was called a moment ago; else say so."""
+        """Quit if this was called a moment ago; otherwise say how to quit."""
         if self.leaving:
             begin(self, partial(self.run_action, "app.quit"))
             return
@@ -338,13 +338,13 @@ class ChatScreen(Screen[None]):
         self.set_focus(self._view.prompt)
 
     def _come_back(self, focused: bool) -> None:
-        """Show what another window did, as soon as the terminal says that the person is back at this one."""
+        """Show another window's changes as soon as the terminal reports that this one has the focus."""
         if focused:
             self._catch_up()
 
     @work(group="look-around", exclusive=True)
     async def _look_around(self) -> None:
-        """Show what another window did, for windows side by side and terminals that do not report focus."""
+        """Show another window's changes, for windows side by side and terminals that do not report focus."""
         if await asyncio.to_thread(self.conversation.changed_elsewhere):
             self._catch_up()
 
@@ -355,7 +355,10 @@ class ChatScreen(Screen[None]):
 
     @on(MessageActions.ShellAsked)
     def show_for_shell(self, event: MessageActions.ShellAsked) -> None:
-        """Say what the person's shell gets when they quit. The message goes on to the application, which keeps it."""
+        """Show what the person's shell gets when they quit.
+
+        The message is passed on to the application, which stores it.
+        """
         self._status.show_for_shell(event.command)
         if event.command:
             when = f"When you quit ({key_of(self, 'app.quit')})"
@@ -379,7 +382,7 @@ class ChatScreen(Screen[None]):
 
     def action_toggle_list(self) -> None:
         self._sidebar.toggle()
-        # At once, as everywhere here: the next letters are meant for it, and may come in the same burst.
+        # Immediately, as everywhere here: the next letters are meant for it, and may arrive in the same burst.
         self.set_focus(self._sidebar.conversations if self._sidebar.display else self._view.prompt)
 
     def action_search(self) -> None:
@@ -387,7 +390,7 @@ class ChatScreen(Screen[None]):
 
     @on(Sidebar.Left)
     def leave_list(self) -> None:
-        """Go back to the prompt; a list that stood in its place goes."""
+        """Go back to the prompt, and close a list that covers it."""
         if not self.has_class("-wide"):
             self.remove_class("-toggled")
         self.set_focus(self._view.prompt)
@@ -532,19 +535,19 @@ class ChatScreen(Screen[None]):
         self._lay_out(self.app.size.width)  # A screen over this one has heard of a new size, and this one has not.
 
     def _lay_out(self, width: int) -> None:
-        """Set the class of what there is room for: `-slim`, `-narrow` or `-wide`; the panel takes its part of it."""
+        """Set the class for the available width: `-slim`, `-narrow` or `-wide`, without the panel's width."""
         beside = self._panel.display and width >= BESIDE
         self.set_class(self._panel.display and not beside, "-over")
         room = width - PANEL if beside else width
         layout = "-wide" if room >= WIDE else "-narrow" if room >= NARROW else "-slim"
         if not self.has_class(layout):
-            self.remove_class("-toggled")  # What the person chose holds for the layout it was chosen in.
+            self.remove_class("-toggled")  # The person's choice applies to the layout in which it was made.
             for name in ("-slim", "-narrow", "-wide"):
                 self.set_class(name == layout, name)
             self._focus_what_is_shown()
 
     def _focus_what_is_shown(self) -> None:
-        """Give the prompt the focus if what had it is hidden now."""
+        """Give the prompt the focus if the focused widget is now hidden."""
         if self.focused is None or (self._sidebar in self.focused.ancestors and not self._sidebar.display):
             self.set_focus(self._view.prompt)
 

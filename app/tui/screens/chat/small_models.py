@@ -37,7 +37,7 @@ def begin_learning(screen: Screen[None], *, deep: bool = False) -> None:
 
 async def _learn(screen: Screen[None], *, deep: bool) -> None:
     pipe = asyncio.subprocess.PIPE
-    # A session of its own: Ctrl+C stops an answer, and not what learns.
+    # A separate session, so that Ctrl+C stops an answer, not the learning process.
     process = await asyncio.create_subprocess_exec(
         *own_command("learn", *["--deep"] * deep),
         stdin=asyncio.subprocess.DEVNULL,
@@ -49,7 +49,7 @@ async def _learn(screen: Screen[None], *, deep: bool) -> None:
     try:
         learnt, said = await process.communicate()
     finally:
-        if process.returncode is None:  # What was learnt before stays in use.
+        if process.returncode is None:  # Earlier versions stay in use.
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()

@@ -1,0 +1,145 @@
+"""`outrider local`: the models on this device that answer while a server is away.
+
+stdout is data; exit codes: 0 ok, 1 the model does not run, 2 usage, 3 nothing found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_text
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.options import Json
+from app.cli.settings import settings_with
+from app.exits import FAILED, UNREACHABLE, USAGE, complain, fail
+
+local_commands = typer.Typer(
+    help="Models on this device that answer while a server is away. Without a command, list them.",
+    rich_markup_mode=None,
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name, as `outrider local list` has it.")]
+TRIED = "Name three things that float, in one sentence."
+TRIED_TOKENS = 48
+
+
+@local_commands.callback(invoke_without_command=True)
+def local(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        show_list(json=False)
+
+
+@local_commands.command("find")
+def find_models(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FOLDER]...", help="More folders to look in.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find models that Ollama, LM Studio, llama.cpp or Hugging Face keep here: name, size, program, file."""
+    from app.local.find import find
+    from app.sanitise import sanitise
+
+    found = find(folders or [])
+    for one in found:
+        if json:
+            print(json_text.dumps({"name": one.name, "size": one.size, "program": one.program, "file": str(one.path)}))
+        else:
+            print(sanitise(f"{one.name}  {_size(one.size)}  {one.program}  {one.path}"))
+    if not found:
+        fail("No model was found. Name a folder: outrider local find FOLDER", UNREACHABLE)
+    complain("To use one: outrider local add FILE --name NAME")
+
+
+@local_commands.command("add")
+def add(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file, or the folder of a model.")],
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Default: that of the file.")] = None,
+) -> None:
+    """Add a model. Its file is used where it is, and never copied."""
+    from app.local.registry import LocalModels
+    from app.remotes.own_server import why_not
+    from models.gguf.file import gguf_name
+
+    _, folders = settings_with()
+    if not path.exists():
+        fail(f"There is no file {path}.", USAGE)
+    if (reason := why_not(str(path.absolute()))) is not None:
+        fail(f"This model cannot run here: {reason}.", FAILED)
+    name = name or (gguf_name(path) if path.is_file() else path.name)
+    models = LocalModels(folders)
+    models.add(name, path)
+    complain(f'Added {name}. To let it answer while a server is away: offline = "local" in {folders.settings}')
+
+
+@local_commands.command("list")
+def show_list(json: Json = False) -> None:
+    """List the models: name, size, file."""
+    from app.local.registry import LocalModels
+
+    _, folders = settings_with()
+    count = 0
+    for name, path in LocalModels(folders):
+        count += 1
+        size = path.stat().st_size if path.is_file() else None
+        if json:
+            print(json_text.dumps({"name": name, "size": size, "file": str(path)}))
+        else:
+            print(name, "missing" if not path.exists() else _size(size) if size else "folder", path, sep="  ")
+    if not count:
+        complain("No model was added. Look for some: outrider local find")
+
+
+@local_commands.command("rm")
+def remove(name: Name) -> None:
+    """Forget a model. Its file stays."""
+    from app.local.registry import LocalModels
+
+    _, folders = settings_with()
+    LocalModels(folders).remove(name)
+
+
+@local_commands.command("try")
+def try_model(name: Name) -> None:
+    """Load a model and let it answer: seconds to load, to the first word, tokens a second, memory."""
+    from app.local.registry import LocalModels
+
+    _, folders = settings_with()
+    asyncio.run(_tried(name, LocalModels(folders).get(name)))
+
+
+async def _tried(name: str, path: Path) -> None:
+    from app.remotes.loopback import LocalModel
+    from app.remotes.source import SourceFailed
+    from remote import RemoteError
+    from remote.protocol import Sampling
+
+    source, begun = LocalModel(name, path), time.monotonic()
+    try:
+        await source.client()
+        assert source.chat is not None
+        (model, *_) = await source.chat.models(10.0)
+        print(f"loaded in {time.monotonic() - begun:.1f} s")
+        asked, first, pieces = time.monotonic(), None, 0
+        stream = await source.chat.chat(
+            [("user", TRIED)], Sampling(), model=model.id, most=TRIED_TOKENS, deadline=120.0, silence=60.0
+        )
+        while await anext(stream, None) is not None:
+            first = first or time.monotonic()
+            pieces += 1
+        ended = time.monotonic()
+        await stream.aclose()
+        if first is None or pieces < 2:
+            fail(f"{name} said nothing.", FAILED)
+        print(f"first word after {first - asked:.2f} s, then {(pieces - 1) / (ended - first):.0f} tokens/s")
+    except (SourceFailed, RemoteError) as error:
+        fail(f"{name} does not run here: {error}", FAILED)
+    finally:
+        await source.close()
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
