@@ -59,12 +59,6 @@ class Branches:
         with self._database.read() as sql:
             return _path(sql, find_message(sql, message_id).id)
 
-    def set_tip(self, conversation_id: str, message_id: str) -> None:
-        """Shows the branch that ends with this message. Raises `NotFound`."""
-        with self._database.write() as sql:
-            find_message(sql, message_id, conversation_id)
-            sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (message_id, conversation_id))
-
     def show(self, message_id: str) -> None:
         """Shows the branch through this message that has the newest end. Raises `NotFound`."""
         with self._database.write() as sql:

@@ -1,4 +1,4 @@
-"""Fixtures for every package: the tiny pair, and a verifier process that serves it. And which tests are marked how."""
+"""Fixtures for every package: the tiny pair and its parts, and a process that serves it. And which tests are marked."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tests.support.made_once import made_once
 from tests.support.serving import VerifierProcess
 
 if TYPE_CHECKING:
+    from drafter.runtime import Drafter
+    from models.engines.engine import Engine
     from tests.support.gguf_files import LlamaVocabulary
 
 # Tiny models gain nothing from threads, and the tests run side by side. Torch reads it once, when it is imported.
@@ -56,6 +58,28 @@ def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.support.tiny import build_pair  # torch takes seconds; most tests need none of it.
 
     return made_once(tmp_path_factory, "tiny-pair", build_pair)
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair: Path) -> Drafter:
+    from drafter.runtime import Drafter
+
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_pair: Path) -> Engine:
+    """The tiny target in PyTorch, with the encoder of its drafter's memory."""
+    from drafter.model import MemoryEncoder
+    from models.engines.target import load_target
+    from models.engines.torch_engine import TorchEngine
+
+    return TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+
+
+@pytest.fixture(scope="module")
+def prompts(drafter: Drafter) -> list[list[int]]:
+    return [drafter.text.render([("user", question)]) for question in ("list all files", "unpack a tar archive")]
 
 
 @pytest.fixture(scope="session")

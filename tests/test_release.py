@@ -19,7 +19,6 @@ from tools.release import (
     check_tree,
     check_wheel,
     git,
-    version_of,
 )
 
 CHANGELOG = """# Changelog
@@ -111,7 +110,3 @@ def test_the_build_would_pack_the_tracked_files_of_the_packages() -> None:
     there = [name for name in files if (REPOSITORY / name).exists()]
     code = {name for name in there if name.startswith(tuple(f"{package}/" for package in PACKAGES))}
     assert packed == code - {LEFT_OUT} and LEFT_OUT in code
-
-
-def test_the_version_is_read_from_the_project() -> None:
-    assert version_of(REPOSITORY).count(".") == 2

@@ -37,8 +37,6 @@ LEAST = 1e-6
 class Labels:
     """The weights of what the target might have said."""
 
-    soft: float = 1.0
-    """Its weight at tokens of the text; the target's choice has the rest, or everything if it is not known."""
     branches: float = 1.0
     """The weight of what it might have said after a rejected token. With 0, such tokens are not run."""
     few: int = 256
@@ -192,7 +190,7 @@ class _Adapted:
         if not known.any():
             return None
         weight = torch.where(batch.branch[batch.asked], labels.branches, 1.0)[known]
-        each = label_losses(log_probs[known], chosen[known], said[known], batch.chances[known], labels.soft)
+        each = label_losses(log_probs[known], chosen[known], said[known], batch.chances[known])
         return (weight * each).sum() / weight.sum()
 
     @torch.no_grad()
@@ -302,7 +300,7 @@ def _put(said: Tensor, chances: Tensor, rows: Ids, known: Distributions, config:
     chances[rows] = torch.from_numpy(np.where(is_token, np.exp(known.log_probs), 0).astype(np.float32))
 
 
-def label_losses(log_probs: Tensor, chosen: Tensor, said: Tensor, chances: Tensor, soft: float) -> Tensor:
+def label_losses(log_probs: Tensor, chosen: Tensor, said: Tensor, chances: Tensor) -> Tensor:
     """The loss at each row: (n,), for the drafter's log-probabilities (n, V).
 
     `chosen` (n,): the target's choices, -1: one that cannot be drafted, or none. `said`, `chances` (n, 8): what it
@@ -317,5 +315,4 @@ def label_losses(log_probs: Tensor, chosen: Tensor, said: Tensor, chances: Tenso
     guessed = log_probs.gather(-1, said.clamp(min=0))
     others = (1 - (guessed.exp() * (said >= 0)).sum(dim=-1)).clamp(min=LEAST).log()
     spread = -(listed * guessed).sum(dim=-1) - (1 - listed.sum(dim=-1)).clamp(min=0) * others
-    weight = torch.where(known, torch.where(can, soft, 1.0), 0.0)
-    return weight * spread + (1 - weight) * choice * can
+    return torch.where(known, spread, choice * can)

@@ -8,6 +8,7 @@ import pytest
 
 from drafter.runtime import Drafter
 from models.text.chat_text import ChatText
+from tests.support.commands import Outrider, runner
 from tests.support.made_once import made_once
 from tests.support.tiny_text import tiny_text
 
@@ -41,3 +42,14 @@ def home(tmp_path: Path) -> Path:
 def database(tmp_path: Path) -> Path:
     """The place of a database that is not there yet."""
     return tmp_path / "outrider.db"
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
+) -> Outrider:
+    """Runs commands in `home` with the drafter of the tiny pair, and through no proxy."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")

@@ -25,16 +25,6 @@ def write(folders: Folders, text: str) -> None:
     folders.settings.write_text(text)
 
 
-def test_xdg_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
-    for name in ("CONFIG", "DATA", "STATE"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    folders = Folders.locate({})
-    assert folders.settings == tmp_path / "config/outrider/config.toml"
-    assert folders.database == tmp_path / "data/outrider/outrider.db"
-    assert folders.log == tmp_path / "state/outrider/log/outrider.log"
-
-
 @pytest.mark.parametrize(
     ("platform", "config", "data", "logs"),
     [
@@ -58,10 +48,6 @@ def test_folders_of_each_platform(
     assert [Path(str(path).replace("\\", "/")) for path in (found.config, found.data, found.logs)] == [
         tmp_path / config, tmp_path / data, tmp_path / logs,
     ]  # fmt: skip
-
-
-def test_defaults_without_a_file(folders: Folders) -> None:
-    assert load_settings(folders, {}) == Settings()
 
 
 def test_file_then_environment(folders: Folders) -> None:
@@ -97,32 +83,32 @@ def test_a_bad_file_is_explained(folders: Folders, text: str, says: str) -> None
     assert str(folders.settings) in str(caught.value)
 
 
-def test_a_bad_variable_is_named(folders: Folders) -> None:
-    with pytest.raises(ConfigError, match="OUTRIDER_MAX_TOKENS.*max_tokens"):
-        load_settings(folders, {"OUTRIDER_MAX_TOKENS": "many"})
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("OUTRIDER_MAX_TOKENS", "many", "OUTRIDER_MAX_TOKENS.*max_tokens"),
+        ("OUTRIDER_SEED", "x", "seed: expected a whole number, got 'text'|seed: expected a whole number$"),
+    ],
+)
+def test_a_bad_variable_is_named(folders: Folders, name: str, value: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        load_settings(folders, {name: value})
 
 
-@pytest.mark.parametrize("name", [name.upper() for name in Settings.__struct_fields__])
-def test_an_empty_variable_is_one_that_is_not_set(folders: Folders, name: str) -> None:
+def test_an_empty_variable_is_one_that_is_not_set(folders: Folders) -> None:
+    assert load_settings(folders, {}) == Settings()
     write(folders, 'remote = "http://file"\nseed = 3\n')
-    assert load_settings(folders, {f"OUTRIDER_{name}": ""}) == load_settings(folders, {})
-
-
-def test_a_wrong_seed_is_told_in_words(folders: Folders) -> None:
-    with pytest.raises(ConfigError, match="seed: expected a whole number, got 'text'|seed: expected a whole number$"):
-        load_settings(folders, {"OUTRIDER_SEED": "x"})
+    for name in Settings.__struct_fields__:
+        assert load_settings(folders, {f"OUTRIDER_{name.upper()}": ""}) == load_settings(folders, {}), name
 
 
 @pytest.mark.parametrize("before", ["\ufeff", "Bearer ", "bearer\t", "Authorization: Bearer ", " \ufeffBearer  "])
-@pytest.mark.parametrize("place", ["file", "environment", "command line"])
-def test_a_token_as_people_copy_it(folders: Folders, before: str, place: str) -> None:
+def test_a_token_as_people_copy_it(folders: Folders, before: str) -> None:
     given = f"{before}s3cret\r\n"
-    if place == "file":
-        write(folders, f"remote = 'http://far'\ntoken = {json.dumps(given)}\n")
-    settings = load_settings(folders, {"OUTRIDER_TOKEN": given} if place == "environment" else {})
-    if place == "command line":
-        settings = settings.replaced({"token": given}, place)
-    assert settings.token == "s3cret"
+    assert load_settings(folders, {"OUTRIDER_TOKEN": given}).token == "s3cret"
+    assert load_settings(folders, {}).replaced({"token": given}, "the command line").token == "s3cret"
+    write(folders, f"remote = 'http://far'\ntoken = {json.dumps(given)}\n")
+    assert load_settings(folders, {}).token == "s3cret"
 
 
 @pytest.mark.parametrize(

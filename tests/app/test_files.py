@@ -22,13 +22,6 @@ def test_a_file_is_private_and_its_folder_is_made(tmp_path: Path) -> None:
     assert path.read_text() == "c" and is_private(path)
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "kept").write_text("old")
-    (tmp_path / "link").symlink_to(tmp_path / "kept")
-    write_private(tmp_path / "link", "new")
-    assert (tmp_path / "link").is_symlink() and (tmp_path / "kept").read_text() == "new"
-
-
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     def pieces() -> Iterator[str]:
         yield "new"

@@ -61,9 +61,8 @@ def test_a_byte_order_mark_and_the_line_ends_of_another_system(tmp_path: Path) -
     assert [entry.turns for entry in read_prompts(path)] == [("a",), ("b\u2028c\x85",)]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "latin-1"])
-def test_another_encoding_is_told(tmp_path: Path, encoding: str) -> None:
+def test_another_encoding_is_told(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
-    path.write_bytes('{"prompt": "na\u00efve"}\n'.encode(encoding))
+    path.write_bytes('{"prompt": "na\u00efve"}\n'.encode("latin-1"))
     with pytest.raises(PromptsError, match="is not text in UTF-8.*; save it as UTF-8"):
         read_prompts(path)

@@ -1,14 +1,18 @@
-"""Hostile answers, and the text of them that a terminal may get."""
+"""What a terminal may get of hostile answers: no control sequences, and nothing that hides or reorders text.
+
+Characters that do are kept where a script or an emoji needs them.
+"""
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.sanitise import MAX_STRING, Sanitiser, sanitise
+from app.sanitise import MAX_STRING, Sanitiser, escape_json, sanitise
 
 CORPUS = {
     "clipboard, OSC 52 with BEL": ("a\x1b]52;c;cm0gLXJmIC8=\x07b", "ab"),
@@ -33,7 +37,6 @@ CORPUS = {
     "carriage return hides a command": ("rm -rf /\rls       ", "rm -rf /ls       "),
     "nul, delete, form feed, vertical tab": ("a\x00\x7f\x0c\x0bb", "ab"),
     "windows line ends": ("a\r\nb", "a\nb"),
-    "bidi override": ("access \u202e\u2066// admin\u2069\u2066", "access // admin"),
     "bidi embeddings": ("\u202a\u202b\u202c\u202da\u2067\u2068", "a"),
     "sequence inside a sequence": ("\x1b[\x1b]0;x\x07ls", "ls"),
     "aborted by another control": ("\x1b[31\x18ls", "ls"),
@@ -46,37 +49,55 @@ CORPUS = {
         "tar -xzf\tarchive.tar.gz\n# ünï ☃ 🐢 العربية עברית",
     ),
 }
+ZWNJ, ZWJ, TEXT_FORM, EMOJI_FORM = "\u200c", "\u200d", "\ufe0e", "\ufe0f"
 
-hostile = st.text(
-    st.one_of(
-        st.sampled_from("\x1b[]P_^X\\;?0123mHJch(\x07\x18\x1a\x9b\x9c\x9d\x90\n\t\r\u202e\u2066"), st.characters()
+REMOVED = {
+    "Trojan Source, an early return": ("'''\u202e\u2066 return\u2069\u2066'''; go()", "''' return'''; go()"),
+    "Trojan Source, a homoglyph by zero width": (
+        "is\u200bAdmin is\u2060Admin is\ufeffAdmin",
+        "isAdmin isAdmin isAdmin",
     ),
-    max_size=60,
+    "marks of direction": ("a\u200eb\u200fc\u061cd", "abcd"),
+    "joiners between Latin letters": (f"rm{ZWJ} -r{ZWNJ}f", "rm -rf"),
+    "joiners at both ends and doubled": (f"{ZWJ}می{ZWNJ}{ZWNJ}{ZWJ}خواهم{ZWNJ}", f"می{ZWNJ}خواهم"),
+    "an emoji joined to a letter": (f"👩{ZWJ}a a{ZWJ}👩", "👩a a👩"),
+    "soft hyphen and grapheme joiner": ("pass\u00adwd\u034f", "passwd"),
+    "Hangul fillers, which look like spaces": ("a\u3164b\uffa0c\u115f\u1160", "abc"),
+    "invisible operators": ("f\u2061x\u2062y\u2063z\u2064", "fxyz"),
+    "tags that spell hidden words": ("ok\U000e0001\U000e0069\U000e0067\U000e006e\U000e007f", "ok"),
+    "tags behind a flag": ("🏴\U000e0067\U000e0062\U000e007f", "🏴"),
+    "selectors that carry bytes": ("a\ufe01\U000e0101😀\ufe01\ufe02\U000e0123b", "a😀\ufe01b"),
+    "annotations": ("\ufff9word\ufffanote\ufffb", "wordnote"),
+    "deprecated controls": ("a\u206a\u206fb", "ab"),
+    "musical controls": ("a\U0001d173b", "ab"),
+    "a control sequence between an emoji and its joiner": (f"👩{ZWJ}\x1b[31m💻", f"👩{ZWJ}💻"),
+}
+KEPT = {
+    "Persian": f"می{ZWNJ}خواهم کتاب{ZWNJ}ها",
+    "Hindi": f"क्{ZWJ}ष श्री क्{ZWNJ}ष र्{ZWJ}",
+    "Sinhala": f"ශ්{ZWJ}රී ලංකාව",
+    "family": f"👨{ZWJ}👩{ZWJ}👧{ZWJ}👦",
+    "profession with a skin tone": f"👩🏽{ZWJ}💻",
+    "heart on fire": f"❤{EMOJI_FORM}{ZWJ}🔥",
+    "head that shakes": f"🙂{ZWJ}↔{EMOJI_FORM}",
+    "rainbow flag": f"🏳{EMOJI_FORM}{ZWJ}🌈",
+    "keycap": f"1{EMOJI_FORM}\u20e3 #{EMOJI_FORM}\u20e3",
+    "sign as text": f"☎{TEXT_FORM} ©{EMOJI_FORM}",
+    "ideograph's form": "葛\U000e0100",
+    "Hebrew, Arabic": "עברית العربية",
+    "Mongolian": "ᠠ\u180b",
+    "accents": "e\u0301 Ünï",
+}
+
+
+@pytest.mark.parametrize(
+    ("dirty", "clean"),
+    [*CORPUS.values(), *REMOVED.values(), *((text, text) for text in KEPT.values())],
+    ids=[*CORPUS, *REMOVED, *KEPT],
 )
-
-
-@pytest.mark.parametrize("name", CORPUS)
-def test_corpus(name: str) -> None:
-    dirty, clean = CORPUS[name]
+def test_corpus(dirty: str, clean: str) -> None:
     sanitiser = Sanitiser()
     assert sanitise(dirty) == clean == "".join(sanitiser.feed(char) for char in dirty)
-
-
-@given(hostile, st.integers(0, 60))
-def test_chunks_do_not_matter(text: str, cut: int) -> None:
-    sanitiser = Sanitiser()
-    assert sanitiser.feed(text[:cut]) + sanitiser.feed(text[cut:]) == sanitise(text)
-
-
-@given(hostile)
-def test_nothing_but_text_comes_out(text: str) -> None:
-    clean = sanitise(text)
-    assert all(char in "\n\t" or unicodedata.category(char) != "Cc" for char in clean)
-    assert not any(
-        unicodedata.bidirectional(char) in {"LRO", "RLO", "LRE", "RLE", "PDF", "LRI", "RLI", "FSI", "PDI"}
-        for char in clean
-    )
-    assert sanitise(clean) == clean
 
 
 def test_an_unterminated_string_hides_a_bounded_part() -> None:
@@ -84,10 +105,52 @@ def test_an_unterminated_string_hides_a_bounded_part() -> None:
     assert sanitise(text) == "x" * (MAX_STRING + 2)
 
 
-def test_a_copy_goes_its_own_way() -> None:
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u3164\u180b\u200b\u200c\u200d\u200e\u2060\u202e\u2069"
+    "\ufe00\ufe0f\ufeff\U000e0041\U000e0101"
+)
+CONTROLS = "\x1b[]P_^X\\;?0123mHJch(\x07\x18\x1a\x9b\x9c\x9d\x90\n\t\r\u202e\u2066"
+texts = st.text(
+    st.one_of(st.sampled_from(CONTROLS), st.sampled_from(f"a1 葛क्می👩🏽❤↔{INVISIBLE}"), st.characters()), max_size=60
+)
+
+
+@given(texts, st.integers(0, 60))
+@example(f"👩{ZWJ}💻", 2)
+def test_the_text_of_a_prefix_is_a_prefix_of_the_text(text: str, cut: int) -> None:
     sanitiser = Sanitiser()
-    sanitiser.feed("\x1b[3")
+    first = sanitiser.feed(text[:cut])
     ghost = sanitiser.copy()
-    assert ghost.feed("1mred") == "red"
-    assert sanitiser.feed("2mgreen") == "green"
-    assert sanitiser.feed("!") == "!"
+    assert first + ghost.feed(text[cut:]) == first + sanitiser.feed(text[cut:]) == sanitise(text)
+    assert sanitise(sanitise(text)) == sanitise(text)
+
+
+@given(texts)
+def test_what_stays_is_alone_and_between_what_it_belongs_to(text: str) -> None:
+    clean = sanitise(text)
+    for before, char in zip(f"\n{clean}", clean):
+        if char in INVISIBLE:
+            assert before not in INVISIBLE or before == EMOJI_FORM, "two in a row could spell something"
+            assert before not in "a \n", "nothing hides behind a plain letter"
+    assert not any(char in "\u200b\u2060\ufeff\U000e0041" for char in clean)
+    assert all(char in "\n\t" or unicodedata.category(char) != "Cc" for char in clean)
+    ordering = {"LRO", "RLO", "LRE", "RLE", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    assert not any(unicodedata.bidirectional(char) in ordering for char in clean)
+
+
+def test_nothing_without_a_picture_is_left() -> None:
+    """Every character of category Cf or of the default-ignorable blocks is removed beside plain letters."""
+    shown = {"\u0600", "\u06dd", "\u070f", "\u0890", "\u08e2", "\U000110bd", "\U000110cd"}  # Signs that are visible.
+    for code in range(0x110000):
+        char = chr(code)
+        if unicodedata.category(char) == "Cf" and char not in shown and not 0x13430 <= code <= 0x1345F:
+            if unicodedata.name(char, "").startswith(("ARABIC", "KAITHI", "SYRIAC")) and char != "\u061c":
+                continue
+            assert sanitise(f"a{char}b") == "ab", hex(code)
+
+
+@given(texts)
+def test_json_says_the_same_and_shows_it(text: str) -> None:
+    escaped = escape_json(json.dumps(text, ensure_ascii=False))
+    assert json.loads(escaped) == text
+    assert sanitise(escaped) == escaped

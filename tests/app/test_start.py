@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import Outrider
 from tests.support.serving import REPOSITORY
 
 HEAVY = {"numpy", "onnxruntime", "httpx", "torch", "typer", "tokenizers", "jinja2", "tree_sitter_bash"}
 """Textual loads tree_sitter itself, if it is there. That takes 1 ms; the grammar of Bash takes 8 ms."""
 
 
-def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "app.start", *arguments],
-        cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, env={**os.environ, **environment},
-    )  # fmt: skip
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
 
 
 def loaded(program: str) -> set[str]:
@@ -40,23 +39,18 @@ def test_the_version_loads_next_to_nothing() -> None:
     assert len(modules - bare - ours) < 20, modules - bare
 
 
-def test_both_ways_say_the_same_version() -> None:
-    short = start("--version")
-    long = subprocess.run(
-        [sys.executable, "-m", "app.cli", "--version"], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
-    assert (short.returncode, short.stdout) == (0, long.stdout) and short.stdout.startswith("outrider")
-    assert start("-V").stdout == short.stdout
+def test_both_ways_say_the_same_version(outrider: Outrider) -> None:
+    short, long = outrider("--version"), outrider("--version", "--version")
+    assert short == long == outrider("-V") and short.code == 0 and short.out.startswith("outrider")
 
 
 def test_the_first_frame_needs_no_model_and_no_network() -> None:
     assert not loaded("import app.cli.chat, app.reply.bootstrap, app.tui.terminal, storage") & HEAVY
 
 
-def test_a_question_needs_no_command_line(tmp_path: Path) -> None:
-    asking = f"""
-import os, sys
-os.environ.update(OUTRIDER_HOME={str(tmp_path)!r}, OUTRIDER_MODE="offline")
+def test_a_question_needs_no_command_line(outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asking = """
+import sys
 sys.argv = ["outrider", "ask", "list files"]
 from app.start import main
 try:
@@ -64,52 +58,48 @@ try:
 except SystemExit as end:
     assert end.code == 0
 """
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "8")
     modules = loaded(asking)
     assert "app.cli.ask" in modules and not modules & {"typer", "app.cli.__main__"}
-    home = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_MODE": "offline"}
-    short = start("ask", "how", "do I list files", **home)
-    long = start("ask", "--no-save", "how", "do I list files", **home)
-    assert (short.returncode, short.stdout) == (0, long.stdout) and short.stdout.strip()
+    short, long = outrider("ask", "how", "do I list files"), outrider("ask", "--no-save", "how", "do I list files")
+    assert (short.code, short.out) == (0, long.out) and short.out.strip()
     (tmp_path / ".env").write_text("KEY=1")
-    elsewhere = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_REMOTE": "https://192.0.2.1"}
-    refused = start("ask", f"what is in @{tmp_path}/.env", **elsewhere)
-    assert refused.returncode == 2 and refused.stderr.startswith("outrider: Nothing was sent: ")
-    assert start("ask", "--colour").returncode == start("ask", " ").returncode == 2
+    monkeypatch.setenv("OUTRIDER_REMOTE", "https://192.0.2.1")
+    monkeypatch.setenv("OUTRIDER_MODE", "auto")
+    refused = outrider("ask", f"what is in @{tmp_path}/.env")
+    assert refused.code == 2 and refused.err.startswith("outrider: Nothing was sent: ")
+    assert outrider("ask", "--colour").code == outrider("ask", " ").code == 2
 
 
-def test_without_a_terminal_both_ways_to_the_chat_are_usage_errors(tmp_path: Path) -> None:
+def test_without_a_terminal_both_ways_to_the_chat_are_usage_errors(outrider: Outrider) -> None:
     for arguments in ([], ["chat"], ["chat", "--mode", "offline"]):
-        ended = start(*arguments, OUTRIDER_HOME=str(tmp_path))
-        assert ended.returncode == 2 and "needs a terminal" in ended.stderr and ended.stdout == ""
+        ended = outrider(*arguments)
+        assert ended.code == 2 and "needs a terminal" in ended.err and ended.out == ""
 
 
-def test_a_bad_setting_ends_the_short_way_in_a_sentence(tmp_path: Path) -> None:
-    ended = start(OUTRIDER_HOME=str(tmp_path), OUTRIDER_MODE="sometimes")
-    assert ended.returncode == 2 and "OUTRIDER_MODE" in ended.stderr and "Traceback" not in ended.stderr
+def test_a_bad_setting_ends_the_short_way_in_a_sentence(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "sometimes")
+    ended = outrider()
+    assert ended.code == 2 and "OUTRIDER_MODE" in ended.err and "Traceback" not in ended.err
 
 
-def test_other_arguments_reach_the_command_line() -> None:
-    assert "doctor" in start("--help").stdout
-    assert start("remote", "rm", "-h").stdout == start("remote", "rm", "--help").stdout != ""
-    assert start("--colour").returncode == 2
+def test_other_arguments_reach_the_command_line(outrider: Outrider) -> None:
+    assert "doctor" in outrider("--help").out
+    assert outrider("remote", "rm", "-h").out == outrider("remote", "rm", "--help").out != ""
+    assert outrider("--colour").code == 2
 
 
-@pytest.mark.parametrize("first", ["app.start", "app.cli.own_server", "app.cli.__main__"])
-def test_numpy_is_not_loaded_before_its_threads_are_set(first: str) -> None:
-    assert "numpy" not in loaded(f"import {first}")
+def test_numpy_is_not_loaded_before_its_threads_are_set() -> None:
+    assert "numpy" not in loaded("import app.cli.own_server")
 
 
-def test_the_command_line_sets_the_threads_of_numpy() -> None:
-    program = (
-        "import sys, os; sys.argv = ['outrider', 'doctor', '--help']; from app.cli.__main__ import main\ntry: main()\n"
-    )
-    program += "except SystemExit: print(os.environ['OPENBLAS_NUM_THREADS'])"
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    for given, wanted in ({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2"):
-        out = subprocess.run(
-            [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, env={**kept, **given}
-        )
-        assert out.stdout.splitlines()[-1] == wanted, out.stderr
+def test_the_command_line_sets_the_threads_of_numpy(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    outrider("doctor", "--help")
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "2"
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    outrider("doctor", "--help")
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")

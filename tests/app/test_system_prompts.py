@@ -23,17 +23,6 @@ def written(prompts: SystemPrompts, file: str, data: bytes) -> Path:
     return path
 
 
-def test_an_empty_library_has_no_names_and_makes_no_folder(prompts: SystemPrompts) -> None:
-    assert prompts.names() == [] and list(prompts.all()) == [] and prompts.ignored() == []
-    assert not prompts.folder.exists()
-
-
-def test_what_is_put_is_a_file_of_its_own(prompts: SystemPrompts) -> None:
-    path = prompts.put("tutor", "  Explain step by step.\n\n")
-    assert path == prompts.folder / "tutor.md" and path.read_text() == "Explain step by step.\n"
-    assert prompts.get("tutor") == "Explain step by step." and "tutor" in prompts and prompts.names() == ["tutor"]
-
-
 def test_files_of_a_persons_own_editor_are_read(prompts: SystemPrompts) -> None:
     written(prompts, "Übersetzer.txt", "\ufeffDeutsch.\r\nKurz.\r\n".encode())
     written(prompts, "notes.pdf", b"no prompt")
@@ -50,11 +39,6 @@ def test_a_bad_name_is_told(prompts: SystemPrompts, name: str) -> None:
         with pytest.raises(ConfigError, match="name"):
             call()
     assert not prompts.folder.exists()
-
-
-def test_a_file_with_a_bad_name_is_left_out_and_listed(prompts: SystemPrompts) -> None:
-    path = written(prompts, "my tutor.md", b"Explain.")
-    assert prompts.names() == [] and prompts.ignored() == [path]
 
 
 @pytest.mark.parametrize(
@@ -80,23 +64,6 @@ def test_a_file_that_cannot_be_opened_is_told(prompts: SystemPrompts) -> None:
     assert prompts.names() == []
     with pytest.raises(ConfigError, match="cannot be read"):
         prompts.get("folder")
-
-
-def test_nothing_too_long_or_empty_is_kept(prompts: SystemPrompts) -> None:
-    prompts.put("tutor", "Explain.")
-    for text in ("", "  \n", "é" * MOST_BYTES):
-        with pytest.raises(ConfigError):
-            prompts.put("tutor", text)
-    assert prompts.get("tutor") == "Explain."
-
-
-def test_an_unknown_name_says_which_there_are(prompts: SystemPrompts) -> None:
-    prompts.put("tutor", "Explain.")
-    for call in (lambda: prompts.get("tutr"), lambda: prompts.remove("tutr")):
-        with pytest.raises(ConfigError, match=r"known: tutor.*outrider system add tutr"):
-            call()
-    prompts.remove("tutor")
-    assert prompts.names() == []
 
 
 def test_a_name_of_the_library_goes_before_a_text(prompts: SystemPrompts) -> None:

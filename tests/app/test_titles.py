@@ -1,4 +1,4 @@
-"""A title names the matter of a conversation and does not ask."""
+"""Names as they are shown: the title of a conversation says its matter and does not ask, and a model is no path."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.model_names import short_model
 from app.titles import TITLE_LENGTH, title_from
 
 
@@ -46,3 +47,26 @@ def test_any_question_has_a_title_from_one_line(question: str) -> None:
 def test_a_long_one_is_cut() -> None:
     assert title_from("how do I " + "very " * 40).startswith("Very very")
     assert title_from("word " * 40).endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("/srv/models/qwen.gguf", "qwen.gguf"),
+        ("/srv/models/qwen/", "qwen"),
+        ("models/7B/ggml-model.gguf", "ggml-model.gguf"),
+        ("~/models/guide", "guide"),
+        ("./guide", "guide"),
+        (r"C:\Users\me\guide.gguf", "guide.gguf"),
+        (r"\\server\share\guide", "guide"),
+        ("/srv/guide@main", "guide@main"),
+        ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-8B"),
+        ("llama3:8b", "llama3:8b"),
+        ("gpt-5", "gpt-5"),
+        ("/", "/"),
+        ("//", "//"),
+        ("", ""),
+    ],
+)
+def test_the_last_part_of_a_path_is_shown(name: str, shown: str) -> None:
+    assert short_model(name) == shown

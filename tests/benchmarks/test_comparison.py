@@ -38,10 +38,6 @@ def test_it_stops_where_looks_bring_no_gain_and_then_the_rate_falls(tmp_path):
     assert divergences(learn.log, 50) == [max(1 / steps, 1 / 30) for steps in (10, 20, 30, 40, 50)]
 
 
-def test_what_still_learns_ends_at_the_bound(tmp_path):
-    assert train_until_flat(Training(tmp_path, lambda steps: 1 / steps), RECIPE, PATIENCE, tmp_path) == (120, 100)
-
-
 def test_the_interval_draws_prompts_with_all_their_seeds():
     tokens, counts = np.array([[10] * 8, [30] * 8]), np.full((2, 8), 10)
     assert interval(tokens, counts) == (2.0, 2.0), "prompts are alike, and seeds are not drawn"

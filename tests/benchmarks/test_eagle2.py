@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import numpy as np
 import pytest
@@ -20,13 +18,11 @@ from benchmarks.eagle2 import (
     equal_config,
     step_parameters,
     teach,
-    train_eagle2,
 )
 from benchmarks.eagle2_context import EagleContext, feature_telling
 from drafter.search import Pace
-from drafter.training.answers import AnsweredConversation
-from drafter.training.batches import Batch, batches
-from drafter.training.target import UnsupportedTarget, drafter_config
+from drafter.training.batches import Batch
+from drafter.training.target import drafter_config
 from drafter.training.teacher import Teacher
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
@@ -46,16 +42,6 @@ PROMPT, ANSWER = 6, 30
 @pytest.fixture(scope="module")
 def target():
     return tiny_target()
-
-
-@pytest.fixture(scope="module")
-def spoken(target) -> list[AnsweredConversation]:
-    """What the target itself says, greedily, so that there is something to learn."""
-    prompts = torch.randint(2, VOCABULARY, (12, PROMPT), generator=torch.Generator().manual_seed(5))
-    out = target.generate(
-        prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=ANSWER, do_sample=False, eos_token_id=None
-    )
-    return [AnsweredConversation(row, [(PROMPT, PROMPT + ANSWER)]) for row in out.tolist()]
 
 
 def shapes(target, name: str) -> EagleConfig:
@@ -162,28 +148,6 @@ def test_greedy_answers_are_the_targets_own(target, model):
 
 
 @pytest.mark.parametrize("name", ["eagle2", "eagle2-f"])
-def test_training_learns_resumes_and_leaves_what_is_borrowed(target, spoken, tmp_path, name):
-    config, recipe = shapes(target, name), EagleRecipe(steps=0, rows=1, rate=1e-2, warmup=1, decay=0.0)
-
-    def loss_of(model: Eagle2) -> float:
-        batch = next(batches(spoken, replace(STILL, rows=1), 1000))
-        features = teach(Teacher(target), target.lm_head, batch, config.taught)
-        return model.losses(batch, *features, STILL).divergence
-
-    fresh = train_eagle2(config, target, spoken, tmp_path / "fresh", recipe)
-    whole = train_eagle2(config, target, spoken, tmp_path / "whole", replace(recipe, steps=10))
-    assert loss_of(whole) < 0.9 * loss_of(fresh)
-    train_eagle2(config, target, spoken, tmp_path / "broken off", replace(recipe, steps=5))
-    resumed = train_eagle2(config, target, spoken, tmp_path / "broken off", replace(recipe, steps=10))
-    frozen = {name for name, weight in whole.named_parameters() if not weight.requires_grad} | {"spread"}
-    for name, weight in whole.state_dict().items():
-        torch.testing.assert_close(resumed.state_dict()[name], weight, msg=name)
-        assert torch.equal(weight, fresh.state_dict()[name]) == (name in frozen), name
-    borrowed = {name for name in frozen if name.startswith("first_layers.")}
-    assert frozen == borrowed | {"embedding.weight", "head.weight", "norm.weight", "spread"}
-
-
-@pytest.mark.parametrize("name", ["eagle2", "eagle2-f"])
 def test_it_begins_as_its_target_without_the_layers_between(target, name):
     """A wider MLP changes nothing at the start, nor do features."""
     config, skipping = shapes(target, name), shapes(target, "layers")
@@ -206,9 +170,3 @@ def test_a_draft_step_reads_as_much_as_moas(target):
         assert Eagle2(config).bytes_per_token == 32 // 2 + 2 * 32 // 8
     assert step_parameters(shapes(target, "layers")) - wanted == 2 * 32 * 16 - 2 * 2 * 8
     assert TargetLayers(shapes(target, "layers")).bytes_per_token == 0
-
-
-def test_a_target_whose_layers_cannot_be_copied_is_refused(target):
-    moa = msgspec.structs.replace(drafter_config(target, "tiny"), from_target=False)
-    with pytest.raises(UnsupportedTarget, match="Llama"):
-        equal_config(target, moa, (0, 3), 0)

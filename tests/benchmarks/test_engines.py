@@ -1,55 +1,17 @@
-"""Speeds on a tiny pair: all ways of decoding give one text, and servers are asked by many clients in turn."""
+"""Speeds on a tiny pair: all ways of decoding give one text, and each is told as fast as it was."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import onnx
 import pytest
-import torch
 
-from benchmarks import draft_step, service, single_device
-from benchmarks.service_ways import hosted, in_rounds
-from benchmarks.single_device import (
-    BOUNDS,
-    MOST_TOKENS,
-    PACES,
-    DifferentTokens,
-    Timed,
-    as_served,
-    by_transformers,
-    plainly,
-    row,
-    run,
-    with_drafts,
-)
-from drafter.search import Pace
-from models.tree import DraftTree
-from remote import VerifierClient
-from tests.support.serving import VerifierProcess
+from benchmarks import service, single_device
+from benchmarks.single_device import PACES, DifferentTokens, Timed, plainly, row, run
 
 WAYS = ("", ", second stage", ", as the app drafts", ", fixed pace")
-
-# ---- one machine -----------------------------------------------------------------------------------------------------
-
-
-def test_all_ways_answer_alike(engine, drafter, prompts):
-    ways = {
-        "plain": plainly(engine, drafter.text.stop_tokens),
-        "chain": with_drafts(engine, drafter, Pace(4, 1, 4)),
-        "tree": with_drafts(engine, drafter, Pace(4, 4, 16)),
-        "measured": with_drafts(engine, drafter, BOUNDS, measuring=True),
-        "staged": with_drafts(engine, drafter, replace(BOUNDS, deepest=16), (drafter.datastore(),), measuring=True),
-        "served": as_served(engine, drafter),
-        "generate": by_transformers(engine.model),
-        "lookup": by_transformers(engine.model, prompt_lookup_num_tokens=4),
-    }
-    timed = run(ways, prompts)
-    assert {tuple(way.tokens) for way in timed.values()} == {(MOST_TOKENS, MOST_TOKENS)}
 
 
 def test_another_engine_is_compared_with_itself(tiny_pair, tmp_path, monkeypatch):
@@ -81,65 +43,6 @@ def test_speed_is_that_of_all_tokens_together():
     assert (line["tokens_per_second"], line["speedup"], line["ci95"]) == (20.0, 2.0, [1.0, 3.0])
 
 
-# ---- a draft step ----------------------------------------------------------------------------------------------------
-
-
-def test_a_draft_step_is_timed_beside_the_least_possible(tiny_pair, tmp_path, monkeypatch):
-    monkeypatch.setattr(draft_step, "STREAMED", 1 << 18)
-    monkeypatch.setattr(draft_step, "REPEATS", 3)
-    out, threads = tmp_path / "out.json", torch.get_num_threads()
-    try:
-        draft_step.main(["--drafter", str(tiny_pair / "drafter"), "--scheme", "int8", "nbits4", "--json", str(out)])
-    finally:
-        torch.set_num_threads(threads)
-    rows = json.loads(out.read_text())["rows"]
-    assert [(row["rows"], row["scheme"]) for row in rows] == [(1, "int8"), (1, "nbits4"), (8, "int8"), (8, "nbits4")]
-    assert all(row["ms"] > 0 and row["float_ms"] > 0 and row["floor_ms"] > 0 for row in rows)
-    assert rows[0]["weight_bytes"] > rows[1]["weight_bytes"]
-
-
-def test_the_embedding_is_not_counted(tmp_path):
-    node, tensor = onnx.helper.make_node, onnx.helper.make_tensor
-    graph = onnx.helper.make_graph(
-        [node("Gather", ["table", "tokens"], ["x"]), node("MatMul", ["x", "weight"], ["y"])],
-        "step",
-        [onnx.helper.make_tensor_value_info("tokens", onnx.TensorProto.INT64, ["M"])],
-        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["M", 3])],
-        [
-            tensor("table", onnx.TensorProto.FLOAT, [100, 4], bytes(1600), raw=True),
-            tensor("weight", onnx.TensorProto.FLOAT, [4, 3], bytes(48), raw=True),
-        ],
-    )
-    onnx.save(onnx.helper.make_model(graph), tmp_path / "step.onnx")
-    assert draft_step.weight_bytes(tmp_path / "step.onnx") == 48
-
-
-# ---- many clients ----------------------------------------------------------------------------------------------------
-
-
-def test_every_server_has_a_row_for_each_number_of_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "LEAST", 2)
-    monkeypatch.setattr(service, "KNOWN", 4)
-    out = tmp_path / "service.json"
-    options = ["--clients", "1,3", "--answers", "1", "--rounds", "1", "--engines", "onnx", "--json", str(out)]
-    options += ["--ways", "openai,hosted,edge"]
-    everyday = service.read_questions
-    monkeypatch.setattr(service, "read_questions", lambda path: everyday(path)[:6])
-    monkeypatch.setattr(sys, "argv", ["service", *options])
-    service.main()
-    rows = json.loads(out.read_text())["rows"]
-    assert {each["server"] for each in rows} == {"Outrider, onnx", "Outrider, onnx, no drafts"}
-    for way in ("openai", "hosted", "edge"):
-        assert sorted(each["clients"] for each in rows if each["way"] == way) == [1, 1, 3, 3]
-    for each in rows:
-        [found] = each["rounds"]
-        assert found["tokens_per_second"] > 1 and 0 < found["first_ms"]["p50"] <= found["first_ms"]["p95"]
-        assert (found["refused"], found["failed"]) == (0, 0) and found["memory_mb"] > 50
-        assert found["same"] in (None, 1.0)
-        one_token_each = each["clients"] == 1 and each["server"].endswith("no drafts") and each["way"] != "edge"
-        assert (found["passes"] >= 90) == one_token_each
-
-
 def test_llama_cpp_is_given_what_it_needs_for_as_many_clients(tmp_path: Path) -> None:
     words = ["--engines", "llama", "--clients", "1,16", "--llama-server", "llama-server", "--gguf", "q8_0"]
     ours, _, last = service.servers(service.parser().parse_args(words), tmp_path)
@@ -147,16 +50,3 @@ def test_llama_cpp_is_given_what_it_needs_for_as_many_clients(tmp_path: Path) ->
     assert last.title == "llama.cpp, q8_0" and last.command[:3] == ("llama-server", "-m", str(file))
     assert last.command[last.command.index("--parallel") + 1] == "16"
     assert ours.command[ours.command.index("--model") + 1] == str(file) and (file.parent / "tokenizer.json").is_file()
-
-
-def test_an_answer_in_rounds_is_no_longer_than_a_hosted_one(verifier: VerifierProcess) -> None:
-    prompt = list(range(5, 25))
-
-    async def said() -> tuple[list[int], list[int]]:
-        async with VerifierClient(verifier.url) as client:
-            whole = [token async for piece in hosted(client.session(), prompt, 20) for token in piece]
-            drafts = [DraftTree.chain(whole[at : at + 8]) for at in range(len(whole))]
-            return whole, [token async for piece in in_rounds(client.session(), prompt, drafts, 12) for token in piece]
-
-    whole, short = asyncio.run(said())
-    assert len(whole) > 12 and short == whole[:12]

@@ -10,25 +10,20 @@ import pytest
 
 from app.events import Done, Drafted, Event, Failed, Stats, Verified
 from models.tree import DraftTree
-from remote import Broken, Incompatible, LinkDown, RemoteSession, RoundReply, VerifierClient
+from remote import RemoteSession, RoundReply, VerifierClient
 from remote.protocol import Sampling
 from storage import Message
 from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.faults import (
-    after,
-    corrupted,
     cut_after,
     doubled,
-    elsewhere,
     forgotten,
-    page,
     reordered,
     reset,
-    silence,
     truncated,
     unheard,
 )
-from tests.support.nothing_lost import target_alone, violations
+from tests.support.nothing_lost import violations
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -80,38 +75,6 @@ async def test_what_reaches_the_verifier(verifier: VerifierProcess, prompts, fau
         assert proxy.struck == [1] and second.verdict.length == len(tokens) + 2
 
 
-async def test_what_the_device_sees(verifier: VerifierProcess, prompts):
-    async with FaultProxy([1, verifier.port]) as proxy, VerifierClient(proxy.url) as client:
-        tokens = list(prompts[0])
-        with pytest.raises(LinkDown):  # Nothing listens at port 1.
-            await ask(client.session(), tokens)
-        proxy.at(0, elsewhere)
-        assert (await ask(client.session(), tokens)).exchanges == 1 and proxy.verifiers == [verifier.port, 1]
-        proxy.at(0, corrupted)
-        with pytest.raises(Incompatible, match="committed other tokens"):
-            await ask(client.session(), tokens)
-        proxy.at(0, silence)
-        with pytest.raises(LinkDown, match=r"did not answer within 0\.2 s"):
-            await ask(client.session(), tokens, deadline=0.2)
-        proxy.at(0, page("418 Teapot", "text/plain", b"short and stout"))
-        with pytest.raises(LinkDown, match=r"refused \(418\)"):
-            await ask(client.session(), tokens)
-        proxy.plan = dict.fromkeys((proxy.asked, proxy.asked + 1), after(40, page("200 OK", "text/html", b"")))
-        with pytest.raises(Broken):
-            await ask(client.session(), tokens)
-        await ask(client.session(), tokens)
-        proxy.hush()  # The connections that are open now.
-        with pytest.raises(LinkDown, match="did not answer"):
-            await ask(client.session(), tokens, deadline=0.3)
-        port = proxy.port
-        await proxy.refuse()
-        with pytest.raises(LinkDown, match="nothing listens"):
-            await ask(client.session(), tokens)
-        await proxy.heal()
-        assert proxy.port == port
-        await ask(client.session(), tokens)
-
-
 # ---- nothing is lost -------------------------------------------------------------------------------------------------
 
 
@@ -154,10 +117,3 @@ def test_each_thing_that_may_be_wrong_is_found(events, stored, drafter, tokens):
     assert found(said, whole) == ""
     short = f"it ended after {len(tokens)} of the target's {len(tokens) + 1} tokens"
     assert found(said, whole, [*tokens, 9]) == short
-
-
-async def test_the_target_answers_by_itself(verifier: VerifierProcess, prompts):
-    async with VerifierClient(verifier.url) as client:
-        answer = await target_alone(client, prompts[0], Sampling(), 12, ())
-        stopped = await target_alone(client, prompts[0], Sampling(), 12, answer[5:6])
-        assert len(answer) == 12 and stopped == answer[: answer.index(answer[5]) + 1]

@@ -12,7 +12,7 @@ import pytest
 
 from drafter.context import DraftContext
 from drafter.second_stage import SecondStage
-from drafter.step import StepGraph
+from drafter.step import Correction, StepGraph
 from models.config import GRAPH, DrafterConfig
 from models.memory import MemoryRow, quantise_row
 from tests.support.made_once import made_once
@@ -66,6 +66,13 @@ def draft_model(config: DrafterConfig) -> DraftModel:
         # Without a norm before the head, its inputs are large; this makes the likeliest token about as likely.
         model.head.weight *= 1.0 if config.inference_layers else 0.15
     return model
+
+
+def some_correction(config: DrafterConfig, seed: int = 0) -> Correction:
+    """Of rank 3, over the tokens that the head can draft."""
+    random, kept = np.random.default_rng(seed), len(config.draft_vocabulary) or config.vocabulary
+    down, up = ((config.hidden, 3), (3, kept))
+    return Correction(*(random.normal(size=size).astype(np.float32) for size in (down, up)))
 
 
 @pytest.fixture(scope="session", params=[(0, 0), (1, 1)], ids=["N=0", "N=1, F=1"])

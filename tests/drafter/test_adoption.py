@@ -37,7 +37,7 @@ RARE, USUAL = 1 / TRIAL, 1 - 1 / TRIAL
 
 @pytest.mark.parametrize(
     ("kind", "pays", "worth"),
-    [
+    [  # `shared`: the verifier runs on this machine.
         ({}, USUAL, USUAL),
         ({"prepared": 5.0}, USUAL, USUAL),  # A fifth fewer tokens, in three quarters of the time.
         ({"prepared": 4.0}, RARE, RARE),
@@ -46,15 +46,13 @@ RARE, USUAL = 1 / TRIAL, 1 - 1 / TRIAL
         ({"hits": 0.01}, USUAL, RARE),  # Each try may cost half a call.
         ({"flight": CALLS * LEVEL / 2, "server": 0.001, "beside": 0.001}, USUAL, 0.0),
         ({"beside": 0.05}, USUAL, USUAL),  # A verifier elsewhere has other reasons to be slow.
+        ({"beside": 0.05, "shared": True}, USUAL, RARE),
+        ({"beside": 0.021, "shared": True}, USUAL, USUAL),
     ],
 )
 def test_it_follows_what_rounds_have_shown(kind, pays, worth):
-    assert shares(taught(**kind)) == (pytest.approx(pays), pytest.approx(worth))
-
-
-def test_a_verifier_on_this_machine_that_drafting_slows_is_left_alone():
-    assert shares(taught(beside=0.05), shared=True) == (pytest.approx(USUAL), pytest.approx(RARE))
-    assert shares(taught(beside=0.021), shared=True) == (pytest.approx(USUAL), pytest.approx(USUAL))
+    shared = (kind := {**kind}).pop("shared", False)
+    assert shares(taught(**kind), shared=shared) == (pytest.approx(pays), pytest.approx(worth))
 
 
 def test_nothing_is_tried_before_a_round_without_it_is_known():
@@ -64,13 +62,6 @@ def test_nothing_is_tried_before_a_round_without_it_is_known():
     adoption.returned(0.1, 0.02, ahead=False)
     adoption.sent(0.03, adopted=False)
     assert adoption.worth(LEVEL, shared=False) and adoption.pays(7.0)
-
-
-def test_a_pause_of_the_machine_counts_little():
-    adoption = taught()
-    adoption.sent(60.0, adopted=True)
-    adoption.returned(60.0, 60.0, ahead=False)
-    assert shares(adoption) == (pytest.approx(USUAL), pytest.approx(USUAL))
 
 
 def test_what_pays_no_more_is_noticed_and_what_pays_again_too():

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafter.ahead import LEAST_CHANCE, MOST_OUTCOMES, DraftedNodes, Halted
@@ -22,7 +22,7 @@ from tests.drafter.trees import same_tree
 BUSH = Pace(depth=4, breadth=4, nodes=24)
 NEXT = Pace(depth=3, breadth=3, nodes=12)
 
-few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=12)
 seeds = st.integers(0, 2**31)
 
 
@@ -170,12 +170,8 @@ def test_nothing_follows_a_final_token(tiny):
     final = {context.outcomes()[0].tokens[-1]}
     assert not any(final & set(outcome.tokens) for outcome in context.outcomes(None, final))
     assert context.outcomes(None, everything | set(tree.tokens.tolist()) | set(range(61))) == []
-
-
-def test_sampled_drafts_have_no_outcomes(tiny):
-    context = tiny.context(tiny.tokens(0, 12))
     context.draft(BUSH, DraftSampling(1.0, seed=3))
-    assert context.outcomes() == []
+    assert context.outcomes() == [], "a sampled draft has none"
 
 
 def test_an_empty_draft_has_the_drafter_s_own_next_tokens_as_outcomes(tiny):
@@ -213,7 +209,7 @@ def test_guesses_of_a_second_stage_follow_what_is_supposed(tiny):
 
 LENGTH = 40
 
-many = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+many = settings(max_examples=25)
 
 
 events = st.lists(
@@ -258,12 +254,9 @@ def test_it_reads_as_many_as_it_is_told_and_leaves_the_last_token(tiny):
     assert context.read_ahead(12, known=False) and context.waiting == 8
     assert context.read_ahead(12, known=False) and context.waiting == 1
     assert not context.read_ahead(12, known=False) and context.waiting == 1
-
-
-def test_only_tokens_with_memory_are_read_where_that_is_asked_for(tiny):
-    context = tiny.context(tiny.tokens(1, 20), tiny.memory(1, 7))
-    assert context.read_ahead(12, known=True) and context.waiting == 13
-    assert not context.read_ahead(12, known=True)
+    known = tiny.context(tiny.tokens(1, 20), tiny.memory(1, 7))
+    assert known.read_ahead(12, known=True) and known.waiting == 13
+    assert not known.read_ahead(12, known=True), "only tokens with memory, where that is asked for"
 
 
 def test_a_halted_draft_leaves_a_context_that_drafts_as_before(tiny):

@@ -167,9 +167,3 @@ def test_it_stays_when_there_are_more_questions(tmp_path):
     learnt, still = hold_out(again, tmp_path)
     assert still == held
     assert learnt[: len(first)] == first and len(learnt) == 300 - len(held)
-
-
-def test_answers_that_are_there_may_hold_any_question(tmp_path):
-    (tmp_path / ANSWERS).write_text("")
-    asked = conversations(200)
-    assert hold_out(asked, tmp_path) == (asked, [])

@@ -16,18 +16,6 @@ from drafter.context import DraftContext
 from drafter.search import Pace
 
 
-def test_it_is_fixed_for_ever_because_seeds_promise_the_same_text():
-    assert coin(0, 0) == 0.8303172902962032
-    assert coin(-1, 7) == coin(2**64 - 1, 7) == 0.5461187813245097
-
-
-def test_times_are_fixed_for_ever_too():
-    np.testing.assert_allclose(
-        arrivals(0, 0, np.arange(3)), [0.5125103570061655, 1.4300412989620652, 0.5055903524964855], rtol=1e-12
-    )
-    np.testing.assert_array_equal(arrivals(-1, 7, np.arange(9)), arrivals(2**64 - 1, 7, np.arange(9)))
-
-
 def test_each_token_wins_with_its_probability():
     weights = np.array([0.5, 0.0, 3.0, 1e-9, 1.5, 0.0, 5.0])
     tokens = np.array([40, 3, 7, 11, 90_000, 2, 15])

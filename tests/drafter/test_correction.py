@@ -8,15 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from drafter.step import Correction, Step, StepGraph
+from drafter.step import Step, StepGraph
 from drafter.training.export import export_graph
 from models.config import DrafterConfig
 from models.engines.quantise import quantise_graph
 from models.tree import NEVER
-from tests.drafter.conftest import Tiny, draft_model
+from tests.drafter.conftest import Tiny, draft_model, some_correction
 from tests.support.made_once import made_once
-
-RANK = 3
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +30,6 @@ def graphs(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def correctable(config: DrafterConfig) -> DrafterConfig:
     return msgspec.structs.replace(config, correctable=True)
-
-
-def some(config: DrafterConfig) -> Correction:
-    random = np.random.default_rng(4)
-    down = random.normal(size=(config.hidden, RANK)).astype(np.float32)
-    return Correction(down, random.normal(size=(RANK, len(kept(config)))).astype(np.float32))
 
 
 def kept(config: DrafterConfig) -> list[int]:
@@ -59,7 +51,7 @@ def test_it_is_added_to_the_logits(tiny: Tiny, graphs: Path, name: str) -> None:
     config = correctable(tiny.config)
     step = StepGraph(graphs / name, config, states=True)
     plain = run(step, tiny.tokens(1, 5))
-    step.correction = some(config)
+    step.correction = some_correction(config, 4)
     corrected = run(step, tiny.tokens(1, 5))
     assert plain.states is not None and corrected.states is not None
     np.testing.assert_array_equal(plain.states, corrected.states)
@@ -80,18 +72,14 @@ def test_without_one_the_graph_gives_what_it_gave_before(tiny: Tiny, graphs: Pat
     now = run(StepGraph(graphs / "float.onnx", correctable(tiny.config)), tiny.tokens(2, 6))
     np.testing.assert_array_equal(before.ids, now.ids)
     np.testing.assert_allclose(before.log_probs, now.log_probs, atol=1e-4)
-    assert now.states is None and before.states is None
+    assert now.states is None and before.states is None and tiny.step.correction == ()
+    with pytest.raises(ValueError, match="no hidden states"):
+        StepGraph(tiny.path, tiny.config, states=True)
 
 
 def test_rows_do_not_touch_one_another_with_it(tiny: Tiny, graphs: Path) -> None:
-    step = StepGraph(graphs / "int8.onnx", correctable(tiny.config))
-    if not StepGraph(graphs / "int8.onnx", correctable(tiny.config)).independent_rows:
+    step, plain = (StepGraph(graphs / "int8.onnx", correctable(tiny.config)) for _ in range(2))
+    if not plain.independent_rows:
         pytest.skip("this machine's kernels add up in an order that depends on the number of rows")
-    step.correction = some(tiny.config)
+    step.correction = some_correction(tiny.config, 4)
     assert step.independent_rows
-
-
-def test_a_graph_without_states_says_so(tiny: Tiny) -> None:
-    with pytest.raises(ValueError, match="no hidden states"):
-        StepGraph(tiny.path, tiny.config, states=True)
-    assert tiny.step.correction == ()

@@ -53,16 +53,12 @@ def test_where_all_rounds_are_of_one_size_a_node_is_guessed():
     assert cost.round + 10 * cost.node == pytest.approx(0.03)
 
 
-def test_a_pause_of_the_machine_counts_little():
+def test_a_pause_of_the_machine_counts_little_and_a_line_that_changes_is_followed():
     meter = taught(Cost(0.02, 0.002, 0.0005), 100, (0, 8, 16))
     before = meter.cost
     meter.judged(8, 60.0)
     meter.drafted(8, 60.0)
     assert meter.cost.round < 1.2 * before.round and meter.cost.level < 1.3 * before.level
-
-
-def test_it_follows_a_line_that_changes():
-    meter = taught(Cost(0.02, 0.002, 0.0005), 100, (0, 8, 16))
     for nodes in (0, 8, 16) * 40:
         meter.judged(nodes, 0.3 + nodes * 0.0005)
     assert meter.cost.round == pytest.approx(0.3, rel=0.05)
@@ -89,12 +85,14 @@ def test_the_line_is_waited_for_beside_the_verifier():
 
 def test_before_anything_is_measured_a_first_guess_stands():
     first = Cost(0.1, 0.01, 0.001)
-    meter = CostMeter(first)
+    meter, asked = CostMeter(first), CostMeter(first)
     meter.waited(3.0)
     meter.judged(4, 0.5)
     assert meter.cost is first
     meter.drafted(2, 0.01)
     assert meter.cost.level == pytest.approx(0.005) and meter.cost.round > 3
+    asked.drafted(4, 0.08)
+    assert asked.cost == Cost(0.1, 0.02, 0.001), "what a call takes is known before any verdict"
 
 
 def test_the_line_counts_as_first_guessed_until_it_was_waited_for():
@@ -111,10 +109,3 @@ def test_the_line_counts_as_first_guessed_until_it_was_waited_for():
 def test_rates_count_the_bonus_token():
     rates = Cost(0.1, 0.01, 0.001).rates(np.array([0.5, 0.25]), levels=2)
     np.testing.assert_allclose(rates, [1 / 0.12, 1.5 / 0.121, 1.75 / 0.122])
-
-
-def test_what_a_call_takes_is_known_before_any_verdict() -> None:
-    first = Cost(round=0.1, level=0.003, node=0.0003)
-    meter = CostMeter(first)
-    meter.drafted(4, 0.04)
-    assert meter.cost == Cost(round=0.1, level=0.01, node=0.0003)

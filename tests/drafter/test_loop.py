@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import weakref
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from drafter.training import precision
 from drafter.training.loop import Schedule, fit, optimisers, trained_parameters
-from drafter.training.losses import DIVERGENCES, Losses, agrees, chain_tau, divergence
+from drafter.training.losses import DIVERGENCES, Losses, agrees, divergence
+from drafter.training.muon import Muon
 
 
 @given(st.integers(1, 500), st.integers(1, 60), st.floats(0, 1))
@@ -116,16 +118,51 @@ def test_the_logarithm_pulls_where_nothing_overlaps():
     assert pulls["tv"] < 1e-6 and pulls["lk"] > 0.1 and pulls["kl"] > 0.1
 
 
-def test_what_a_chain_gains():
-    assert chain_tau([]) == 1.0
-    assert chain_tau([0.5, 0.5]) == 1.75
-    assert chain_tau([1.0] * 7) == 8.0
-    assert chain_tau([0.0, 1.0]) == 1.0
-
-
 def test_agreement_is_about_the_likeliest_token():
     wanted = torch.tensor([[0.6, 0.4], [0.6, 0.4]]).log()
     guessed = torch.tensor([[0.9, 0.1], [0.4, 0.6]]).log()
     assert agrees(wanted, guessed).tolist() == [1.0, 0.0]
-    assert divergence(wanted, guessed, "tv").tolist() == pytest.approx([0.3, 0.2])
-    assert divergence(wanted, guessed, "lk").tolist() == pytest.approx([-math.log(0.7), -math.log(0.8)])
+
+
+# ---- precision -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float, float], None]]:
+    """Tells how many seconds bfloat16 and float32 take here."""
+
+    def tell(half: float, whole: float) -> None:
+        monkeypatch.setattr(precision, "_seconds", lambda: {torch.bfloat16: half, torch.float32: whole})
+        precision.bfloat16_is_quick.cache_clear()
+
+    yield tell
+    precision.bfloat16_is_quick.cache_clear()
+
+
+@pytest.mark.parametrize("shape", [(48, 80), (80, 48)])
+def test_muon_in_float32_learns_what_the_one_of_torch_does_in_bfloat16(measured, shape):
+    measured(100.0, 1.0)
+    generator = torch.Generator().manual_seed(5)
+    begin = torch.randn(shape, generator=generator)
+    ours, theirs = begin.clone().requires_grad_(), begin.clone().requires_grad_()
+    ourselves = Muon([ours], 0.01, weight_decay=0.1)
+    torchs = torch.optim.Muon([theirs], lr=0.01, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    for _ in range(4):
+        gradient = torch.randn(shape, generator=generator)
+        ours.grad, theirs.grad = gradient.clone(), gradient.clone()
+        ourselves.step()
+        torchs.step()
+    moved, wanted = (ours - begin).detach(), (theirs - begin).detach()
+    assert (moved - wanted).norm() < 0.02 * wanted.norm()  # bfloat16 keeps eight bits.
+    torchs.load_state_dict(ourselves.state_dict())  # What one has written, the other goes on from.
+    kept = torchs.state[theirs]["momentum_buffer"]
+    torch.testing.assert_close(kept, ourselves.state[ours]["momentum_buffer"])
+
+
+@pytest.mark.parametrize(("half", "wanted"), [(0.001, torch.bfloat16), (0.0018, torch.bfloat16), (0.1, torch.float32)])
+def test_a_processor_computes_in_what_it_multiplies_quickly(measured, half, wanted):
+    measured(half, 0.001)
+    matrix = torch.ones(4, 4)
+    with precision.autocast("cpu"):
+        assert (matrix @ matrix).dtype is wanted
+    assert (matrix @ matrix).dtype is torch.float32

@@ -109,20 +109,13 @@ def test_what_is_saved_is_found(tmp_path: Path, texts: list[list[int]]) -> None:
         (np.array([1.5, 2]), "no tokens of this drafter"),
         (np.array([[1, 2]], np.int32), "no tokens of this drafter"),
         (np.array([None, 1]), "cannot be read"),
+        *((content, "cannot be read") for content in (b"", b"PK", b"no archive")),
     ],
 )
-def test_other_numbers_are_refused(tmp_path: Path, tokens: np.ndarray, why: str) -> None:
+def test_other_numbers_and_files_are_refused(tmp_path: Path, tokens: np.ndarray | bytes, why: str) -> None:
     path = tmp_path / "datastore.npz"
-    np.savez_compressed(path, tokens=tokens)
+    path.write_bytes(tokens) if isinstance(tokens, bytes) else np.savez_compressed(path, tokens=tokens)
     with pytest.raises(DrafterCorrupt, match=why):
-        load_datastore(path, 9)
-
-
-@pytest.mark.parametrize("content", [b"", b"PK", b"no archive"])
-def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "datastore.npz"
-    path.write_bytes(content)
-    with pytest.raises(DrafterCorrupt, match="cannot be read"):
         load_datastore(path, 9)
 
 

@@ -52,14 +52,11 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
         "answers: 99/100, 0.2 min left",
         "answers: 100/100",
     ]
-
-
-def test_what_is_told_is_a_line_of_its_own(clock, capsys):
     with stage("training", 4) as training:
         clock.now += 20
         training.advance()
         training.tell("loss 2", '{"loss": 2}')
-    assert capsys.readouterr().err.splitlines() == ['training: {"loss": 2}, 1.0 min left']
+    assert capsys.readouterr().err.splitlines() == ['training: {"loss": 2}, 1.0 min left'], "told on a line of its own"
 
 
 @pytest.mark.parametrize(("done", "shown"), [(5, True), (0, False)])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import get_args
@@ -38,20 +37,9 @@ def quantised(request, tiny, tmp_path_factory):
     return request.param, path
 
 
-@pytest.fixture
-def in_pieces(monkeypatch):
-    """Weights lie beside the graph, as those of a large drafter do."""
-    monkeypatch.setattr("models.engines.onnx_nodes.INLINE", 0)
-    monkeypatch.setattr("models.engines.quantise.INLINE", 0)
-
-
 def linear_layers(tiny):
     """Linear layers: 7 of a self-attention (q, k, v, o, three of the MLP), 5 of the cross-attention, 1 of the head."""
     return 13 + 7 * (tiny.config.first_layers + tiny.config.inference_layers)
-
-
-def kinds(path):
-    return Counter(node.op_type for node in onnx.load(path).graph.node)
 
 
 def test_every_weight_is_quantised_and_the_graph_keeps_its_interface(tiny, quantised):
@@ -93,7 +81,8 @@ def test_a_row_is_the_same_to_the_last_bit_whatever_runs_beside_it(tiny, quantis
 def test_auto_multiplies_large_matrices_by_output_and_small_ones_by_block(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr("models.engines.quantise.LARGE", 32 * 48)  # The MLPs' size; the other matrices are smaller.
     quantise_graph(tiny.path, tmp_path / "auto.onnx", "auto")
-    found, large = kinds(tmp_path / "auto.onnx"), 3 * (2 + tiny.config.first_layers + tiny.config.inference_layers)
+    found = Counter(node.op_type for node in onnx.load(tmp_path / "auto.onnx").graph.node)
+    large = 3 * (2 + tiny.config.first_layers + tiny.config.inference_layers)
     assert (found["MatMulIntegerToFloat"], found["MatMulNBits"]) == (large, linear_layers(tiny) - large)
     assert StepGraph(tmp_path / "auto.onnx", tiny.config).independent_rows or platform.machine() != "x86_64"
 
@@ -149,11 +138,11 @@ def test_weights_beside_the_graph_give_the_same_steps(tiny, tmp_path, monkeypatc
         assert (parity.agreement, parity.largest_difference) == (1.0, 0.0)
 
 
-def test_an_artefact_in_pieces_is_checked_as_one(tiny_pair, tmp_path, in_pieces, monkeypatch):
+def test_an_artefact_in_pieces_is_checked_as_one(folder, monkeypatch):
     from drafter.training.pipeline import requantise  # Seconds, for PyTorch.
 
-    folder = tmp_path / "drafter"
-    shutil.copytree(tiny_pair / "drafter", folder)
+    for module in ("onnx_nodes", "quantise"):  # Weights lie beside the graph, as those of a large drafter do.
+        monkeypatch.setattr(f"models.engines.{module}.INLINE", 0)
     requantise(folder, "nbits8")
     config = read_config(folder)
     assert config.scheme == "nbits8" and {GRAPH, GRAPH_WEIGHTS, FLOAT} <= set(config.files)

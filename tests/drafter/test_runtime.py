@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from itertools import islice
 
 import msgspec
 import numpy as np
@@ -12,17 +11,6 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.step import StepGraph
 from models.config import GRAPH, DrafterCorrupt, DrafterMissing, read_config, write_config
-
-
-def test_a_loaded_drafter_drafts_from_text(tiny_pair):
-    drafter = Drafter.load(tiny_pair / "drafter")
-    assert len(drafter.memory_digest) == 16
-    assert drafter.memory_layers == drafter.config.memory_layers
-    context = drafter.context()
-    context.commit(drafter.text.render([("user", "list all files")]))
-    tree = context.draft(Pace(depth=4, breadth=4, nodes=12))
-    assert len(tree) == 12 and (tree.log_probs <= 0).all()
-    assert drafter.text.decode([token for tokens in islice(context.generate(0.0, 0), 8) for token in tokens])
 
 
 def test_conversations_share_a_drafter_and_nothing_else(tiny_pair):
@@ -43,24 +31,19 @@ def test_a_missing_folder_or_file_is_named(folder, tmp_path):
         Drafter.load(folder)
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: b"\x00" + data[1:], lambda data: b""])
-def test_a_damaged_graph_is_refused_by_its_checksum(folder, damage):
-    (folder / GRAPH).write_bytes(damage((folder / GRAPH).read_bytes()))
+def test_a_damaged_graph_is_refused_by_its_checksum_or_by_its_form(folder):
+    (folder / GRAPH).write_bytes((folder / GRAPH).read_bytes()[:500])
     with pytest.raises(DrafterCorrupt, match=r"drafter\.onnx does not match its checksum"):
         Drafter.load(folder)
-
-
-def test_a_damaged_graph_without_a_checksum_is_refused_too(folder):
-    (folder / GRAPH).write_bytes((folder / GRAPH).read_bytes()[:500])
     write_config(folder, read_config(folder))
     with pytest.raises(DrafterCorrupt, match=r"drafter\.onnx cannot be loaded"):
         Drafter.load(folder)
 
 
-def test_a_graph_of_other_layers_is_refused(folder):
-    config = msgspec.structs.replace(read_config(folder), inference_layers=1)
+def test_a_graph_of_other_layers_is_refused(tiny_pair):
+    config = msgspec.structs.replace(read_config(tiny_pair / "drafter"), inference_layers=1)
     with pytest.raises(DrafterCorrupt, match="not the graph that its config describes"):
-        StepGraph.load(folder, config)
+        StepGraph.load(tiny_pair / "drafter", config)
 
 
 def test_drafting_never_imports_torch(tiny_pair):

@@ -139,18 +139,6 @@ def test_no_node_more_or_less_would_gain_more_a_second(seed, pace, cost):
         assert cost.rates(np.append(chances, next_best), levels)[-1] <= rates[-1] * hoped
 
 
-@given(seeds, paces, costs, st.integers(1, 5))
-def test_no_other_depth_of_a_chain_would_gain_more_a_second(seed, pace, cost, depth):
-    table = Table(seed)
-    pace = replace(pace, breadth=1, nodes=pace.depth)
-    tree = table.grow(replace(pace, cost=cost))
-    other = Table(seed).grow(replace(pace, depth=min(depth, pace.depth)))
-    levels = 1 + len(table.calls)
-    # About the last level, it could only be known that it might pay.
-    rate = cost.rates(tree.acceptance, levels)[-1] * (1 + cost.level / (cost.round + levels * cost.level))
-    assert rate >= cost.rates(other.acceptance, int(other.depths().max())).max() * (1 - 1e-9)
-
-
 # ---- with a guess ----------------------------------------------------------------------------------------------------
 
 guesses = st.tuples(st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), max_size=8), st.lists(st.integers(0, 60), max_size=2))
@@ -208,12 +196,9 @@ def test_a_hopeless_level_is_not_run():
     assert calls == [4]
 
 
-def test_no_room_gives_the_empty_tree():
+def test_few_proposals_are_enough_and_no_room_gives_the_empty_tree():
     for pace in (Pace(0, 1, 1), Pace(1, 0, 1), Pace(1, 1, 0)):
         assert len(Table(0).grow(pace)) == 0
-
-
-def test_few_proposals_are_enough():
     for top, breadth, nodes in ((1, 8, 3), (2, 3, 2 + 4 + 3 * 2), (2, 8, 2 + 4 + 8)):
         assert len(Table(0, top=top).grow(Pace(3, breadth, 99))) == nodes
 

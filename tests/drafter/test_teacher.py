@@ -41,39 +41,22 @@ def close(recorded: torch.Tensor, computed: torch.Tensor, batch) -> None:
     assert (recorded[used] - computed[used]).norm() <= 0.05 * computed[used].norm()
 
 
-@pytest.mark.parametrize(("inference_layers", "first_layers"), [(0, 0), (1, 0), (1, 1), (0, 3), (3, 0)])
-def test_recorded_features_are_those_of_the_packed_batch(target, data, recording, inference_layers, first_layers):
-    config = drafter_config(target, "tiny", inference_layers=inference_layers, first_layers=first_layers)
-    batch = next(batches(data, RECIPE, 5))
+def test_what_is_recorded_is_what_the_packed_batch_gives(target, data, recording):
+    teacher, batch = Teacher(target), next(batches(data, RECIPE, 5))
     assert (batch.segments.max(dim=1).values > 1).all()
-    recorded, computed = (teacher.features(batch, config) for teacher in (recording, Teacher(target)))
-    close(recorded.keys_values, computed.keys_values, batch)
-    close(recorded.entry, computed.entry, batch)
-    close(recorded.last, computed.last, batch)
-    if first_layers:
-        close(recorded.start, computed.start, batch)
-    else:
-        assert recorded.start is None and computed.start is None
+    for inference_layers, first_layers in ((0, 0), (1, 0), (1, 1), (0, 3), (3, 0)):
+        config = drafter_config(target, "tiny", inference_layers=inference_layers, first_layers=first_layers)
+        recorded, computed = (each.features(batch, config) for each in (recording, teacher))
+        for part in ("keys_values", "entry", "last", *(["start"] if first_layers else [])):
+            close(getattr(recorded, part), getattr(computed, part), batch)
+        assert first_layers or recorded.start is computed.start is None
+    for layers in ((), (4,), (1, 3, 4), (3, 1)):
+        recorded, computed = (each.hidden_states(batch, layers) for each in (recording, teacher))
+        for one, other in zip(recorded, computed, strict=True):
+            close(one, other, batch)
 
 
-@pytest.mark.parametrize("layers", [(), (4,), (1, 3, 4), (3, 1)])
-def test_recorded_hidden_states_are_those_of_the_packed_batch(target, data, recording, layers):
-    batch = next(batches(data, RECIPE, 6))
-    recorded, computed = (teacher.hidden_states(batch, layers) for teacher in (recording, Teacher(target)))
-    for one, other in zip(recorded, computed, strict=True):
-        close(one, other, batch)
-
-
-@pytest.mark.parametrize("layers", [{"inference_layers": 2}, {"first_layers": 2}])
-def test_what_was_not_recorded_is_said(target, data, recording, layers):
-    with pytest.raises(ForeignRecord, match="layer 2 were not recorded, only of \\[1, 3, 4\\]"):
-        recording.features(next(batches(data, RECIPE)), drafter_config(target, "tiny", **layers))
-
-
-@pytest.mark.parametrize("other", ["target", "answers", "layers"])
-def test_a_recording_of_something_else_is_refused(target, data, recording, tmp_path, other):
-    arguments = {"target": target, "data": data, "layers": LAYERS}
-    strange = {"target": tiny_target(9), "answers": data[1:], "layers": (1, 2)}
-    key = "data" if other == "answers" else other
-    with pytest.raises(ForeignRecord, match="Delete it"):
-        Recording(tmp_path / "features", **{**arguments, key: strange[other]})
+def test_a_recording_of_something_else_is_refused(target, data, recording, tmp_path):
+    for other in ({"target": tiny_target(9)}, {"data": data[1:]}, {"layers": (1, 2)}):
+        with pytest.raises(ForeignRecord, match="Delete it"):
+            Recording(tmp_path / "features", **{"target": target, "data": data, "layers": LAYERS, **other})

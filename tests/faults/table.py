@@ -12,6 +12,7 @@ from tests.support.fault_proxy import Exchange, Fault
 from tests.support.faults import (
     LOGIN,
     REDIRECT,
+    STREAM_BYTES,
     after,
     corrupted,
     cut_after,
@@ -36,8 +37,6 @@ VERDICT_BYTES = 60
 """A place in a reply's body within its first frame, which has about 100 bytes."""
 MEMORY_BYTES = 150
 """A place in a reply's body within its second frame."""
-STREAM_BYTES = 1800
-"""A place in a stream's body: its first tokens and their memory have passed, and most have not."""
 SLEEP_SECONDS = 2.5
 LATE = "did not answer within"
 
@@ -120,7 +119,7 @@ CASES: dict[str, Case] = {
     "a redirect to a login page": stays(REDIRECT, "redirects to http://login.hotel.example/"),
     "a gateway without a verifier": stays(page("502 Bad Gateway", "text/html", b"Oops"), "(502)"),
     "a gateway in maintenance": stays(page("503 Unavailable", "text/html", b"Oops"), "(503)"),
-    "a gateway that waits in vain": stays(page("504 Timeout", "text/html", b"Oops"), "(504)"),
+    "a gateway that times out": stays(page("504 Timeout", "text/html", b"Oops"), "(504)"),
     "a busy verifier": stays(typed("busy", "503 Busy", retry=True), "Not now."),
     "a token that is no longer good": stays(typed("unauthorised", "401 Unauthorized", retry=False), "Not now."),
 }

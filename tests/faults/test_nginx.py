@@ -158,24 +158,17 @@ async def answer(client: VerifierClient, prompt: list[int], rounds: list[int]) -
     return tokens
 
 
-async def test_a_session_stays_with_one_server(proxied: Proxied, drafter: Drafter) -> None:
-    prompt = drafter.text.render([("user", "list files")])
-    async with proxied.client() as client:
-        await asyncio.gather(*(answer(client, prompt, []) for _ in range(DEVICES)))
-    counts = [proxied.counted(server, "rounds_total") for server in proxied.servers]
-    assert sum(counts) == DEVICES * TOKENS
-    assert all(count % TOKENS == 0 for count in counts), "no session changed its server"
-    assert sum(proxied.counted(server, "conflicts_total") for server in proxied.servers) == 0
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-async def test_no_answer_fails_where_a_server_ends_under_load(
+async def test_a_session_stays_with_one_server_and_no_answer_fails_where_one_ends_under_load(
     proxied: Proxied, drafter: Drafter, how: signal.Signals
 ) -> None:
     prompts = [drafter.text.render([("user", f"list {number} files")]) for number in range(DEVICES)]
     async with proxied.client() as client:
-        alone = [await answer(client, prompt, []) for prompt in prompts]
+        whole = await asyncio.gather(*(answer(client, prompt, []) for prompt in prompts))
         before = [proxied.counted(server, "rounds_total") for server in proxied.servers]
+        assert sum(before) == DEVICES * TOKENS
+        assert all(count % TOKENS == 0 for count in before), "no session changed its server"
+        assert sum(proxied.counted(server, "conflicts_total") for server in proxied.servers) == 0
         rounds: list[int] = []
         working = [asyncio.create_task(answer(client, prompt, rounds)) for prompt in prompts]
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -184,9 +177,9 @@ async def test_no_answer_fails_where_a_server_ends_under_load(
         now = [proxied.counted(server, "rounds_total") for server in proxied.servers]
         busier = max(range(2), key=lambda index: now[index] - before[index])
         proxied.servers[busier].signal(how)
-        assert await asyncio.gather(*working) == alone
+        assert await asyncio.gather(*working) == whole
         other = proxied.servers[1 - busier]
-        assert await answer(client, prompts[0], []) == alone[0]
+        assert await answer(client, prompts[0], []) == whole[0]
     assert proxied.counted(other, "rounds_total") > before[1 - busier]
 
 

@@ -3,83 +3,54 @@
 from __future__ import annotations
 
 import os
-import pty
-import select
-import signal
-import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 from app.sanitise import sanitise
 from storage import Message, Store
 from tests.support.serving import REPOSITORY, VerifierProcess
+from tests.support.terminal import PATIENCE_SECONDS, Terminal
 
-PATIENCE_SECONDS = 60.0
-"""For a machine with busy neighbours. A store that keeps up takes milliseconds."""
+ALONE = 'stty -opost; exec "$@" < /dev/null 2> /dev/null'
+"""Runs a command whose output is all that comes, with line ends as they are written."""
 
 
-class Screen:
+class Screen(Terminal):
     """`outrider ask` on a terminal of its own, and what that terminal shows."""
 
     def __init__(self, home: Path, pair: Path, remote: str | None, *arguments: str) -> None:
         self._database = home / "data" / "outrider.db"
-        self._far, near = pty.openpty()
-        quiet = termios.tcgetattr(near)
-        quiet[1] &= ~termios.OPOST  # Line ends stay as they are written.
-        termios.tcsetattr(near, termios.TCSANOW, quiet)
+        self._store: Store | None = None
         environment = {**os.environ, "OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(pair / "drafter")}
         if remote is not None:
             environment["OUTRIDER_REMOTE"] = remote
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "ask", "list files", *arguments],
-            cwd=REPOSITORY,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=near,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(near)
-        self._bytes = b""
-        self._store: Store | None = None
+        command = ["sh", "-c", ALONE, "sh", sys.executable, "-m", "app.cli", "ask", "list files", *arguments]
+        super().__init__(command, environment=environment, folder=REPOSITORY)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._far)
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)
         if self._store is not None:
             self._store.close()
 
     @property
     def shown(self) -> str:
         """Everything that is on the terminal by now."""
-        while select.select([self._far], [], [], 0)[0]:
-            try:
-                piece = os.read(self._far, 1 << 16)
-            except OSError:  # The program has ended.
-                break
-            if not piece:
-                break
-            self._bytes += piece
-        return self._bytes.decode(errors="ignore")
+        while self.read(0):
+            pass
+        return self.raw.decode(errors="ignore")
 
     @property
     def stored(self) -> str:
         """The text of the answer as another process finds it."""
         if self._store is None:
             self._store = Store.open(self._database) if self._database.exists() else None
-        threads = (
-            []
-            if self._store is None
-            else [self._store.branches.thread(one.id) for one in self._store.conversations.all()]
-        )
+        if self._store is None:
+            return ""
+        threads = [self._store.branches.thread(one.id) for one in self._store.conversations.all()]
         return next((sanitise(thread[-1].text) for thread in threads if len(thread) > 1), "")
 
     def polls(self) -> Iterator[None]:
@@ -102,7 +73,7 @@ class Screen:
 @contextmanager
 def killed(screen: Screen, home: Path) -> Iterator[Message]:
     """The answer as the next process to open the database has it after a `kill -9`."""
-    os.kill(screen.process.pid, signal.SIGKILL)
+    screen.process.kill()
     screen.process.wait()
     with Store.open(home / "data" / "outrider.db") as store:
         (conversation,) = store.conversations.all()

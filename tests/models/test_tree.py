@@ -18,21 +18,14 @@ def trees(draw, scored=True):
 
 
 @given(trees())
-def test_depth_is_the_length_of_the_path(tree):
-    depths = tree.depths()
-    for node in range(len(tree)):
-        path = tree.path(node)
-        assert path[-1] == node and depths[node] == len(path)
-        assert [int(tree.parents[at]) for at in path] == [ROOT, *path[:-1]]
-    assert tree.path(ROOT) == []
-
-
-@given(trees())
-def test_ancestors_are_the_nodes_of_the_path(tree):
-    mask = tree.ancestors()
+def test_depth_is_the_length_of_the_path_and_ancestors_are_its_nodes(tree):
+    depths, mask = tree.depths(), tree.ancestors()
     assert mask.shape == (len(tree), len(tree)) and mask.dtype == bool
     for node in range(len(tree)):
-        assert np.flatnonzero(mask[node]).tolist() == tree.path(node)
+        path = tree.path(node)
+        assert path[-1] == node and depths[node] == len(path) and np.flatnonzero(mask[node]).tolist() == path
+        assert [int(tree.parents[at]) for at in path] == [ROOT, *path[:-1]]
+    assert tree.path(ROOT) == []
 
 
 @given(trees(), st.booleans())

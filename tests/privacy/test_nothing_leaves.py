@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ import pytest
 
 from models.config import GRAPH, SPECIAL_TOKENS
 from storage import Message, Store
-from tests.privacy.tracing import Namespace, Tracer, tracers
+from tests.privacy.tracing import Namespace, Strace, Tracer, tracers
 from tests.pty.tmux import Tmux
 from tests.support.serving import REPOSITORY
 
@@ -87,8 +86,25 @@ def person(tmp_path: Path, tiny_pair: Path) -> Person:
     return Person(tmp_path, tiny_pair)
 
 
+def check(trace: Strace | Namespace, person: Person) -> None:
+    """Check what a program did that has ended."""
+    seen = trace.seen()
+    assert not seen.connections
+    assert not person.strange(seen.files)
+
+
+def ran(trace: Strace | Namespace, person: Person, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command that has ended, checked."""
+    command = [*trace.prefix, *OUTRIDER, *arguments]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=person.environment, cwd=REPOSITORY,
+        timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    check(trace, person)
+    return done
+
+
 @pytest.mark.pty
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
     """A chat with the bundled model."""
     trace = tracer(tmp_path / "trace")
@@ -105,22 +121,12 @@ async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
         assert tmux.code == 0, tmux.screen
     answer = person.messages()[-1]
     assert answer.tokens and all(answer.provenance), "the verifier had no part in it"
-    seen = trace.seen()
-    assert not seen.connections
-    assert not person.strange(seen.files)
+    check(trace, person)
 
 
 def test_a_look_at_this_device(tracer: Tracer, person: Person, tmp_path: Path) -> None:
-    trace = tracer(tmp_path / "trace")
-    looked = subprocess.run(
-        [*trace.prefix, *OUTRIDER, "remote", "find"],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, env=person.environment, cwd=REPOSITORY,
-        timeout=PATIENCE_SECONDS,
-    )  # fmt: skip
+    looked = ran(tracer(tmp_path / "trace"), person, "remote", "find")
     assert looked.returncode in (0, 3), looked.stderr
-    seen = trace.seen()
-    assert not seen.connections
-    assert not person.strange(seen.files)
 
 
 def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
@@ -136,34 +142,20 @@ def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path,
         line = server.stdout.readline()
         found = re.search(r"https?://\S+", line)
         assert found is not None, f"the verifier did not start: {line!r}"
-        asking = tracer(tmp_path / "asking")
         remote = [] if tracer is Namespace else ["--remote", found.group()]  # A namespace has no way out.
-        command = [*asking.prefix, *OUTRIDER, "ask", "--json", *remote, QUESTION]
-        asked = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=person.environment, cwd=REPOSITORY,
-            timeout=PATIENCE_SECONDS,
-        )  # fmt: skip
+        asked = ran(tracer(tmp_path / "asking"), person, "ask", "--json", *remote, QUESTION)
         server.stdin.close()
     assert asked.returncode == 0, asked.stderr
     assert json.loads(asked.stdout)
-    for side in (serving.seen(), asking.seen()):
-        assert not side.connections
-        assert not person.strange(side.files)
+    check(serving, person)
 
 
 @pytest.mark.training
 def test_a_step_of_training(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
-    trace = tracer(tmp_path / "trace")
-    questions = person.made / "questions.jsonl"
+    questions, mine = person.made / "questions.jsonl", person.made / "mine"
     questions.write_text("".join(json.dumps({"prompt": question}) + "\n" for question in (QUESTION, "show disk usage")))
-    command = [*trace.prefix, *OUTRIDER, "drafter", "train", "--target", str(tiny_pair / "target"), "--device", "cpu"]
-    command += ["--prompts", str(questions), "--out", str(person.made / "mine"), "--steps", "1", "--max-tokens", "8"]
-    trained = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=person.environment, cwd=REPOSITORY,
-        timeout=PATIENCE_SECONDS,
-    )  # fmt: skip
+    files = ["--target", str(tiny_pair / "target"), "--prompts", str(questions), "--out", str(mine)]
+    limits = ["--device", "cpu", "--steps", "1", "--max-tokens", "8"]
+    trained = ran(tracer(tmp_path / "trace"), person, "drafter", "train", *files, *limits)
     assert trained.returncode == 0, trained.stderr
-    assert all((person.made / "mine" / name).exists() for name in (GRAPH, SPECIAL_TOKENS))
-    seen = trace.seen()
-    assert not seen.connections
-    assert not person.strange(seen.files)
+    assert all((mine / name).exists() for name in (GRAPH, SPECIAL_TOKENS))

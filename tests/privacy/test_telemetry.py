@@ -18,7 +18,6 @@ ORT = "models/ort.py"
 ROOMS = ("app", "benchmarks", "docs", "drafter", "models", "recipes", "remote", "storage", "tests")
 STARTED = {
     "outrider": "import sys; sys.argv = ['outrider']; from app.start import main; main()",
-    "outrider keys": "import sys; sys.argv = ['outrider', 'keys']; from app.start import main; main()",
     "python -m app.cli": "import sys; sys.argv = ['outrider', 'keys']; from app.cli.__main__ import main; main()",
     "python -m benchmarks": "import benchmarks",
     "python -m recipes": "import recipes",

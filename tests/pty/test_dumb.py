@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -33,9 +32,3 @@ def test_no_terminal_at_one_end(tmp_path: Path, piped: str) -> None:
     with Terminal(["bash", "-c", line], environment=environment, folder=REPOSITORY) as terminal:
         assert terminal.end() == 2
     assert b"\x1b" not in terminal.raw and "needs a terminal" in terminal.text and "outrider ask" in terminal.text
-
-
-def test_no_terminal_at_all(tmp_path: Path) -> None:
-    environment = {**os.environ, "OUTRIDER_HOME": str(tmp_path)}
-    done = subprocess.run(COMMAND, env=environment, cwd=REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True)
-    assert done.returncode == 2 and done.stdout == b"" and b"outrider ask" in done.stderr

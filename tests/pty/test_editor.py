@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 from pathlib import Path
-
-import pytest
 
 from tests.pty.tmux import Tmux
 from tests.support.serving import REPOSITORY
@@ -25,17 +22,10 @@ path.write_text(path.read_text().upper() + said)
 """
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-async def test_it_gets_the_terminal_and_gives_it_back(tiny_pair: Path, tmp_path: Path) -> None:
+async def test_it_gets_the_terminal_and_gives_it_back(own: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "editor.py").write_text(EDITOR)
-    environment = {
-        "OUTRIDER_HOME": str(tmp_path / "home"),
-        "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"),
-        "OUTRIDER_MODE": "offline",
-        "PYTHONPATH": str(REPOSITORY),
-        "VISUAL": shlex.join([sys.executable, str(tmp_path / "editor.py")]),
-    }
-    with Tmux(tmp_path / "tmux", [sys.executable, "-m", "app.start"], environment, REPOSITORY, (30, 100)) as tmux:
+    own["VISUAL"] = shlex.join([sys.executable, str(tmp_path / "editor.py")])
+    with Tmux(tmp_path / "tmux", [sys.executable, "-m", "app.start"], own, REPOSITORY, (30, 100)) as tmux:
         await tmux.until("How do I …?")
         tmux.type("half")
         await tmux.until("│ half")

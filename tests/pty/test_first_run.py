@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from app.config import Folders
 from app.remotes.registry import Remotes
@@ -40,7 +37,6 @@ class CountedServer(ChatServer):
         await super()._serve(number, reader, writer)
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 async def test_from_nothing_to_an_answer(tiny_pair: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     given = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -66,12 +65,6 @@ class HostileServer:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter")}
-    return {**os.environ, **own, "OUTRIDER_MAX_TOKENS": "20000"}
-
-
-@pytest.fixture
 def conversation(tmp_path: Path) -> str:
     """A home with hostile text in each stored field, in a queued prompt and in the log."""
     (tmp_path / "logs").mkdir()
@@ -87,26 +80,28 @@ def conversation(tmp_path: Path) -> str:
 
 def outrider(environment: dict[str, str], *arguments: str) -> Terminal:
     command = [sys.executable, "-m", "app.start", *arguments]
+    environment |= {"OUTRIDER_MAX_TOKENS": "20000"}
     return Terminal(command, environment=environment, folder=REPOSITORY, size=SIZE)
 
 
 def test_the_check_sees_what_a_careless_program_lets_through(environment: dict[str, str], tmp_path: Path) -> None:
-    for name, payload in PAYLOADS.items():
-        (tmp_path / "payload").write_text(f"before{payload}after", encoding="utf-8", newline="")
-        with Terminal(["cat", str(tmp_path / "payload")], environment=environment) as terminal:
-            terminal.end()
-        if name != "return":  # A terminal ends each line with a return.
-            assert arrived(terminal.raw), name
+    payloads = {name: payload for name, payload in PAYLOADS.items() if name != "return"}  # A terminal ends lines so.
+    lines = [f"before{payload}after\n" for payload in payloads.values()]
+    (tmp_path / "payloads").write_text("".join(lines), encoding="utf-8", newline="")
+    with Terminal(["cat", str(tmp_path / "payloads")], environment=environment) as terminal:
+        terminal.end()
+    for name, line in zip(payloads, terminal.raw.splitlines(), strict=True):
+        assert arrived(line), name
     assert not arrived(b"\x1b[?1049h\x1b[1;2H\x1b[38;2;1;2;3mplain\r\n\ttext \xc3\xa4\xe2\x94\x80\x1b]22;default\x07")
 
 
-@pytest.mark.parametrize("piece", [1, 100000])
-async def test_ask(environment: dict[str, str], piece: int) -> None:
-    async with HostileServer(piece).listening() as url:
-        for says in ("answer", "refused"):
+async def test_ask(environment: dict[str, str]) -> None:
+    server = HostileServer(1)
+    async with server.listening() as url:
+        for says, server.piece in (("answer", 1), ("refused", 1), ("answer", 100000)):
             with outrider(environment, "ask", "hello", "--remote", url, "--mode", "hosted") as terminal:
                 code = await asyncio.to_thread(terminal.end)
-            assert not arrived(terminal.raw)
+            assert not arrived(terminal.raw), (says, server.piece)
             assert f"{says}-{END}" in terminal.text and code == (0 if says == "answer" else 3)
             assert says == "refused" or all(word in terminal.text for word in PAYLOADS if word != "torn")
 
@@ -114,19 +109,17 @@ async def test_ask(environment: dict[str, str], piece: int) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["history"],
         ["history", "search", "stored"],
         ["queue"],
         ["verify"],
         ["log"],
-        ["export"],
         ["export", "--format", "html"],
         ["export", "--format", "json"],
         ["doctor"],
     ],
 )
 def test_commands_that_show_what_is_stored(environment: dict[str, str], conversation: str, command: list[str]) -> None:
-    with outrider({**environment, "OUTRIDER_MODE": "offline"}, *command) as terminal:
+    with outrider(environment, *command) as terminal:
         terminal.end()
     assert not arrived(terminal.raw)
     assert terminal.text.strip()
@@ -135,7 +128,7 @@ def test_commands_that_show_what_is_stored(environment: dict[str, str], conversa
 async def test_the_screen(environment: dict[str, str], conversation: str) -> None:
     server = HostileServer(5)
     async with server.listening() as url:
-        environment["OUTRIDER_REMOTE"] = url
+        environment |= {"OUTRIDER_REMOTE": url, "OUTRIDER_MODE": "auto"}
         with outrider(environment, "chat", "--conversation", conversation) as terminal:
             for shown in (f"stored-{END}", f"answer-{END}"):  # The queued prompt is sent by itself.
                 await asyncio.to_thread(terminal.wait_for, shown)
@@ -152,7 +145,6 @@ async def test_the_screen(environment: dict[str, str], conversation: str) -> Non
 
 def test_what_is_imported(environment: dict[str, str], tmp_path: Path) -> None:
     """Import a ChatGPT export with hostile text everywhere, also in its file name, and show it on the screen."""
-    environment["OUTRIDER_MODE"] = "offline"
     parts = {"q": (None, "user", "imported"), "a": ("q", "assistant", "told")}
     mapping = {
         name: {

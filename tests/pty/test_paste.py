@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-
-import pytest
 
 from app.sanitise import sanitise_paste
 from storage import Store
@@ -26,13 +23,8 @@ READ = 700
 """Bytes that are written at once."""
 
 
-@pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "OUTRIDER_MODE": "offline"}
-    return {**os.environ, **own, "VISUAL": "false"}
-
-
 def test_a_paste_is_text(environment: dict[str, str], tmp_path: Path) -> None:
+    environment["VISUAL"] = "false"
     with Terminal([sys.executable, "-m", "app.start"], environment=environment, folder=REPOSITORY) as terminal:
         terminal.wait_for("How do I")
         for number, pasted in enumerate(PASTES.values(), 1):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-import shutil
 import subprocess
 import sys
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-import pytest
-
-from models.config import GRAPH
 from storage import Message, Store
 from tests.pty.tmux import Tmux
-from tests.remote.toy_verifier import listening
+from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import midway, refused
 from tests.support.serving import REPOSITORY, VerifierProcess
 from tests.support.terminal import Terminal
 
@@ -24,99 +18,34 @@ COMMAND = [sys.executable, "-m", "app.start"]
 SIZE = 36, 120
 QUESTION = "list files"
 TOKENS = 120
-PIECE = 256
-"""Bytes that the line passes at once: a few tokens of an answer."""
 
 
-class Line:
-    """A proxy to `port` that passes an answer piece by piece, so that the verifier is lost in the middle of it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._open = True
-        self._pieces = asyncio.Semaphore(0)
-        self._ends: list[asyncio.StreamWriter] = []
-
-    def listening(self) -> AbstractAsyncContextManager[int]:
-        """Run the proxy; yields its port."""
-        return listening(self._connected)
-
-    def hold(self) -> None:
-        """From now on, pass only what `let_through` allows."""
-        self._open = False
-
-    def let_through(self) -> None:
-        self._pieces.release()
-
-    def cut(self) -> None:
-        for end in self._ends:
-            end.transport.abort()
-
-    async def _connected(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._port)
-        self._ends += [writer, back]
-        await asyncio.gather(self._pump(reader, back, free=True), self._pump(there, writer, free=False))
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, free: bool) -> None:
-        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
-            while data := await reader.read(PIECE):
-                if not free and not self._open:
-                    await self._pieces.acquire()
-                writer.write(data)
-
-
-@pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    return {
-        "OUTRIDER_HOME": str(tmp_path / "home"),
-        "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"),
-        "OUTRIDER_MAX_TOKENS": str(TOKENS),
-        "PYTHONPATH": str(REPOSITORY),
-    }
-
-
-@pytest.fixture
-def pair_without_drafts(tiny_pair: Path, tmp_path: Path) -> Path:
-    """A verifier that drafts nothing, so that every few tokens of an answer take a round trip."""
-    pair = shutil.copytree(tiny_pair, tmp_path / "pair")
-    (pair / "drafter" / GRAPH).unlink()
-    return pair
-
-
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-async def test_a_sitting(environment: dict[str, str], pair_without_drafts: Path, tmp_path: Path) -> None:
-    database = tmp_path / "home" / "data" / "outrider.db"
-    with VerifierProcess(pair_without_drafts) as verifier:
-        line = Line(verifier.port)
-        async with line.listening() as port:
-            environment["OUTRIDER_REMOTE"] = f"http://127.0.0.1:{port}"
-            with Tmux(tmp_path / "tmux", COMMAND, environment, REPOSITORY, SIZE) as tmux:
-                await tmux.until(" online ")
-                tmux.type(QUESTION)
-                await tmux.until(QUESTION)
-                line.hold()
-                tmux.press("Enter")
-                while len(words(database)) < 2:
-                    line.let_through()
-                    await asyncio.sleep(0.05)
-                await tmux.until(words(database)[0])
-                verifier.kill()
-                line.cut()
-                await tmux.until(" offline")
-                await tmux.until(" drafted")
-                await tmux.until(lambda: stored(database)[-1].status == "done")
-                tmux.press("F6")
-                await tmux.until("Markdown, to read and to paste")
-                tmux.press("Enter")
-                await tmux.until("Exported")
-                tmux.press("C-q")
-                await tmux.until(lambda: tmux.code == 0)
+async def test_a_sitting(own: dict[str, str], verifier: VerifierProcess, tmp_path: Path) -> None:
+    database = tmp_path / "data" / "outrider.db"
+    async with FaultProxy([verifier.port]) as proxy:
+        own |= {"OUTRIDER_REMOTE": proxy.url, "OUTRIDER_MODE": "auto", "OUTRIDER_MAX_TOKENS": str(TOKENS)}
+        proxy.at(0, midway(refused))
+        with Tmux(tmp_path / "tmux", COMMAND, own, REPOSITORY, SIZE) as tmux:
+            await tmux.until(" online ")
+            tmux.type(QUESTION)
+            await tmux.until(QUESTION)
+            tmux.press("Enter")
+            await tmux.until(" offline")
+            await tmux.until(" drafted")
+            await tmux.until(lambda: stored(database)[-1].status == "done")
+            await tmux.until(words(database)[0])
+            tmux.press("F6")
+            await tmux.until("Markdown, to read and to paste")
+            tmux.press("Enter")
+            await tmux.until("Exported")
+            tmux.press("C-q")
+            await tmux.until(lambda: tmux.code == 0)
     question, answer = stored(database)
     assert question.text == QUESTION and len(answer.tokens) == TOKENS and answer.text.strip()
     assert answer.provenance[0] and not answer.provenance[-1]
-    (page,) = (tmp_path / "home" / "exports").glob("*.md")
+    (page,) = (tmp_path / "exports").glob("*.md")
     assert QUESTION in page.read_text() and words(database)[0] in page.read_text()
-    everything = {**os.environ, **environment}
+    everything = {**os.environ, **own}
     exported = subprocess.run([*COMMAND, "export", "--format", "json"], env=everything, capture_output=True, text=True)
     assert exported.returncode == 0 and QUESTION in exported.stdout and answer.id in exported.stdout
 
@@ -129,10 +58,9 @@ def test_a_crash_says_where_its_traceback_is(environment: dict[str, str], tmp_pa
         "StatusBar.on_mount = broken\n"
         "from app.start import main; main()\n"
     )
-    everything = {**os.environ, **environment, "OUTRIDER_MODE": "offline"}
-    with Terminal([sys.executable, "-c", program], environment=everything, folder=REPOSITORY, size=SIZE) as terminal:
+    with Terminal([sys.executable, "-c", program], environment=environment, folder=REPOSITORY, size=SIZE) as terminal:
         assert terminal.end() == 1
-    log = tmp_path / "home" / "logs" / "outrider.log"
+    log = tmp_path / "logs" / "outrider.log"
     assert str(log) in "".join(terminal.text.split()) and "crashed" in terminal.text
     text = log.read_text()
     assert "builtins.IndexError" in text and " broken" in text and "critical" in text

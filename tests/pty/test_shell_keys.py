@@ -60,93 +60,90 @@ def shell(name: Name, server: ChatServer, tmp_path: Path) -> Iterator[ShellTermi
             stop_helper(environment)
 
 
-def files(tmp_path: Path) -> set[str]:
-    return {path.name for path in (tmp_path / "here").iterdir()} - {"line-probe"}
-
-
-def test_words_become_a_command_that_is_not_run_and_undo_brings_them_back(
-    shell: ShellTerminal, server: ChatServer, tmp_path: Path
-) -> None:
+def test_words_become_a_command_that_is_not_run(shell: ShellTerminal, server: ChatServer, tmp_path: Path) -> None:
     shell.type(WORDS + COMMAND_KEY)
     shell.wait_for_line(COMMAND)
-    assert files(tmp_path) == set(), "nothing is run"
+    assert {path.name for path in (tmp_path / "here").iterdir()} <= {"line-probe"}, "nothing is run"
     assert WORDS in server.asked[0]["messages"][-1]["content"]
     shell.type(UNDO)
     shell.wait_for_line(WORDS)
-    shell.type(KILL_LINE)
-    shell.wait_for_line("")
+    clear(shell)
     # Into a file: the terminal may still draw what was typed before.
     history = tmp_path / "history"
     shell.run(f"{'fc -l' if shell.name == 'zsh' else 'history'} >{history}")
     assert "greeting.txt" not in history.read_text(), "what was not run is not in the history"
 
-
-def test_without_a_command_the_line_stays_and_the_reason_is_said(shell: ShellTerminal, server: ChatServer) -> None:
+    # Without a command the line stays, and the reason is said.
     server.scripts = [PROSE]
     shell.press(WORDS + COMMAND_KEY, "about the weather")
     assert shell.line() == WORDS
-    server.away = True
-    shell.press(COMMAND_KEY, "outrider: ")
-    assert shell.line() == WORDS
 
-
-def test_an_installation_that_is_gone_is_named(shell: ShellTerminal) -> None:
-    variable = "_outrider_python" if shell.name == "zsh" else "__outrider_python"
-    shell.run(f"set -g {variable} /gone" if shell.name == "fish" else f"{variable}=/gone")
-    shell.press(WORDS + COMMAND_KEY, "/gone does not run. Open a new shell.")
-    assert shell.line() == WORDS
-
-
-def test_ctrl_c_cancels_a_slow_answer_and_keeps_the_line(shell: ShellTerminal, server: ChatServer) -> None:
+    # Ctrl+C cancels a slow answer and keeps the line.
+    server.asked.clear()
     server.scripts = [HELD, ANSWER]
-    shell.type(WORDS + COMMAND_KEY)
+    shell.type(COMMAND_KEY)
     shell.wait_for(lambda: len(server.asked) == 1)
     shell.type(INTERRUPT)
     shell.wait_for(server.hung_up.is_set)
     assert shell.line() == WORDS
     shell.type(COMMAND_KEY)
     shell.wait_for_line(COMMAND)
+    clear(shell)
 
-
-def test_the_command_in_the_line_is_explained_above_it(shell: ShellTerminal, server: ChatServer) -> None:
+    # The command in the line is explained above it.
+    server.asked.clear()
     server.scripts = [Script(["It prints hello into a file."])]
     shell.press("echo hello > x" + EXPLAIN_KEY, "It prints hello into a file.")
     assert shell.line() == "echo hello > x"
     assert "echo hello > x" in server.asked[0]["messages"][-1]["content"]
+    clear(shell)
+
+    # A server that does not answer, and then an installation that is gone.
+    server.away = True
+    shell.press(WORDS + COMMAND_KEY, "outrider: ")
+    assert shell.line() == WORDS
+    clear(shell)
+    variable = "_outrider_python" if shell.name == "zsh" else "__outrider_python"
+    shell.run(f"set -g {variable} /gone" if shell.name == "fish" else f"{variable}=/gone")
+    shell.press(WORDS + COMMAND_KEY, "/gone does not run. Open a new shell.")
+    assert shell.line() == WORDS
 
 
-def test_a_failed_command_is_mended_in_the_next_line(shell: ShellTerminal, tmp_path: Path) -> None:
-    (tmp_path / "here" / "Letters").mkdir()
-    shell.press("cd Letetrs\r", "Letetrs")
-    shell.wait_for(lambda: shell.line() == "")
-    shell.type("outrider fix\r")
-    shell.wait_for_line("cd Letters")
-    shell.type(KILL_LINE + COMMAND_KEY)  # The key does the same where the line is empty.
-    shell.wait_for_line("cd Letters")
-
-
-def test_what_a_command_printed_is_read_over_a_pipe(shell: ShellTerminal, tmp_path: Path) -> None:
-    (tmp_path / "here" / "notes.txt").write_text("a\n")
-    shell.type("cat ntoes.txt 2>&1 | outrider fix\r")
-    shell.wait_for_line("cat notes.txt")
-
-
-def test_the_command_that_was_chosen_in_a_program_stands_in_the_next_line(shell: ShellTerminal, tmp_path: Path) -> None:
-    """A program that the integration starts may write the next line, whatever characters it has."""
-    line = "echo 'a  \"b\" $HOME `id` \\n !x' # ü"
-    (tmp_path / "here" / "chosen").write_text(line)
+def test_the_next_line_is_written_and_the_rest_is_as_before(shell: ShellTerminal, tmp_path: Path) -> None:
+    # A program that the integration starts may write the next line, whatever characters it has.
+    here, line = tmp_path / "here", "echo 'a  \"b\" $HOME `id` \\n !x' # ü"
+    (here / "chosen").write_text(line)
     folder = next((tmp_path / "run").iterdir())
     shell.run(f"cp chosen {folder}/line.{'$fish_pid' if shell.name == 'fish' else '$$'}")
     shell.wait_for_line(line)
     assert not list(folder.glob("line.*"))
     # bash asks the terminal once, and again each time that it draws the prompt anew: for the line, and for a probe.
     assert shell.raw.count(QUESTION) <= 2 + shell.probes
+    clear(shell)
 
+    # A failed command is mended; what a command printed is read over a pipe.
+    (here / "Letters").mkdir()
+    (here / "notes.txt").write_text("a\n")
+    shell.press("cd Letetrs\r", "Letetrs")
+    shell.wait_for(lambda: shell.line() == "")
+    shell.type("outrider fix\r")
+    shell.wait_for_line("cd Letters")
+    shell.type(KILL_LINE + COMMAND_KEY)  # The key does the same where the line is empty.
+    shell.wait_for_line("cd Letters")
+    clear(shell)
+    shell.type("cat ntoes.txt 2>&1 | outrider fix\r")
+    shell.wait_for_line("cat notes.txt")
+    clear(shell)
 
-def test_other_programs_and_keys_are_as_before(shell: ShellTerminal) -> None:
+    # Other programs and keys are as before.
     assert "outrider" in shell.run("outrider --version")
     if shell.name == "bash":
         assert "unbound" not in shell.run("set -u") + shell.run("true"), "nor do a person's own options trouble it"
     assert "7" in shell.run("false; sh -c 'exit 7'; echo $status" if shell.name == "fish" else "(exit 7); echo $?")
     shell.type("abc\x01x")  # Ctrl+A goes to the beginning.
     shell.wait_for_line("xabc")
+
+
+def clear(shell: ShellTerminal) -> None:
+    shell.type(KILL_LINE)
+    shell.wait_for_line("")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,15 +14,10 @@ SHELL = shutil.which("bash")
 pytestmark = pytest.mark.skipif(SHELL is None, reason="bash is not installed")
 
 
-@pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "OUTRIDER_MODE": "offline"}
-    return {**os.environ, **own, "PS1": "> ", "HISTFILE": "", "PROMPT_COMMAND": ""}
-
-
 @pytest.mark.parametrize("through", ["", "sh -c '{}; exit'"], ids=["alone", "as make starts it"])
 def test_the_shell_has_the_terminal_until_fg(environment: dict[str, str], through: str) -> None:
     command = f"{sys.executable} -m app.start"
+    environment |= {"PS1": "> ", "HISTFILE": "", "PROMPT_COMMAND": ""}
     with Terminal(["bash", "--norc", "--noprofile", "-i"], environment=environment, folder=REPOSITORY) as terminal:
         terminal.type((through.format(command) if through else command) + "\r")
         terminal.wait_for("How do I")
@@ -41,17 +34,10 @@ def test_the_shell_has_the_terminal_until_fg(environment: dict[str, str], throug
         before = len(terminal.raw)
         # What is typed while it comes back may be lost, so keys are typed until one shows.
         terminal.wait_for(lambda: "§" in visible(terminal.raw[before:]) or bool(terminal.type("§")))
+        before = len(terminal.raw)
+        terminal.type("\x0c")  # Ctrl+L draws every cell again.
+        terminal.wait_for(lambda: "O U T R I D E R" in visible(terminal.raw[before:]))
         terminal.type("\x03\x04")  # Ctrl+C clears the prompt, Ctrl+D quits.
         terminal.wait_for(lambda: terminal.text.endswith("> "))
         terminal.type("echo over-'and'-out\r")
         terminal.wait_for("over-and-out")
-
-
-def test_every_cell_is_drawn_again(environment: dict[str, str]) -> None:
-    with Terminal([sys.executable, "-m", "app.start"], environment=environment, folder=REPOSITORY) as terminal:
-        terminal.wait_for("How do I")
-        terminal.type("typed")
-        terminal.wait_for("typed")
-        before = len(terminal.raw)
-        terminal.type("\x0c")
-        terminal.wait_for(lambda: "O U T R I D E R" in visible(terminal.raw[before:]))

@@ -8,8 +8,6 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 from storage import Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.patience import PATIENCE_SECONDS
@@ -22,16 +20,12 @@ IGNORING = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
 """Runs a command as `nohup` and some terminal multiplexers do."""
 
 
-@pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "OUTRIDER_MODE": "offline"}
-    return {**os.environ, **own}
-
-
-def test_the_screen_has_the_size_of_its_terminal(environment: dict[str, str]) -> None:
+def test_the_screen_has_the_size_of_its_terminal_and_takes_bytes_that_are_no_text(environment: dict[str, str]) -> None:
     kind = {**TRUE_COLOUR, "COLUMNS": "200", "LINES": "12"}
     with Terminal(CHAT, environment=environment, folder=REPOSITORY, size=(36, 120), kind=kind) as terminal:
         terminal.wait_for("How do I")
+        os.write(terminal.master, b"na\xefve and more")
+        terminal.wait_for("and more")
         terminal.type("\x11")
         assert terminal.end() == 0
         assert max(map(int, ROW.findall(terminal.raw))) == 36
@@ -63,12 +57,3 @@ async def test_an_answer_is_saved_when_its_terminal_goes(environment: dict[str, 
     with Store(tmp_path / "data" / "outrider.db") as store:
         _, answer = store.messages.of(store.conversations.all()[0].id)
     assert (answer.status, answer.text) == ("stopped", "Half of an answer")
-
-
-def test_bytes_that_are_no_text_are_typed_as_such(environment: dict[str, str]) -> None:
-    with Terminal(CHAT, environment=environment, folder=REPOSITORY) as terminal:
-        terminal.wait_for("How do I")
-        os.write(terminal.master, b"na\xefve and more")
-        terminal.wait_for("and more")
-        terminal.type("\x11")
-        assert terminal.end() == 0

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import pytest
 
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -29,6 +32,8 @@ class Tmux:
         self._lines, self._columns = size
 
     def __enter__(self) -> Self:
+        if shutil.which("tmux") is None:
+            pytest.skip("tmux is not installed")
         given = [part for name, value in self._environment.items() for part in ("-e", f"{name}={value}")]
         size = ["-x", str(self._columns), "-y", str(self._lines)]
         # Its last output stays readable after its end.

@@ -17,10 +17,9 @@ from models.guide.values import quoted
 from recipes.shell_guide.grammar.check import parses, problems
 from recipes.shell_guide.grammar.drawing import Drawer
 from recipes.shell_guide.grammar.intents import FOLDER, IntentError, proof_values, read_file, read_intents
-from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
+from recipes.shell_guide.grammar.phrases import Phrase
 from recipes.shell_guide.grammar.proof import prove
-from recipes.shell_guide.grammar.slot_types import DRAW, draw
-from recipes.shell_guide.grammar.values import Slot, SlotError, read_value
+from recipes.shell_guide.grammar.values import Slot, read_value
 
 pytestmark = pytest.mark.training
 
@@ -67,14 +66,10 @@ def test_a_phrase_says_each_of_its_ways_and_no_other() -> None:
     assert said == {start + end for start in starts for end in ("", " in {dir}")}
 
 
-def test_a_phrase_knows_which_slots_it_named() -> None:
-    phrase = Phrase.read("copy {file} [to {dir}]")
+def test_a_phrase_knows_which_slots_it_named_and_the_answer_says_a_bracket_whose_slots_were() -> None:
     for seed in range(20):
-        text, named = phrase.draw(rng(seed))
+        text, named = Phrase.read("copy {file} [to {dir}]").draw(rng(seed))
         assert named == ({"file", "dir"} if "{dir}" in text else {"file"})
-
-
-def test_the_answer_says_a_bracket_if_all_of_its_slots_were_named() -> None:
     phrase = Phrase.read("copy {file} [to {dir} [on {host}]] [, carefully]")
     assert phrase.told(frozenset({"file"})) == "copy {file}"
     assert phrase.told(frozenset({"file", "dir", "host"})) == "copy {file} to {dir} on {host}"
@@ -91,16 +86,6 @@ def test_an_equals_sign_keeps_a_phrase_as_it_is(tmp_path: Path) -> None:
     assert [one.framed for one in asks] == [False, True, False, False]
 
 
-def test_a_backslash_takes_the_meaning() -> None:
-    assert Phrase.read(r"what is \(this\) \{file\}").draw(rng())[0] == "what is (this) {file}"
-
-
-@pytest.mark.parametrize("text", ["(a|b", "[a", "a)", "a|b", "{File}", "{file", "x]"])
-def test_a_broken_phrase_is_refused_with_its_text(text: str) -> None:
-    with pytest.raises(PhraseError, match=re.escape(text)):
-        Phrase.read(text)
-
-
 # ---- values ----------------------------------------------------------------------------------------------------------
 
 
@@ -108,15 +93,6 @@ def test_a_broken_phrase_is_refused_with_its_text(text: str) -> None:
 def test_bash_reads_a_quoted_word_as_the_word(text: str) -> None:
     ran = subprocess.run(["bash", "-c", f"HOME='~'; printf %s {quoted(text)}"], capture_output=True, text=True)
     assert ran.stdout == text
-
-
-@pytest.mark.parametrize("kind", sorted(DRAW))
-def test_every_type_draws_values_and_has_a_placeholder(kind: str) -> None:
-    slot = Slot(kind)
-    values = [draw(slot, rng(seed)) for seed in range(60)]
-    assert all(value.said and value.forms[""] for value in values)
-    assert len({value.said for value in values}) > 5
-    assert slot.unnamed().forms[""]
 
 
 @pytest.mark.parametrize(
@@ -140,16 +116,14 @@ def test_a_value_has_the_form_that_a_command_needs(kind: str, text: str, form: s
     assert read_value(Slot(kind), text).forms[form] == typed
 
 
-def test_what_is_no_value_of_the_type_is_refused() -> None:
-    with pytest.raises(SlotError, match="7 days"):
-        read_value(Slot("age"), "a while")
-
-
 # ---- intents ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
     find = intent(FIND, tmp_path)
+    unnamed = find.values(["size"], rng(), {})
+    assert find.typed(find.command, unnamed).startswith("find . -type f"), "the default"
+    assert "in" not in find.told(unnamed).split()
     values = find.values(["size", "dir"], rng(), {})
     assert values["size"].forms["find"] in find.typed(find.command, values)
     assert find.told(values) == f"find files larger than {values['size'].said} in {values['dir'].said}"
@@ -157,13 +131,6 @@ def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
     assert (unfilled(task), unfilled(command)) == (find.told({}), find.typed(find.command, {}))
     filled = {"size": "2G", "dir": "~/work"}
     assert put(task, lambda slot: filled[slot.name]) == "find files larger than 2G in ~/work"
-
-
-def test_what_the_question_does_not_name_is_the_default(tmp_path: Path) -> None:
-    find = intent(FIND, tmp_path)
-    values = find.values(["size"], rng(), {})
-    assert find.typed(find.command, values).startswith("find . -type f")
-    assert "in" not in find.told(values).split()
 
 
 def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
@@ -176,11 +143,6 @@ def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
                 seen += 1
                 assert turn.command.replace(" -maxdepth 1", "") == first.command
     assert seen > 10
-
-
-def test_a_conversation_depends_on_the_seed_alone(tmp_path: Path) -> None:
-    find = intent(FIND, tmp_path)
-    assert Drawer().conversation(find, rng(3)) == Drawer().conversation(find, rng(3))
 
 
 @pytest.mark.parametrize(
@@ -244,21 +206,10 @@ def test_there_are_intents_for_the_most_used_programs() -> None:
     programs = {program.split()[0] for one in intents for program in one.programs}
     assert len(intents) > 2500
     assert len(programs) > 300
-    assert {
-        "find",
-        "grep",
-        "sed",
-        "awk",
-        "sort",
-        "tar",
-        "rsync",
-        "ssh",
-        "chmod",
-        "ps",
-        "curl",
-        "git",
-        "docker",
-    } <= programs
+    assert (
+        set(["find", "grep", "sed", "awk", "sort", "tar", "rsync", "ssh", "chmod", "ps", "curl", "git", "docker"])
+        <= programs
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

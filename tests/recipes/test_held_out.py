@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recipes.shell_guide.conversations import EVALUATION, EVERYDAY, evaluation_questions
-from recipes.shell_guide.everyday import normalise
+from recipes.shell_guide.conversations import EVALUATION, EVERYDAY
 from recipes.shell_guide.slots import SLOT
 
 pytestmark = pytest.mark.training
@@ -65,19 +64,10 @@ def shapes(questions: set[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{template})" for template in templates))
 
 
-def test_six_measures_are_kept_out() -> None:
-    kept = ["execution", "follow_ups", "harmless", "literals", "literals_fresh", "off_topic"]
-    assert sorted(path.stem for path in NEVER) == kept
-
-
 @pytest.mark.parametrize("path", NEVER, ids=lambda path: path.stem)
-def test_the_recipe_has_none_of_the_questions(path, questions: set[str]) -> None:
+def test_the_recipe_has_none_of_the_questions_and_no_value_makes_one(path, questions, shapes) -> None:
     known = {words(question) for question in questions}
     assert [name for name, question in last_questions(path).items() if words(question) in known] == []
-
-
-@pytest.mark.parametrize("path", NEVER, ids=lambda path: path.stem)
-def test_no_value_makes_one_of_them(path, shapes: re.Pattern[str]) -> None:
     assert [name for name, question in last_questions(path).items() if shapes.fullmatch(marks(question))] == []
 
 
@@ -85,9 +75,3 @@ def test_a_question_with_its_slot_filled_is_seen(shapes: re.Pattern[str], questi
     asked = [question for question in sorted(questions) if SLOT.findall(question) == ["file"]]
     assert len(asked) > 100
     assert [one for one in asked if not shapes.fullmatch(marks(one.replace("{file}", "notes.txt")))] == []
-
-
-@pytest.mark.parametrize("path", EVALUATION, ids=lambda path: path.stem)
-def test_none_of_them_is_drawn_by_chance(path) -> None:
-    asked = {normalise(question) for question in last_questions(path).values()} - {""}
-    assert asked and asked <= evaluation_questions()

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from app.config import BUNDLED_TARGET as TARGET
 from models.guide.names import MARKS, Marks
-from recipes.shell_guide.conversations import evaluation_questions
 from recipes.shell_guide.everyday import normalise
 from recipes.shell_guide.grammar.talk import read_talk
 from recipes.shell_guide.index import main as write_index
@@ -25,7 +21,7 @@ from recipes.shell_guide.train import AHEAD, Drawing, pack
 pytestmark = pytest.mark.training
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
-DRAWS = 400
+DRAWS = 150
 PAGE = {
     "platform": "common",
     "name": "frobnicate",
@@ -59,8 +55,10 @@ def drawn(mixture: Mixture) -> list[list[tuple[str, str]]]:
     return [mixture.draw(index) for index in range(DRAWS)]
 
 
-def test_a_conversation_depends_on_its_number_alone(mixture: Mixture, drawn) -> None:
-    assert [mixture.draw(index) for index in (0, 17, DRAWS - 1)] == [drawn[0], drawn[17], drawn[-1]]
+def test_the_index_holds_every_page_and_the_everyday_needs(files: tuple[Path, Path], mixture: Mixture) -> None:
+    listed = [json.loads(line) for line in files[0].read_text(encoding="utf-8").splitlines()]
+    assert all(mixture.pages.page(one["name"], one["platform"]) is not None for one in listed)
+    assert mixture.pages.count > 2_000 + len(listed), "the everyday needs are in it"
 
 
 def test_another_process_draws_the_same_batches_from_any_step_on(files: tuple[Path, Path], mixture: Mixture) -> None:
@@ -72,52 +70,17 @@ def test_another_process_draws_the_same_batches_from_any_step_on(files: tuple[Pa
         torch.testing.assert_close(batch, pack(mixture, encoder, step, 600, 4))
 
 
-def train(options: list[str], steps: int) -> None:
-    command = [sys.executable, "-m", "recipes.shell_guide.train", *options, f"--steps={steps}"]
-    # To compile takes longer than these steps.
-    subprocess.run(command, check=True, env={**os.environ, "TORCHDYNAMO_DISABLE": "1"})
-
-
-def test_a_training_goes_on_from_its_checkpoint_and_leaves_its_weights_and_their_mean(
-    files: tuple[Path, Path], tmp_path: Path
-) -> None:
-    pages, index = files
-    options = [f"--pages={pages}", f"--index={index}", f"--tokenizer={TARGET}", f"--out={tmp_path}", "--device=cpu"]
-    options += ["--tokens=256", "--per-step=4", "--hidden=128", "--layers=1"]
-    train(options, steps=2)
-    first = AutoModelForCausalLM.from_pretrained(tmp_path / "average").state_dict()
-    train(options, steps=4)
-    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [line["step"] for line in log] == [0, 1, 3]
-    last, mean = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("model", "average"))
-    matrix = "model.layers.0.mlp.up_proj.weight"
-    assert not torch.equal(last[matrix], mean[matrix]) and not torch.equal(mean[matrix], first[matrix])
-
-
 def test_each_question_has_its_pages_before_it_and_its_answer_after_it(drawn) -> None:
     for messages in drawn:
         assert [role for role, _ in messages] == ["system", "user", "assistant"] * (len(messages) // 3)
 
 
-def test_most_prompts_hold_examples_and_some_hold_none(drawn) -> None:
-    prompts = [text for messages in drawn for role, text in messages if role == "system"]
-    bare = sum("\n" not in text for text in prompts) / len(prompts)
-    assert 0.02 < bare < 0.5
-
-
 def test_a_question_knows_the_wordings_of_the_phrase_that_it_was_drawn_from(
-    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    mixture: Mixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recipes.shell_guide.mixture.MIX", {"intent": 1.0})
-    intents = Mixture(*files, seed=11)
-    turns = [turn for seed in range(40) for turn in intents._draw(np.random.default_rng(seed))]
+    monkeypatch.setattr(mixture, "_kinds", ["intent"])
+    turns = [turn for seed in range(40) for turn in mixture._draw(np.random.default_rng(seed))]
     assert sum(bool(turn.wordings) for turn in turns) > 30, "most; what is asked for a Mac has no phrase"
-
-
-def test_no_question_is_one_that_the_target_is_measured_on(drawn) -> None:
-    asked = {normalise(text) for messages in drawn for role, text in messages if role == "user"}
-    assert len(evaluation_questions()) > 600
-    assert not asked & evaluation_questions()
 
 
 def test_a_question_of_a_measure_is_drawn_again(mixture: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,4 +120,4 @@ def test_some_names_have_no_mark_the_same_ones_wherever_they_stand(mixture: Mixt
         seen = {letter for role, text in read if role == "user" for letter in text if letter in marks}
         said = {letter for role, text in read if role != "user" for letter in text if letter in marks}
         assert said <= seen, "an answer says no mark that no question has"
-    assert found > 50 and abs(missed / found - MISSED) < 0.1
+    assert found > 25 and abs(missed / found - MISSED) < 0.1

@@ -13,14 +13,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaModel
 
 from recipes.shell_guide import segment_attention
 from recipes.shell_guide.conversations import EVERYDAY, ConversationSource, evaluation_questions
-from recipes.shell_guide.everyday import fill, normalise, read_everyday
-from recipes.shell_guide.pages import clean_task, first_sentence, read_pages, resolve_choices
+from recipes.shell_guide.everyday import fill, normalise
+from recipes.shell_guide.mean import WEIGHTS, mean
+from recipes.shell_guide.pages import first_sentence, read_pages, resolve_choices
 from recipes.shell_guide.phrasing import surface, synonyms
-from recipes.shell_guide.slots import INVENTED, PLACEHOLDERS, POOLS, SLOT, draw_value, renumber
+from recipes.shell_guide.slots import PLACEHOLDERS, POOLS, SLOT, renumber
 from recipes.shell_guide.tokenizer import train
 from recipes.shell_guide.train import encode, pack
 
@@ -70,19 +72,6 @@ def tokenizer(pages):
 
 
 @pytest.mark.parametrize(
-    ("task", "cleaned"),
-    [
-        ("[C]reate a (small) file (see also: touch).", "create a small file"),
-        ("E[x]tract an archive:", "extract an archive"),
-        ("SSH into a host", "SSH into a host"),
-        ("Show it (long aside here)", "show it"),
-    ],
-)
-def test_tasks_become_plain_verb_phrases(task, cleaned):
-    assert clean_task(task) == cleaned
-
-
-@pytest.mark.parametrize(
     ("task", "command", "resolved"),
     [
         (
@@ -90,6 +79,9 @@ def test_tasks_become_plain_verb_phrases(task, cleaned):
             "systemctl start|stop unit",
             [("start a service", "systemctl start unit"), ("stop a service", "systemctl stop unit")],
         ),
+        ("[C]reate a (small) file (see also: touch).", "touch it", [("create a small file", "touch it")]),
+        ("SSH into a host", "ssh host", [("SSH into a host", "ssh host")]),
+        ("Show it (long aside here)", "cat it", [("show it", "cat it")]),
         ("Show help", "tool -h|--help", [("show help", "tool -h")]),
         ("Set a level", "tool low|mid|high", [("set a level", "tool low")]),
         ("Be brief", "tool [-q|--quiet] file", [("be brief", "tool -q file")]),
@@ -97,19 +89,12 @@ def test_tasks_become_plain_verb_phrases(task, cleaned):
         ("Pick one of each", "tool a|b c|d", [("pick one of each", "tool a c")]),
     ],
 )
-def test_choices_become_single_commands(task, command, resolved):
+def test_choices_become_single_commands_and_tasks_plain_verb_phrases(task, command, resolved):
     assert [(example.task, example.command) for example in resolve_choices(task, command)] == resolved
 
 
 def test_a_description_is_its_first_sentence():
     assert first_sentence("Archiving utility. Often combined. See: <https://x.org>.") == "Archiving utility."
-
-
-def test_a_line_that_is_no_page_is_named(tmp_path):
-    path = tmp_path / "pages.jsonl"
-    path.write_text(page("fine", ("Run", "fine")) + '\n{"name": "broken"}\n')
-    with pytest.raises(ValueError, match=r"pages\.jsonl:2 is not a tldr page"):
-        read_pages(path)
 
 
 def test_the_held_out_file_is_what_the_hash_holds_out(pages):
@@ -134,18 +119,6 @@ def test_held_out_pages_and_aliases_are_never_drawn(source, pages):
     assert not told & unseen
 
 
-def test_questions_of_the_evaluation_are_never_drawn(source):
-    excluded = evaluation_questions()
-    assert len(excluded) > 450
-    asked = {q for need in source.needs for part in (need, *need.followups) for q in part.questions}
-    assert not {normalise(question) for question in asked} & excluded
-    # Some of the hand-written ones are among them, so leaving out does something.
-    everything = {q for need in read_everyday(EVERYDAY, set()) for q in need.questions}
-    assert everything - asked and {normalise(question) for question in everything - asked} <= excluded
-    drawn = {normalise(question) for index in range(DRAWS) for question, _ in source.draw(index)}
-    assert not drawn & excluded
-
-
 def test_no_wording_makes_a_question_of_the_evaluation(tmp_path):
     path = tmp_path / "pages.jsonl"
     path.write_text(page("ps", ("Show all running processes", "ps aux")))
@@ -154,36 +127,6 @@ def test_no_wording_makes_a_question_of_the_evaluation(tmp_path):
     drawn = [normalise(tempted.draw(index)[0][0]) for index in range(DRAWS)]
     assert "how do i show all running processes" in drawn
     assert not set(drawn) & evaluation_questions()
-
-
-def test_a_conversation_is_a_function_of_seed_and_index(source, pages):
-    again, other = ConversationSource(pages, seed=5), ConversationSource(pages, seed=6)
-    backwards = [again.draw(index) for index in reversed(range(40))][::-1]
-    assert backwards == [source.draw(index) for index in range(40)]
-    assert [other.draw(index) for index in range(40)] != backwards
-    assert all(question and answer for turns in backwards for question, answer in turns)
-    assert {1, 2, 3} <= {len(turns) for turns in backwards}
-
-
-def test_topics_change_within_a_conversation(pages):
-    """Otherwise the model learns that a second question is about the first one's command."""
-    source = ConversationSource(pages, seed=5, mix=(1, 0, 0, 0, 0))
-    several = [turns for turns in map(source.draw, range(DRAWS)) if len(turns) > 1]
-    programs = [{answer.split("`")[1] for _, answer in turns} for turns in several]
-    assert 0.3 < len(several) / DRAWS < 0.5
-    assert sum(len(names) > 1 for names in programs) > 0.9 * len(several)
-
-
-def test_values_are_likely_ones_or_invented(source):
-    rng = np.random.default_rng(3)
-    for slot, pool in POOLS.items():
-        drawn = {draw_value(slot, rng) for _ in range(60)}
-        assert drawn & set(pool), slot
-        assert all(value and "{" not in value for value in drawn)
-        if slot in INVENTED or "." in slot:
-            assert len(drawn - set(pool)) > 5 and not any(" " in value for value in drawn - set(pool)), slot
-        if "." in slot:
-            assert {value[value.index(".") :] for value in drawn} == {slot[slot.index(".") :]}
 
 
 @pytest.mark.parametrize(
@@ -339,3 +282,15 @@ def test_what_conversations_leave_of_a_row_is_not_learnt_from(source, tokenizer)
     left = batch["lengths"][3]
     assert left > 0 and batch["lengths"].sum() == 9_000
     assert (batch["ids"][0, -left:] == tokenizer.pad_token_id).all() and not batch["learn"][0, -left:].any()
+
+
+def checkpoint(folder: Path, *values: float) -> Path:
+    folder.mkdir()
+    save_file({"weight": torch.tensor(values, dtype=torch.bfloat16)}, folder / WEIGHTS)
+    return folder
+
+
+def test_the_mean_of_checkpoints_is_that_of_their_weights(tmp_path: Path) -> None:
+    parts = [checkpoint(tmp_path / str(value), value, 1.0) for value in (1.0, 2.0, 6.0)]
+    found = mean(parts)["weight"]
+    assert found.tolist() == [3.0, 1.0] and found.dtype == torch.bfloat16

@@ -1,12 +1,8 @@
-"""Fixtures for tests of the wire: no proxy of this machine, and the tiny drafter."""
+"""Tests of the wire do not see the proxies of this machine."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-
-from drafter.runtime import Drafter
 
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -17,8 +13,3 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")

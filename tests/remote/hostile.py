@@ -30,7 +30,7 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from tests.remote.toy_verifier import http, listening, refusal
+from tests.remote.toy_verifier import http, listening, refusal, request_of
 
 DAY = 86_400.0
 MEGABYTE = 1 << 20
@@ -106,9 +106,7 @@ class HostilePeer:
             yield f"http://127.0.0.1:{port}"
 
     async def _serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-        body = await reader.readexactly(int(lengths[0].split(b":")[1]) if lengths else 0)
+        head, body = await request_of(reader)
         path = head.split(b" ")[1]
         if path == b"/v1/card":
             self.greeted += 1

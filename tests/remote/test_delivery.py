@@ -20,28 +20,19 @@ from models.config import CONFIG, DATASTORE, ENCODER, FLOAT, GRAPH, TOKENIZER, D
 from remote import LinkDown, Refused, VerifierClient
 from remote.delivery import fetch_drafter
 from remote.errors import NotDelivered
-from remote.protocol import Card, DrafterOffer, Limits, MemoryFormat
+from remote.protocol import Card, DrafterOffer, MemoryFormat
 from remote.verifier.deliveries import Deliveries
+from tests.remote.toy_verifier import CARD
 from tests.support.figures import NO_DRAFTS, NOT_ALONE, with_figures
 
-LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
 
-
-def card_of(folder: Path, offered: Delivery, **changes: object) -> Card:
+def card_of(folder: Path, offered: Delivery) -> Card:
     """The card of a verifier whose drafter is in `folder`."""
     config = read_config(folder)
-    card = Card(
-        version=1,
-        target="tiny",
-        vocabulary=config.vocabulary,
-        tokenizer=bytes.fromhex(config.tokenizer),
-        chat_template="",
-        stop_tokens=(1,),
-        limits=LIMITS,
-        memory=MemoryFormat(digest=bytes.fromhex(config.memory), layers=config.memory_layers),
-        drafter=DrafterOffer(digest=offered.digest, size=offered.bytes),
-    )
-    return msgspec.structs.replace(card, **changes)
+    known = {"vocabulary": config.vocabulary, "tokenizer": bytes.fromhex(config.tokenizer)}
+    memory = MemoryFormat(digest=bytes.fromhex(config.memory), layers=config.memory_layers)
+    offer = DrafterOffer(digest=offered.digest, size=offered.bytes)
+    return msgspec.structs.replace(CARD, target="tiny", memory=memory, drafter=offer, **known)
 
 
 class Line(httpx.AsyncBaseTransport):
@@ -59,24 +50,16 @@ class Line(httpx.AsyncBaseTransport):
         if self._change is not None:
             body = self._change(request.url.path, body)
         headers = [(key, value) for key, value in answer.headers.items() if key != "content-length"]
-        return httpx.Response(answer.status_code, headers=headers, stream=_Pieces(self, body))
+        return httpx.Response(answer.status_code, headers=headers, content=self._carry(body))
 
-    def take(self, piece: bytes) -> bytes:
-        """What the line carries of a piece. Raises `httpx.ReadError` where it breaks."""
-        if self._cut is not None and self.carried + len(piece) > self._cut:
-            self._cut = None
-            raise httpx.ReadError("cut")
-        self.carried += len(piece)
-        return piece
-
-
-class _Pieces(httpx.AsyncByteStream):
-    def __init__(self, line: Line, body: bytes) -> None:
-        self._line, self._body = line, body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for begin in range(0, len(self._body), 1000):
-            yield self._line.take(self._body[begin : begin + 1000])
+    async def _carry(self, body: bytes) -> AsyncIterator[bytes]:
+        for begin in range(0, len(body), 1000):
+            piece = body[begin : begin + 1000]
+            if self._cut is not None and self.carried + len(piece) > self._cut:
+                self._cut = None
+                raise httpx.ReadError("cut")
+            self.carried += len(piece)
+            yield piece
 
 
 @pytest.fixture
@@ -89,17 +72,21 @@ def app(tiny_pair: Path, offered: Delivery) -> Starlette:
     return Starlette(routes=Deliveries(tiny_pair / "drafter", offered).routes())
 
 
+@pytest.fixture
+def card(tiny_pair: Path, offered: Delivery) -> Card:
+    return card_of(tiny_pair / "drafter", offered)
+
+
 def client(app: Starlette, **faults: object) -> tuple[VerifierClient, Line]:
     line = Line(app, **faults)  # type: ignore[arg-type]
     return VerifierClient("http://verifier", transport=line), line
 
 
 async def test_what_arrives_is_a_drafter_and_nothing_private(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
+    app: Starlette, card: Card, offered: Delivery, tmp_path: Path
 ) -> None:
     asked, line = client(app)
     seen: list[tuple[int, int]] = []
-    card = card_of(tiny_pair / "drafter", offered)
     folder = await fetch_drafter(asked, card, tmp_path, progress=lambda *now: seen.append(now))
     assert folder == tmp_path / offered.digest.hex()
     Drafter.load(folder).context().commit([5])
@@ -114,10 +101,9 @@ async def test_what_arrives_is_a_drafter_and_nothing_private(
 
 @pytest.mark.parametrize("cut", [500, 2_500, 30_000])
 async def test_a_broken_line_costs_what_was_in_flight(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path, cut: int
+    app: Starlette, card: Card, offered: Delivery, tmp_path: Path, cut: int
 ) -> None:
     asked, line = client(app, cut=cut)
-    card = card_of(tiny_pair / "drafter", offered)
     with pytest.raises(LinkDown):
         await fetch_drafter(asked, card, tmp_path)
     folder = await fetch_drafter(asked, card, tmp_path)
@@ -126,11 +112,8 @@ async def test_a_broken_line_costs_what_was_in_flight(
     assert 0 <= again <= max(1000, len(offered.config)), f"{again} bytes came twice"
 
 
-async def test_a_damaged_part_is_fetched_again(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
-) -> None:
+async def test_a_damaged_part_is_fetched_again(app: Starlette, card: Card, tmp_path: Path) -> None:
     asked, _ = client(app, cut=30_000)
-    card = card_of(tiny_pair / "drafter", offered)
     with pytest.raises(LinkDown):
         await fetch_drafter(asked, card, tmp_path)
     (part,) = tmp_path.iterdir()
@@ -159,11 +142,11 @@ def _longer(name: str) -> Callable[[str, bytes], bytes]:
     ],
 )
 async def test_a_verifier_that_sends_something_else_is_found_out(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path, change: Callable[[str, bytes], bytes], said: str
+    app: Starlette, card: Card, offered: Delivery, tmp_path: Path, change: Callable[[str, bytes], bytes], said: str
 ) -> None:
     asked, _ = client(app, change=change)
     with pytest.raises(NotDelivered, match=said):
-        await fetch_drafter(asked, card_of(tiny_pair / "drafter", offered), tmp_path)
+        await fetch_drafter(asked, card, tmp_path)
     assert not (tmp_path / offered.digest.hex()).exists()
     kept = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     assert kept <= offered.bytes, "no more is kept than was offered"
@@ -255,9 +238,8 @@ async def test_a_verifier_that_offers_something_else_is_found_out(
 
 
 async def test_a_full_disk_is_said_before_anything_is_fetched(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
+    app: Starlette, card: Card, offered: Delivery, tmp_path: Path
 ) -> None:
-    card = card_of(tiny_pair / "drafter", offered)
     assert card.drafter is not None
     huge = msgspec.structs.replace(card, drafter=msgspec.structs.replace(card.drafter, size=1 << 39))
     asked, line = client(app)
@@ -284,15 +266,13 @@ async def test_what_is_not_offered_is_not_sent(app: Starlette, tiny_pair: Path, 
         assert (await http.get(f"{path}/{GRAPH}?from={len(whole)}")).content == b""
 
 
-async def test_a_verifier_without_an_offer_says_so(
-    app: Starlette, tiny_pair: Path, offered: Delivery, tmp_path: Path
-) -> None:
+async def test_a_verifier_without_an_offer_says_so(app: Starlette, card: Card, tmp_path: Path) -> None:
     asked, _ = client(app)
     with pytest.raises(NotDelivered, match="offers no small model"):
-        await fetch_drafter(asked, card_of(tiny_pair / "drafter", offered, drafter=None), tmp_path)
+        await fetch_drafter(asked, msgspec.structs.replace(card, drafter=None), tmp_path)
+    unknown = DrafterOffer(digest=bytes(32), size=5)
     with pytest.raises((LinkDown, Refused)):
-        card = card_of(tiny_pair / "drafter", offered, drafter=DrafterOffer(digest=bytes(32), size=5))
-        await fetch_drafter(asked, card, tmp_path)
+        await fetch_drafter(asked, msgspec.structs.replace(card, drafter=unknown), tmp_path)
 
 
 @pytest.mark.parametrize(("figures", "why"), [(NO_DRAFTS, "1.0 tokens a round"), (None, "never measured")])

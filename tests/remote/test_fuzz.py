@@ -70,15 +70,9 @@ def damaged(frames: list[bytes], how: list[tuple[str, int, int]]) -> bytes:
     return bytes(data)
 
 
-class Pieces(httpx.AsyncByteStream):
-    """A body in pieces of a few bytes."""
-
-    def __init__(self, data: bytes, size: int) -> None:
-        self._data, self._size = data, size
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for at in range(0, len(self._data), self._size):
-            yield self._data[at : at + self._size]
+async def pieces(data: bytes, size: int) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), size):
+        yield data[at : at + size]
 
 
 def replying(how: list[tuple[str, int, int]], size: int) -> httpx.MockTransport:
@@ -96,8 +90,8 @@ def replying(how: list[tuple[str, int, int]], size: int) -> httpx.MockTransport:
             else:
                 frames.append(encode_frame(Verdict(round=message.round, accepted=(), bonus=token, **known)))  # type: ignore[arg-type]
             frames.append(encode_frame(Memory(digest=bytes(16), start=len(tokens) - 2, count=1, data=b"abcd")))
-        body = Pieces(damaged(frames, how), size)
-        return httpx.Response(200, headers={"content-type": CONTENT_TYPE}, stream=body)
+        body = pieces(damaged(frames, how), size)
+        return httpx.Response(200, headers={"content-type": CONTENT_TYPE}, content=body)
 
     return httpx.MockTransport(handle)
 

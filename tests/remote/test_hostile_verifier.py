@@ -11,6 +11,7 @@ import resource
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.config import Settings
@@ -20,9 +21,10 @@ from app.reply.assistant import Assistant
 from app.reply.routing import Options
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
-from remote.protocol import VERSION, Card, Limits, MemoryFormat
+from remote.protocol import Card, MemoryFormat
 from storage import Store
 from tests.remote.hostile import DAY, Asked, HostilePeer, sends, silent, ways
+from tests.remote.toy_verifier import CARD
 from tests.support.clock import FastClock
 from tests.support.conversing import Heard, ask
 
@@ -35,20 +37,18 @@ MOST_BYTES = 256 << 20
 """Bytes by which the process may grow. A peer that is believed takes gigabytes."""
 ENDED = ("unavailable", "incompatible")
 NAMES = sorted(ways(1, bytes(16)))
+ONE_OF_EACH = (
+    "silence", "nothing", "a page", "busy for ever", "a wrong token", "409 of lies", "half a frame, held",
+    "a frame of no kind", "a wrong digest", "a day, then silence", "memory for ever", "distributions for ever",
+    "text byte by byte",
+)  # fmt: skip
+"""What differs by how it ends. In `auto`, where the drafter goes on alone, the rest is one of these."""
 
 
 def card_of(drafter: Drafter) -> Card:
-    return Card(
-        version=VERSION,
-        target="hostile",
-        vocabulary=drafter.config.vocabulary,
-        tokenizer=drafter.text.digest,
-        chat_template="",
-        stop_tokens=(),
-        limits=Limits(max_nodes=64, max_depth=16, max_tokens=4096, max_body_bytes=1 << 20),
-        memory=MemoryFormat(digest=drafter.memory_digest, layers=drafter.memory_layers),
-        drafts=True,
-    )
+    memory = MemoryFormat(digest=drafter.memory_digest, layers=drafter.memory_layers)
+    known = {"vocabulary": drafter.config.vocabulary, "tokenizer": drafter.text.digest, "memory": memory}
+    return msgspec.structs.replace(CARD, target="hostile", drafts=True, **known)
 
 
 async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: str) -> Heard:
@@ -79,8 +79,10 @@ async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: 
     return heard
 
 
-@pytest.mark.parametrize("mode", ["auto", "edge", "hosted"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [*((name, mode) for name in NAMES for mode in ("edge", "hosted")), *((name, "auto") for name in ONE_OF_EACH)],
+)
 async def test_an_answer_ends_whatever_the_verifier_does(
     drafter: Drafter, tmp_path: Path, name: str, mode: str
 ) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -23,9 +22,7 @@ from remote.protocol import (
     MAX_NODES,
     Card,
     Conflict,
-    CutOff,
     Error,
-    Frame,
     Likeliest,
     Limits,
     Memory,
@@ -41,7 +38,6 @@ from remote.protocol import (
     decode_frame,
     digest_of,
     encode,
-    encode_frame,
     pack_tokens,
     read_frames,
     unpack_tokens,
@@ -73,14 +69,7 @@ rounds = st.builds(
     base=count,
     digest=digest,
     append=st.lists(token).map(pack_tokens),
-    tree=st.builds(
-        Tree,
-        tokens=st.binary(),
-        parents=st.binary(),
-        counts=st.binary(),
-        candidates=st.binary(),
-        weights=st.binary(),
-    ),
+    tree=st.builds(Tree, **dict.fromkeys(("tokens", "parents", "counts", "candidates", "weights"), st.binary())),
     sampling=samplings,
     memory_from=st.none() | count,
     likeliest=st.integers(0, MAX_LIKELIEST),
@@ -97,13 +86,7 @@ verdicts = st.builds(
 )
 memories = st.builds(Memory, digest=digest, start=count, count=positive, data=st.binary(max_size=200))
 likeliest = st.builds(
-    Likeliest,
-    start=count,
-    count=count,
-    counts=st.binary(),
-    tokens=st.binary(),
-    log_probs=st.binary(),
-    nodes=st.binary(),
+    Likeliest, start=count, count=count, **dict.fromkeys(("counts", "tokens", "log_probs", "nodes"), st.binary())
 )
 limits = st.builds(Limits, max_nodes=positive, max_depth=positive, max_tokens=positive, max_body_bytes=positive)
 cards = st.builds(
@@ -121,7 +104,6 @@ cards = st.builds(
 errors = st.builds(Error, code=st.sampled_from(["busy", "internal", "too_long"]), message=text, retry=st.booleans())
 conflicts = st.builds(Conflict, have=st.lists(st.tuples(count, digest)).map(tuple))
 messages = rounds | verdicts | memories | likeliest | cards | errors | conflicts
-frames = verdicts | memories | likeliest
 
 
 @st.composite
@@ -146,34 +128,13 @@ def sampled_trees(draw: st.DrawFn) -> DraftTree:
     return DraftTree(tree.tokens, tree.parents, candidates=candidates)
 
 
-def frames_of(chunks: Sequence[bytes], received: list[Frame] | None = None) -> list[Frame]:
-    """The frames of a stream. `received` has those that came before an error."""
-    found = [] if received is None else received
-
-    async def stream() -> AsyncIterator[bytes]:
-        for chunk in chunks:
-            yield chunk
-
-    async def collect() -> None:
-        async for frame in read_frames(stream()):
-            found.append(frame)
-
-    asyncio.run(collect())
-    return found
-
-
 # ---- round trips -----------------------------------------------------------------------------------------------------
 
 
 @unhurried
 @given(messages)
-def test_a_message_survives_its_bytes(message: Struct) -> None:
+def test_a_message_survives_its_bytes_and_those_that_a_newer_peer_adds(message: Struct) -> None:
     assert decode(encode(message), type(message)) == message
-
-
-@unhurried
-@given(messages)
-def test_a_newer_peer_may_add_fields(message: Struct) -> None:
     fields: dict[str, Any] = msgspec.msgpack.decode(encode(message))
     extended = msgspec.msgpack.encode({"of_the_future": [1, {"a": b""}]} | fields)
     assert decode(extended, type(message)) == message
@@ -214,17 +175,6 @@ def test_tokens_survive_their_bytes(tokens: list[int]) -> None:
             unpack_tokens(wrong)
 
 
-@unhurried
-@given(st.lists(frames, max_size=4), st.lists(st.integers(1, 40), max_size=30))
-def test_frames_survive_a_stream_cut_into_pieces_anywhere(sent: list[Frame], sizes: list[int]) -> None:
-    data = b"".join(map(encode_frame, sent))
-    chunks = []
-    for size in sizes:
-        chunks.append(data[:size])
-        data = data[size:]
-    assert frames_of([*chunks, data]) == sent
-
-
 # ---- digests ---------------------------------------------------------------------------------------------------------
 
 
@@ -246,16 +196,6 @@ def test_a_running_digest_equals_the_digest_of_what_it_holds(one: list[int], oth
 
 
 @unhurried
-@given(st.binary(), st.sampled_from(KINDS))
-def test_any_bytes_decode_or_raise_protocol_error(data: bytes, kind: type[Struct]) -> None:
-    try:
-        message = decode(data, kind)
-    except ProtocolError:
-        return
-    assert isinstance(message, kind)
-
-
-@unhurried
 @given(messages, st.data())
 def test_a_damaged_message_is_read_or_refused_and_a_cut_one_is_refused(message: Struct, data: st.DataObject) -> None:
     whole, at = encode(message), data.draw(st.integers(0, len(encode(message)) - 1))
@@ -265,7 +205,6 @@ def test_a_damaged_message_is_read_or_refused_and_a_cut_one_is_refused(message: 
         decode(whole[:at], type(message))
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "data",
     [
@@ -277,9 +216,10 @@ def test_a_damaged_message_is_read_or_refused_and_a_cut_one_is_refused(message: 
         b"",
     ],
 )
-def test_hostile_bytes_are_refused(kind: type[Struct], data: bytes) -> None:
-    with pytest.raises(ProtocolError):
-        decode(data, kind)
+def test_hostile_bytes_are_refused(data: bytes) -> None:
+    for kind in KINDS:
+        with pytest.raises(ProtocolError):
+            decode(data, kind)
 
 
 @pytest.mark.parametrize(
@@ -295,17 +235,19 @@ def test_hostile_bytes_are_refused(kind: type[Struct], data: bytes) -> None:
         {"memory_from": -1},
         {"likeliest": -1},
         {"likeliest": MAX_LIKELIEST + 1},
-        {"sampling": {"temperature": -1.0}},
-        {"sampling": {"temperature": math.nan}},
-        {"sampling": {"temperature": math.inf}},
-        {"sampling": {"top_p": 0.0}},
+        *({"sampling": {"temperature": value}} for value in (math.nan, math.inf, -math.inf, -1e-9, -1.0, 100.1)),
+        *({"sampling": {"top_p": value}} for value in (math.nan, math.inf, -math.inf, -0.5, 0.0, 1.1)),
         {"sampling": {"top_k": -1}},
-        {"sampling": {"seed": 2**63}},
+        {"sampling": {"top_k": 1 << 31}},
+        {"sampling": {"seed": 1 << 63}},
     ],
 )
 def test_a_round_out_of_bounds_is_refused(change: dict[str, Any]) -> None:
     message = Round(session="s", round=1, base=0, digest=digest_of([]), append=b"", tree=Tree.pack(DraftTree.empty()))
     fields: dict[str, Any] = msgspec.msgpack.decode(encode(message))
+    assert (
+        decode(msgspec.msgpack.encode(fields | {"sampling": {"temperature": 100.0}}), Round).sampling.temperature == 100
+    )
     with pytest.raises(ProtocolError):
         decode(msgspec.msgpack.encode(fields | change), Round)
 
@@ -401,37 +343,18 @@ def test_any_candidates_unpack_to_a_sound_tree_or_raise_protocol_error(
         assert tree.candidates is None or set(children) <= set(tree.candidates[parent].tokens.tolist())
 
 
-# ---- streams that break ----------------------------------------------------------------------------------------------
+# ---- frames ----------------------------------------------------------------------------------------------------------
 
 
-@unhurried
-@given(st.lists(frames, min_size=1, max_size=3), st.data())
-def test_a_stream_that_ends_inside_a_frame_is_cut_off(sent: list[Frame], data: st.DataObject) -> None:
-    whole = b"".join(map(encode_frame, sent))
-    ends = {len(b"".join(map(encode_frame, sent[:index]))) for index in range(len(sent) + 1)}
-    cut = data.draw(st.integers(0, len(whole)).filter(lambda at: at not in ends))
-    received: list[Frame] = []
-    with pytest.raises(CutOff):
-        frames_of([whole[:cut]], received)
-    assert received == sent[: sum(end <= cut for end in ends) - 1], "frames before the break are delivered"
+async def test_a_frame_over_the_limit_is_refused_before_it_arrives() -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        yield (MAX_FRAME_BYTES + 1).to_bytes(4, "little")
 
-
-def test_a_frame_over_the_limit_is_refused_before_it_arrives() -> None:
     with pytest.raises(ProtocolError, match="at most"):
-        frames_of([(MAX_FRAME_BYTES + 1).to_bytes(4, "little")])
+        await anext(read_frames(stream()))
 
 
 @pytest.mark.parametrize("body", [b"", b"\x02", b"\xff\x80", b"\x00", b"\x01\x80"])
 def test_a_frame_of_an_unknown_kind_is_refused(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_frame(body)
-
-
-@unhurried
-@given(st.binary(max_size=100))
-def test_any_stream_yields_frames_or_raises_protocol_error(data: bytes) -> None:
-    try:
-        received = frames_of([data])
-    except ProtocolError:
-        return
-    assert received or not data

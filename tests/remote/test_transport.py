@@ -127,18 +127,6 @@ async def trouble(url: str, options: TransportOptions, patience: float = PATIENC
 # ---- whom to trust ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_private_authority(port: int, authority: Authority) -> None:
-    async with VerifierClient(f"https://localhost:{port}", options=TransportOptions(ca=authority.file)) as client:
-        assert (await client.card(PATIENCE)).target == "toy"
-        first = client.handshake
-        await client.card(PATIENCE)
-        assert first is not None and client.handshake is first  # The connection is kept.
-    assert first.tls_seconds is not None and first.tls_seconds > 0 < first.connect_seconds
-    assert first.address == f"127.0.0.1:{port}" and first.version.startswith("TLS")
-    assert first.certificate is not None and first.certificate.expires > 0
-    assert first.certificate.subject == "localhost" and "trustme" in first.certificate.issuer
-
-
 async def test_whom_a_device_trusts(
     port: int, authority: Authority, stranger: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,8 +137,16 @@ async def test_whom_a_device_trusts(
     assert f"nobody in {stranger.file} signed it" in said and "--ca" in said
     assert "for another name" in await trouble(f"https://127.0.0.1:{port}", TransportOptions(ca=authority.file))
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    async with VerifierClient(url, options=TransportOptions()) as client:
-        assert (await client.card(PATIENCE)).target == "toy"
+    for options in (TransportOptions(), TransportOptions(ca=authority.file)):
+        async with VerifierClient(url, options=options) as client:
+            assert (await client.card(PATIENCE)).target == "toy"
+            first = client.handshake
+            await client.card(PATIENCE)
+            assert first is not None and client.handshake is first  # The connection is kept.
+    assert first.tls_seconds is not None and first.tls_seconds > 0 < first.connect_seconds
+    assert first.address == f"127.0.0.1:{port}" and first.version.startswith("TLS")
+    assert first.certificate is not None and first.certificate.expires > 0
+    assert first.certificate.subject == "localhost" and "trustme" in first.certificate.issuer
 
 
 async def test_an_expired_certificate(authority: Authority) -> None:
@@ -175,21 +171,18 @@ def test_a_device_without_a_store_trusts_mozillas(has_store: bool, monkeypatch: 
 # ---- who we are ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_client_certificate(guarded_port: int, authority: Authority) -> None:
+async def test_a_client_certificate(guarded_port: int, authority: Authority, stranger: Authority) -> None:
+    url, both = f"https://localhost:{guarded_port}", authority.folder / "both.pem"
     certificate, key = authority.issue("device")
-    shown = TransportOptions(ca=authority.file, certificate=certificate, key=key)
-    async with VerifierClient(f"https://localhost:{guarded_port}", options=shown) as client:
-        assert (await client.card(PATIENCE)).target == "toy"
-    both = authority.folder / "both.pem"
     both.write_bytes(certificate.read_bytes() + key.read_bytes())
-    in_one = TransportOptions(ca=authority.file, certificate=both)
-    async with VerifierClient(f"https://localhost:{guarded_port}", options=in_one) as client:
-        assert (await client.card(PATIENCE)).target == "toy"
-
-
-async def test_a_server_that_wants_a_client_certificate(guarded_port: int, authority: Authority) -> None:
-    said = await trouble(f"https://localhost:{guarded_port}", TransportOptions(ca=authority.file))
+    for shown in ({"certificate": certificate, "key": key}, {"certificate": both}):
+        async with VerifierClient(url, options=TransportOptions(ca=authority.file, **shown)) as client:
+            assert (await client.card(PATIENCE)).target == "toy"
+    said = await trouble(url, TransportOptions(ca=authority.file))
     assert "wants a client certificate" in said and "--cert" in said
+    unknown, key = stranger.issue("device")
+    said = await trouble(url, TransportOptions(ca=authority.file, certificate=unknown, key=key))
+    assert "does not accept the client certificate" in said and str(unknown) in said
 
 
 async def test_a_server_that_hangs_up_without_a_client_certificate(authority: Authority) -> None:
@@ -197,15 +190,6 @@ async def test_a_server_that_hangs_up_without_a_client_certificate(authority: Au
     for port in _serving(*authority.issue("localhost"), **wants):  # asyncio sends no alert.
         said = await trouble(f"https://localhost:{port}", TransportOptions(ca=authority.file))
         assert "broke" in said and "whether it wants a client certificate" in said
-
-
-async def test_a_client_certificate_that_the_server_does_not_know(
-    guarded_port: int, authority: Authority, stranger: Authority
-) -> None:
-    certificate, key = stranger.issue("device")
-    shown = TransportOptions(ca=authority.file, certificate=certificate, key=key)
-    said = await trouble(f"https://localhost:{guarded_port}", shown)
-    assert "does not accept the client certificate" in said and str(certificate) in said
 
 
 def test_files_that_cannot_be_used(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
@@ -327,22 +311,6 @@ async def test_a_socks_proxy(port: int, authority: Authority) -> None:
     assert asked == [f"localhost:{port}"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"), [("407 Proxy Authentication Required", "407"), ("403 Forbidden", "403 Forbidden")]
-)
-async def test_a_proxy_that_refuses(port: int, answer: str, says: str) -> None:
-    async with HttpProxy(answer).listening() as address:
-        said = await trouble(f"https://localhost:{port}", TransportOptions(proxy=address))
-    assert f"the proxy {address.removeprefix('http://')} does not let" in said and says in said
-
-
-async def test_a_proxy_that_is_not_there(port: int) -> None:
-    said = await trouble(f"https://localhost:{port}", TransportOptions(proxy="http://127.0.0.1:9"))
-    assert "nothing listens at the proxy 127.0.0.1:9" in said
-    said = await trouble("http://localhost:1", TransportOptions(proxy="http://proxy.invalid:3128"))
-    assert "the name of the proxy proxy.invalid:3128 was not found" in said
-
-
 # ---- time ------------------------------------------------------------------------------------------------------------
 
 
@@ -361,10 +329,20 @@ async def test_a_port_that_accepts_and_says_nothing() -> None:
                 await client.card(SHORT)
 
 
-async def test_a_proxy_that_says_nothing(port: int) -> None:
+async def test_a_proxy_that_refuses_is_not_there_or_says_nothing() -> None:
+    async def said(proxy: str, address: str = "https://localhost:1", **options: float) -> str:
+        return await trouble(
+            address, TransportOptions(proxy=proxy, **options), options.get("connect_seconds", PATIENCE)
+        )
+
+    async with HttpProxy("403 Forbidden").listening() as address:
+        refused = await said(address)
+        assert f"the proxy {address.removeprefix('http://')} does not let" in refused and "403 Forbidden" in refused
+    assert "nothing listens at the proxy 127.0.0.1:9" in await said("http://127.0.0.1:9")
+    lost = await said("http://proxy.invalid:3128", "http://localhost:1")
+    assert "the name of the proxy proxy.invalid:3128 was not found" in lost
     async with listening(silence) as near:
-        options = TransportOptions(proxy=f"http://127.0.0.1:{near}", connect_seconds=SHORT)
-        assert "did not answer within" in await trouble(f"https://localhost:{port}", options, SHORT)
+        assert "did not answer within" in await said(f"http://127.0.0.1:{near}", connect_seconds=SHORT)
 
 
 async def test_the_system_watches_a_silent_chat_server_for_life(monkeypatch: pytest.MonkeyPatch) -> None:

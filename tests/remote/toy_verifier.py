@@ -227,13 +227,18 @@ async def listening(serve: Connection) -> AsyncIterator[int]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def request_of(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """The head and the body of a request."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    sizes = [int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    return head, await reader.readexactly(sizes[0] if sizes else 0)
+
+
 def raw_peer(answer: Callable[[int], bytes | None]) -> contextlib.AbstractAsyncContextManager[int]:
     """Answer the nth connection's request with raw bytes and hang up. None: never answer."""
 
     async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-        await reader.readexactly(int(lengths[0].split(b":")[1]) if lengths else 0)
+        await request_of(reader)
         data = answer(number)
         if data is None:
             await asyncio.Event().wait()

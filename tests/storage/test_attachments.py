@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from storage import Attachment, Store
 NOTES = Attachment("notes.txt", "text/plain", "first\nsecond ü\n".encode())
 PICTURE = Attachment("a b.png", "image/png", bytes(range(256)))
 HOSTILE = Attachment("evil\x1b[2J\n\u202e.txt", "text/plain", b"\x00\x1b]52;c;AAAA\x07")
-FILES = (NOTES, PICTURE, HOSTILE)
+NOT_UTF8 = Attachment("th\udce9.txt", "text/plain", b"x")
+FILES = (NOTES, PICTURE, HOSTILE, replace(NOT_UTF8, name="th?.txt"))
+"""As they come back."""
 
 
 def rows(store: Store) -> int:
@@ -26,7 +29,7 @@ def rows(store: Store) -> int:
 def ask(store: Store, text: str = "what is this?") -> tuple[str, str, str]:
     """A conversation with one question that has files; ids of the conversation, the question and its answer."""
     conversation = store.conversations.create(text)
-    answer = store.messages.ask(conversation.id, text, parent_id=None, attachments=FILES)
+    answer = store.messages.ask(conversation.id, text, parent_id=None, attachments=[*FILES[:3], NOT_UTF8])
     return conversation.id, str(answer.parent_id), answer.id
 
 
@@ -37,13 +40,6 @@ def test_they_come_back_as_they_were_in_their_order(store: Store) -> None:
     assert [one.attachments for one in store.branches.path(answer)] == [FILES, ()]
     assert [one.attachments for one in store.messages.of(conversation)] == [FILES, ()]
     assert NOTES.text == "first\nsecond ü\n" and PICTURE.text == ""
-
-
-def test_a_name_that_is_not_utf8_is_stored(store: Store) -> None:
-    conversation = store.conversations.create("odd")
-    odd = Attachment("th\udce9.txt", "text/plain", b"x")
-    answer = store.messages.ask(conversation.id, "?", parent_id=None, attachments=[odd])
-    assert [one.name for one in store.messages.get(str(answer.parent_id)).attachments] == ["th?.txt"]
 
 
 def test_they_never_change_and_never_move_to_another_message(store: Store) -> None:
@@ -57,22 +53,17 @@ def test_they_never_change_and_never_move_to_another_message(store: Store) -> No
             connection.execute("UPDATE attachments SET message_id = ? WHERE message_id = ?", (other, question))
 
 
-def test_they_go_with_their_conversation(store: Store) -> None:
+def test_they_go_with_their_conversation_and_a_copy_keeps_them(store: Store) -> None:
     conversation, question, answer = ask(store)
     store.messages.finish(answer, (), (), "a picture", "done", {})
     store.bin.delete(conversation)
     store.bin.restore(conversation)
     assert store.messages.get(question).attachments == FILES
-    store.bin.erase(conversation)
-    assert rows(store) == 0
-
-
-def test_a_copy_has_them_too_and_outlives_the_original(store: Store) -> None:
-    conversation, question, answer = ask(store)
-    store.messages.finish(answer, (), (), "a picture", "done", {})
     copy = store.branches.duplicate(conversation, answer)
     store.bin.erase(conversation)
     assert [one.attachments for one in store.branches.thread(copy.id)] == [FILES, ()]
+    store.bin.erase(copy.id)
+    assert rows(store) == 0
 
 
 def test_a_queued_prompt_keeps_them_until_it_is_sent_and_when_it_comes_back(store: Store) -> None:
@@ -93,16 +84,11 @@ def test_a_queued_prompt_keeps_them_until_it_is_sent_and_when_it_comes_back(stor
     assert rows(store) == len(FILES)
 
 
-def test_a_question_that_was_not_queued_before_keeps_them_when_it_is_put_off(store: Store) -> None:
+def test_a_question_that_is_put_off_keeps_them_and_brings_them_back_when_it_is_taken_out(store: Store) -> None:
     _, _, answer = ask(store)
     deferred = store.queue.defer(answer)
     assert deferred is not None and deferred.attachments == FILES
-
-
-def test_a_prompt_that_is_taken_out_brings_them_back(store: Store) -> None:
-    conversation = store.conversations.create("later")
-    queued = store.queue.add(conversation.id, "what is this?", FILES)
-    assert store.queue.remove(queued.id).attachments == FILES
+    assert store.queue.remove(deferred.id).attachments == FILES
     assert rows(store) == 0
 
 
@@ -117,8 +103,6 @@ def test_an_import_stores_them_once_and_tells_other_files_apart(store: Store, tm
         again = other.transfer.whole(conversation)
         assert again.messages == whole.messages and again.queue == whole.queue
         assert rows(other) == len(FILES) + 1
-
-        from dataclasses import replace
 
         changed = replace(whole.messages[0], attachments=(NOTES,))
         put = other.transfer.put(replace(whole, messages=(changed, whole.messages[1]), queue=()))

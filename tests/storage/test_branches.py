@@ -42,24 +42,12 @@ def test_versions_are_counted_on_the_shown_branch_only(
     assert ids(store.branches.siblings(third)) == [first, second, third]
     assert ids(store.branches.siblings(follow)) == [follow, other]
     edited = add("edited question")
+    ordered = add("be brief", role="system")  # A file from another program may have it beside a question.
     assert ids(store.branches.siblings(question)) == [question, edited]
+    assert ids(store.branches.siblings(ordered)) == [ordered] and store.branches.versions(conversation.id) == {}
+    store.branches.show(edited)
     assert store.branches.versions(conversation.id) == {edited: (2, 2)}
     assert store.branches.versions(store.conversations.create().id) == {}
-
-
-def test_show_goes_to_the_newest_end(store: Store, conversation: Conversation, add: Callable[..., str]) -> None:
-    question = add("question")
-    first = add("first", question)
-    add("early", first)
-    late = add("late", first)
-    add("second", question)
-    store.branches.show(first)
-    assert said(store, conversation) == ["question", "first", "late"]
-    again = add("again", late)
-    store.branches.show(question)
-    assert said(store, conversation)[-1] == "again"
-    store.branches.show(again)
-    assert said(store, conversation)[-1] == "again"
 
 
 def test_a_try_that_came_to_nothing_is_no_version(
@@ -147,9 +135,8 @@ def test_a_copy_holds_the_branch_and_shares_nothing(
             assert getattr(original, name) == getattr(copied, name)
         assert copied.conversation_id == copy.id and original.id != copied.id
     assert [message.status for message in copies] == ["done", "done", "done", "stopped"]
-    assert store.messages.of(copy.id) == copies and [hit.message.id for hit in store.search.messages("unz")] == [
-        copies[-1].id
-    ]
+    assert store.messages.of(copy.id) == copies
+    assert [hit.message.id for hit in store.search.messages("unz")] == [copies[-1].id]
 
     store.bin.erase(conversation.id)
     assert store.branches.thread(copy.id) == copies
@@ -161,20 +148,8 @@ def test_a_copy_holds_the_branch_and_shares_nothing(
 def test_pinned_conversations_come_first(store: Store) -> None:
     first, second, third = (store.conversations.create(title).id for title in ("first", "second", "third"))
     store.conversations.pin(first, True)
-    assert [(one.id, one.pinned) for one in store.conversations.all()] == [
-        (first, True),
-        (third, False),
-        (second, False),
-    ]
+    listed = [(one.id, one.pinned) for one in store.conversations.all()]
+    assert listed == [(first, True), (third, False), (second, False)]
     assert [one.id for one in store.conversations.recent(2)] == [third, second]
     store.conversations.pin(first, False)
     assert [one.id for one in store.conversations.all()] == [third, second, first]
-
-
-def test_messages_of_different_roles_are_no_versions_of_one_another(store: Store, conversation: Conversation) -> None:
-    """A file from another program may bring such messages."""
-    asked = store.messages.add(conversation.id, "user", "list files", parent_id=None, status="done")
-    ordered = store.messages.add(conversation.id, "system", "be brief", parent_id=None, status="done")
-    assert store.branches.versions(conversation.id) == {}
-    for message in (asked, ordered):
-        assert [one.id for one in store.branches.siblings(message.id)] == [message.id]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import StorageError, Store
+from storage import NewerDatabase, StorageError, Store
 from storage.migrations import MIGRATIONS
 from storage.sqlite import Sqlite
 from tests.storage.test_bin import assert_sound
@@ -61,6 +61,11 @@ def without_relations(message: tuple[object, ...]) -> tuple[object, ...]:
         return message
     kept = {name: value for name, value in stats.items() if name not in ("verifies", "resumes")}
     return (*message[:9], json.dumps(kept, separators=(",", ":")), *message[10:])
+
+
+def backup_of(path: Path, before: Rows) -> Path:
+    """Where the backup is of a database that had these rows."""
+    return path.with_name(f"{path.name}.before-{MIGRATIONS.known[len(before['_sqlite_migrations'])]}")
 
 
 def columns_of(path: Path) -> dict[str, str]:
@@ -148,6 +153,8 @@ def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
         store.bin.restore(tarballs.id)
         store.conversations.pin(tarballs.id, True)
         assert store.conversations.all()[0].title == tarballs.title
+    Store.open(tmp_path / "new.db").close()
+    assert schema(old) == schema(tmp_path / "new.db")
 
     # Every row is as before, except what was recovered.
     after = contents(old, columns)
@@ -160,18 +167,11 @@ def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
     assert after["partials"] == [] and len(before["partials"]) == 1
     for table in set(after) & {"memory_chunks", "queue"}:
         assert after[table] == before[table]
-    assert contents(Path(untouched)) == contents(
-        old.with_name(f"{old.name}.before-{MIGRATIONS.known[len(before['_sqlite_migrations'])]}")
-    )
+    assert contents(Path(untouched)) == contents(backup_of(old, before))
 
 
-def test_it_is_then_as_a_new_one(old: Path, tmp_path: Path) -> None:
-    Store.open(old).close()
-    Store.open(tmp_path / "new.db").close()
-    assert schema(old) == schema(tmp_path / "new.db")
-
-
-def test_the_backup_holds_what_is_in_the_log_only(old: Path, tmp_path: Path) -> None:
+def test_the_backup_holds_what_is_in_the_log_only(path: Path, tmp_path: Path) -> None:
+    old = load("m004", path)
     with closing(sqlite3.connect(old)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -184,17 +184,23 @@ def test_the_backup_holds_what_is_in_the_log_only(old: Path, tmp_path: Path) -> 
     left = tmp_path / "left.db"
     with Store.open(left) as store:
         assert "only in the log" in [one.title for one in store.conversations.all()]
-    backup = left.with_name(f"{left.name}.before-{MIGRATIONS.known[len(before['_sqlite_migrations'])]}")
-    assert contents(backup) == before
+    assert contents(backup_of(left, before)) == before
+
+
+def test_the_backup_of_a_migration_that_was_cut_off_is_made_again(path: Path) -> None:
+    before = contents(load("m002", path))
+    unfinished = path.with_name("outrider.db.before-m003_memory.part")
+    unfinished.write_bytes(b"half a database")
+    Store.open(path).close()
+    assert not unfinished.exists() and contents(backup_of(path, before)) == before
 
 
 @pytest.mark.parametrize(
-    ("table", "column"), [("conversations", "words"), ("messages", "words"), ("messages", "resumes")]
+    ("dump", "table", "column"), [("m001", "messages", "resumes"), ("m005", "conversations", "words")]
 )
-def test_a_migration_that_fails_leaves_it_as_it_was(old: Path, table: str, column: str) -> None:
-    """The failure is a column that exists already, for one of the last two migrations."""
-    if column in columns_of(old)[table]:
-        pytest.skip("it has had that migration")
+def test_a_migration_that_fails_leaves_it_as_it_was(path: Path, dump: str, table: str, column: str) -> None:
+    """The failure is a column that exists already, for a later migration or for the first one."""
+    old = load(dump, path)
     with closing(sqlite3.connect(old)) as connection:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
     before, tables = contents(old), schema(old)
@@ -202,12 +208,45 @@ def test_a_migration_that_fails_leaves_it_as_it_was(old: Path, table: str, colum
         with pytest.raises(StorageError, match="duplicate column"):
             Store.open(old)
         assert (contents(old), schema(old)) == (before, tables)
-        backup = old.with_name(f"{old.name}.before-{MIGRATIONS.known[len(before['_sqlite_migrations'])]}")
+        backup = backup_of(old, before)
         assert (contents(backup), schema(backup)) == (before, tables)
     with closing(sqlite3.connect(old)) as connection:
         connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     with Store.open(old) as store:
         assert len(store.conversations.all()) == len(before["conversations"])
+
+
+def test_a_database_of_a_newer_version_is_refused(path: Path) -> None:
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('outrider', 'm999_telepathy', '')"
+        )
+    with pytest.raises(NewerDatabase, match="m999_telepathy.*update Outrider"):
+        Store.open(path)
+
+
+def test_words_without_spaces_are_found_from_then_on(path: Path) -> None:
+    with closing(sqlite3.connect(load("m005", path))) as connection, connection:
+        connection.execute("INSERT INTO conversations (id, title, created, updated) VALUES ('c', '明天去公园', '', '')")
+        for key, text, deleted in (("m", "今天天气怎么样", None), ("n", "今天天气很好", "2999"), ("o", "no 天", None)):
+            connection.execute(
+                "INSERT INTO messages (id, conversation_id, role, text, status, created, deleted)"
+                " VALUES (?, 'c', 'user', ?, 'done', '', ?)",
+                (key, text, deleted),
+            )
+    with Store.open(path) as store:
+        assert_sound(store)
+        assert [hit.message.id for hit in store.search.messages("天气")] == ["m"]
+        assert [hit.message.id for hit in store.search.messages("天")] == ["o", "m"]
+        assert [found.snippet for found in store.search.conversations("公园")] == ["明天去公园"]
+        store.bin.restore_message("n")
+        assert {hit.message.id for hit in store.search.messages("天气")} == {"m", "n"}
+        store.bin.delete_message("m")
+        store.conversations.rename("c", "后天")
+        assert store.search.conversations("公园") == []
+        assert [hit.message.id for hit in store.search.messages("天气")] == ["n"]
+        assert_sound(store)
 
 
 @pytest.fixture
@@ -256,9 +295,7 @@ def test_several_windows_that_start_at_once_bring_it_up_to_date_once(large: Path
     for window in windows:
         window.communicate()
     assert [window.returncode for window in windows] == [0, 0, 0]
-    assert contents(large.with_name(f"{large.name}.before-{MIGRATIONS.known[4]}")) == before, (
-        "the backup is the old one"
-    )
+    assert contents(backup_of(large, before)) == before, "the backup is the old one"
     with Store.open(large) as store:
         assert_sound(store)
         assert [one.title for one in store.conversations.recent(3)] == ["by a window"] * 3
@@ -274,7 +311,7 @@ def test_a_kill_in_the_middle_of_a_migration_loses_nothing(large: Path) -> None:
         "-c",
         f"from pathlib import Path; from storage import Store; Store.open(Path({str(large)!r}))",
     ]
-    backup = large.with_name(f"{large.name}.before-{MIGRATIONS.known[4]}")
+    backup = backup_of(large, before)
     for _ in range(3):
         if len(contents(large)["_sqlite_migrations"]) == len(MIGRATIONS.known):
             break

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-import pytest
-
 from storage import Conversation, Message, Store
+from tests.storage.test_bin import assert_sound
 from tests.storage.writer import ROUNDS, TOKENS_PER_ROUND, text_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -38,14 +37,6 @@ def owner_files(path: Path) -> list[Path]:
     return list(path.parent.glob(f"{path.name}-owner-*"))
 
 
-def assert_sound(store: Store) -> None:
-    with store.database.read() as database:
-        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
-        assert database.execute("SELECT * FROM partials").fetchall() == []
-        database.execute("INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)")
-
-
 def test_a_kill_loses_at_most_the_round_after_the_last_checkpoint(path: Path) -> None:
     for lines, delay in ((1, 0.0), (3, 0.0), (6, 0.0005), (8, 0.0), (60, 0.002)):
         stored: dict[str, tuple[int, str]] = {}
@@ -64,6 +55,9 @@ def test_a_kill_loses_at_most_the_round_after_the_last_checkpoint(path: Path) ->
 
         with Store.open(path) as store:
             assert_sound(store)
+            with store.database.read() as database:
+                assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+                assert database.execute("SELECT * FROM partials").fetchall() == []
             for message_id, (tokens, status) in stored.items():
                 message = store.messages.get(message_id)
                 assert tokens <= len(message.tokens) <= tokens + TOKENS_PER_ROUND
@@ -102,10 +96,8 @@ def test_a_message_that_a_living_process_writes_is_left_alone(path: Path) -> Non
                 message_id, tokens, status = read(process.stdout)
             assert process.wait(timeout=30) == 0
             assert store.messages.recover() == []
-            assert (store.messages.get(message_id).status, len(store.messages.get(message_id).tokens)) == (
-                "done",
-                tokens,
-            )
+            done = store.messages.get(message_id)
+            assert (done.status, len(done.tokens)) == ("done", tokens)
     assert owner_files(path) == []
 
 
@@ -117,19 +109,22 @@ def test_a_store_opened_before_the_other_process_died_can_recover_too(path: Path
         assert [message.id for message in store.messages.recover()] == [message_id]
 
 
-@pytest.mark.parametrize("checkpoint", [True, False])
-def test_an_answer_left_by_a_closed_store_is_recovered(path: Path, checkpoint: bool) -> None:
+def test_answers_left_by_a_closed_store_are_recovered(path: Path) -> None:
     with Store.open(path) as store:
-        conversation = store.conversations.create()
-        answer = store.messages.add(conversation.id, "assistant", "so", parent_id=None, status="pending")
-        if checkpoint:
-            store.messages.checkpoint(answer.id, [1, 2], [True, False], "so far", {"model": "talker"})
-            store.messages.checkpoint(answer.id, [1, 2], [True, False], "so far")
+        conversation = store.conversations.create().id
+        begun, written = (
+            store.messages.add(conversation, "assistant", "so", parent_id=None, status="pending").id for _ in range(2)
+        )
+        store.messages.checkpoint(written, [1, 2], [True, False], "so far", {"model": "talker"})
+        store.messages.checkpoint(written, [1, 2], [True, False], "so far")
     with Store.open(path) as store:
-        recovered = store.messages.get(answer.id)
-        expected = ("stopped", "so far", (1, 2), (True, False)) if checkpoint else ("stopped", "so", (), ())
-        assert (recovered.status, recovered.text, recovered.tokens, recovered.provenance) == expected
-        assert recovered.interrupted and recovered.stats.get("model") == ("talker" if checkpoint else None)
+        for key, text, tokens, provenance, model in (
+            (begun, "so", (), (), None),
+            (written, "so far", (1, 2), (True, False), "talker"),
+        ):
+            found = store.messages.get(key)
+            assert (found.text, found.tokens, found.provenance) == (text, tokens, provenance)
+            assert found.status == "stopped" and found.interrupted and found.stats.get("model") == model
 
 
 def test_two_stores_of_one_process_leave_each_other_alone(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,27 +29,47 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(home)
 
 
-def complaint(database: Path) -> str:
-    with as_somebody(), pytest.raises(StorageReadOnly) as told:
-        Store.open(database)
-    return str(told.value)
-
-
-def test_a_folder_that_may_not_be_written(folder: Path) -> None:
-    folder.chmod(0o500)
-    told = complaint(folder / "outrider.db")
-    assert f"folder {folder} may not be written" in told and "OUTRIDER_HOME" in told and "disk" not in told
-
-
-def test_a_folder_in_which_the_database_is_to_be_made(folder: Path) -> None:
+def missing(folder: Path) -> None:
     shutil.rmtree(folder)
     folder.parent.chmod(0o500)
-    assert f"folder {folder.parent} may not be written" in complaint(folder / "outrider.db")
 
 
-def test_a_folder_that_may_not_be_entered(folder: Path) -> None:
-    folder.chmod(0o000)
-    assert f"folder {folder} may not be written" in complaint(folder / "outrider.db")
+def side_files(folder: Path) -> None:
+    for name in ("outrider.db-wal", "outrider.db-shm"):
+        (folder / name).touch(0o000)
+
+
+def file_for_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+
+
+def folder_for_file(folder: Path) -> None:
+    (folder / "outrider.db").unlink()
+    (folder / "outrider.db").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("happens", "error", "told"),
+    [
+        (lambda folder: folder.chmod(0o500), StorageReadOnly, "folder {folder} may not be written"),
+        (lambda folder: folder.chmod(0o000), StorageReadOnly, "folder {folder} may not be written"),
+        (missing, StorageReadOnly, "folder {folder.parent} may not be written"),
+        (side_files, StorageReadOnly, "file {folder}/outrider.db-wal may not be written"),
+        (file_for_folder, StorageFailed, "{folder} is not a folder"),
+        (folder_for_file, StorageReadOnly, "{folder}/outrider.db is a folder"),
+    ],
+    ids=["not writable", "not enterable", "missing", "side files", "a file for the folder", "a folder for the file"],
+)
+def test_what_is_in_the_way_is_named(
+    folder: Path, happens: Callable[[Path], None], error: type[StorageFailed], told: str
+) -> None:
+    happens(folder)
+    with as_somebody(), pytest.raises(error) as raised:
+        Store.open(folder / "outrider.db")
+    said = str(raised.value)
+    assert told.format(folder=folder) in said and "disk" not in said
+    assert "OUTRIDER_HOME" in said or "may not be written" not in said
 
 
 def test_a_file_that_may_not_be_written(folder: Path) -> None:
@@ -59,26 +79,6 @@ def test_a_file_that_may_not_be_written(folder: Path) -> None:
         with pytest.raises(StorageReadOnly) as told:
             store.conversations.create("new")
     assert f"file {folder / 'outrider.db'} may not be written" in str(told.value)
-
-
-def test_a_side_file_that_may_not_be_written(folder: Path) -> None:
-    (folder / "outrider.db-wal").touch(0o000)
-    (folder / "outrider.db-shm").touch(0o000)
-    assert f"file {folder / 'outrider.db-wal'} may not be written" in complaint(folder / "outrider.db")
-
-
-def test_something_else_in_the_place_of_the_folder(folder: Path) -> None:
-    shutil.rmtree(folder)
-    folder.write_text("a file")
-    with as_somebody(), pytest.raises(StorageFailed) as told:
-        Store.open(folder / "outrider.db")
-    assert f"{folder} is not a folder" in str(told.value) and "disk" not in str(told.value)
-
-
-def test_something_else_in_the_place_of_the_database(folder: Path) -> None:
-    (folder / "outrider.db").unlink()
-    (folder / "outrider.db").mkdir()
-    assert f"{folder / 'outrider.db'} is a folder" in complaint(folder / "outrider.db")
 
 
 def test_a_folder_that_is_closed_while_it_is_used(folder: Path) -> None:

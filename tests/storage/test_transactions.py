@@ -30,22 +30,15 @@ def test_an_answer_is_finished_and_leaves_the_queue_at_once(store: Store, conver
     assert store.messages.get(answer.id).status == "done" and store.queue.all() == []
 
 
-def test_a_prompt_is_taken_with_its_question_or_not_at_all(store: Store, conversation: Conversation) -> None:
-    queued = store.queue.add(conversation.id, "and a zip?")
-    forbid(store, "UPDATE ON queue")
-    with pytest.raises(sqlite3.IntegrityError, match="refused"):
-        store.queue.take(queued.id)
-    assert store.messages.of(conversation.id) == [] and store.queue.all() == [queued]
-
-
-def test_an_answer_that_verifies_another_is_stored_with_its_place_in_the_queue(store: Store, answer: Message) -> None:
+def test_what_is_taken_from_the_queue_is_stored_with_its_new_place_there(store: Store, answer: Message) -> None:
     store.messages.finish(answer.id, [5, 6], [False, False], "tar x", "done", {})
-    queued = store.queue.add_verification(answer.id)
+    queued = [store.queue.add_verification(answer.id), store.queue.add(answer.conversation_id, "and a zip?")]
     before = store.messages.of(answer.conversation_id)
     forbid(store, "UPDATE ON queue")
-    with pytest.raises(sqlite3.IntegrityError, match="refused"):
-        store.messages.verify(answer.id)
-    assert store.messages.of(answer.conversation_id) == before and store.queue.all() == [queued]
+    for take, key in ((store.messages.verify, answer.id), (store.queue.take, queued[1].id)):
+        with pytest.raises(sqlite3.IntegrityError, match="refused"):
+            take(key)
+        assert store.messages.of(answer.conversation_id) == before and store.queue.all() == queued
 
 
 def test_a_conversation_arrives_whole_or_not_at_all(store: Store, answer: Message) -> None:

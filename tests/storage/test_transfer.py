@@ -27,26 +27,21 @@ def thread(store: Store, conversation: Conversation, question: Message, answer: 
     beside = store.messages.verify(answer.id)
     assert beside is not None
     store.messages.finish(beside.id, [5, 7], [True, True], "tar xf", "done", {})
-    store.branches.set_tip(conversation.id, beside.id)
+    store.branches.show(beside.id)
     store.queue.add(conversation.id, "and a zip?")
     return store.transfer.whole(conversation.id)
 
 
-def test_a_new_conversation_arrives_as_it_was(store: Store, other: Store, thread: WholeConversation) -> None:
+def test_a_new_conversation_arrives_as_it_was_and_once(store: Store, other: Store, thread: WholeConversation) -> None:
     put = other.transfer.put(thread)
     assert (put.outcome, put.messages, put.renamed) == ("new", 3, False)
     assert put.queued == tuple(queued.id for queued in other.queue.all()) and len(put.queued) == 2
     assert rows(other) == rows(store)
-    assert [hit.message.text for hit in other.search.messages("tar")] != []
-    assert other.branches.thread(put.conversation_id)[-1].text == "tar xf"
-
-
-def test_the_second_time_changes_nothing(other: Store, thread: WholeConversation) -> None:
-    other.transfer.put(thread)
-    before = rows(other)
     again = other.transfer.put(thread)
     assert (again.outcome, again.messages, again.queued) == ("same", 0, ())
-    assert rows(other) == before
+    assert rows(other) == rows(store)
+    assert [hit.message.text for hit in other.search.messages("tar")] != []
+    assert other.branches.thread(put.conversation_id)[-1].text == "tar xf"
 
 
 def test_what_was_sent_meanwhile_is_not_queued_again(store: Store, thread: WholeConversation) -> None:
@@ -128,11 +123,7 @@ def test_another_conversation_of_the_same_id_is_taken(other: Store, thread: Whol
 
 
 def test_a_copy_is_another_conversation(other: Store, thread: WholeConversation) -> None:
-    first, second, third = (
-        other.transfer.put(thread),
-        other.transfer.put(thread, copy=True),
-        other.transfer.put(thread, copy=True),
-    )
+    first, second, third = (other.transfer.put(thread, copy=copy) for copy in (False, True, True))
     assert len({first.conversation_id, second.conversation_id, third.conversation_id}) == 3
     assert (second.outcome, second.messages, second.renamed) == ("new", 3, True)
     assert len(other.queue.all()) == 2  # Each entry waits once.

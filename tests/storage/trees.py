@@ -100,7 +100,7 @@ def _fill(store: Store, talk: Talk) -> str:
             )
         ids.append(message.id)
     if ids:
-        store.branches.set_tip(conversation, ids[talk.tip % len(ids)])
+        store.branches.show(ids[talk.tip % len(ids)])
     store.conversations.pin(conversation, talk.pinned)
     for prompt in talk.prompts:
         store.queue.add(conversation, prompt)

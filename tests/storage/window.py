@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import random
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -22,31 +20,22 @@ from storage.rows import new_id, now
 BROUGHT = 150
 """How many questions an import has, and how many answers."""
 
-
-class Said(msgspec.Struct):
-    id: str
-    text: str
-    """A word that occurs nowhere else."""
-    deleted: bool = False
+Said = list[tuple[str, str]]
+"""Answers: id and text, a word that occurs nowhere else."""
 
 
 class Own(msgspec.Struct):
     title: str
-    pinned: bool = False
     deleted: bool = False
-    answers: list[Said] = []
+    answers: Said = []
     queued: list[str] = []
     """The texts of prompts."""
 
 
 class WindowReport(msgspec.Struct):
     own: dict[str, Own]
-    shared: list[Said]
+    shared: Said
     erased: list[str]
-    memories: dict[str, int]
-    """How many tokens of memory each own conversation has."""
-    worst_seconds: float
-    """The longest call."""
 
 
 class Window:
@@ -55,30 +44,13 @@ class Window:
         self._rng = random.Random(seed)
         self._store = Store.open(database)
         self._words = 0
-        self.report = WindowReport({}, [], [], {}, 0.0)
+        self.report = WindowReport({}, [], [])
 
     def run(self, steps: int) -> None:
-        actions: list[Callable[[], None]] = [
-            *[self.create] * 3,
-            *[self.answer] * 8,
-            *[self.answer_shared] * 4,
-            *[self.look] * 6,
-            self.rename,
-            self.pin,
-            self.delete,
-            self.restore,
-            self.erase,
-            *[self.delete_answer] * 2,
-            self.restore_answer,
-            *[self.queue] * 2,
-            self.bring,
-            self.remember,
-            self.reopen,
-        ]
+        often = [*[self.create] * 3, *[self.answer] * 8, *[self.answer_shared] * 4, *[self.look] * 6]
+        seldom = [self.delete, self.restore, self.erase, *[self.queue] * 2, self.bring, self.reopen]
         for _ in range(steps):
-            begun = time.monotonic()
-            self._rng.choice(actions)()
-            self.report.worst_seconds = max(self.report.worst_seconds, time.monotonic() - begun)
+            self._rng.choice([*often, *seldom])()
         self._store.close()
 
     def _word(self) -> str:
@@ -89,14 +61,14 @@ class Window:
         own = [(key, one) for key, one in self.report.own.items() if one.deleted == deleted]
         return self._rng.choice(own) if own else None
 
-    def _write(self, conversation: str) -> Said:
+    def _write(self, conversation: str) -> tuple[str, str]:
         """Writes an answer as the assistant does."""
         store, word = self._store, self._word()
         pending = store.messages.ask(conversation, "say a word", parent_id=store.conversations.get(conversation).tip_id)
         for rounds in range(1, 4):
             store.messages.checkpoint(pending.id, range(rounds), [True] * rounds, word[:rounds])
         store.messages.finish(pending.id, range(4), [True] * 4, word, "done", {"rounds": 4})
-        return Said(pending.id, word)
+        return pending.id, word
 
     def create(self) -> None:
         title = self._word()
@@ -118,23 +90,13 @@ class Window:
                 parent = said[-1].id if said else None
                 said.append(Message(new_id(), key, parent, role, text, "done", (), (), {}, time))  # type: ignore[arg-type]
         self._store.transfer.put(WholeConversation(Conversation(key, title, said[-1].id, time, time), tuple(said), ()))
-        self.report.own[key] = Own(title, answers=[Said(one.id, one.text) for one in said[1::2]])
+        self.report.own[key] = Own(title, answers=[(one.id, one.text) for one in said[1::2]])
 
     def look(self) -> None:
         store = self._store
         store.conversations.all(), store.queue.all(), store.branches.versions(self._shared)
         store.search.conversations("word"), store.search.messages(f"word{self._seed}x1")
         store.branches.thread(self._shared)
-
-    def rename(self) -> None:
-        if chosen := self._own():
-            chosen[1].title = self._word()
-            self._store.conversations.rename(chosen[0], chosen[1].title)
-
-    def pin(self) -> None:
-        if chosen := self._own():
-            chosen[1].pinned = not chosen[1].pinned
-            self._store.conversations.pin(chosen[0], chosen[1].pinned)
 
     def delete(self) -> None:
         if chosen := self._own():
@@ -150,20 +112,7 @@ class Window:
         if chosen := self._own(deleted=True):
             self._store.bin.erase(chosen[0])
             del self.report.own[chosen[0]]
-            self.report.memories.pop(chosen[0], None)
             self.report.erased.append(chosen[0])
-
-    def delete_answer(self) -> None:
-        """Deletes the last message, which nothing follows."""
-        if (chosen := self._own()) and chosen[1].answers and not chosen[1].answers[-1].deleted:
-            self._store.bin.delete_message(chosen[1].answers[-1].id)
-            chosen[1].answers[-1].deleted = True
-
-    def restore_answer(self) -> None:
-        if chosen := self._own():
-            for said in [said for said in chosen[1].answers if said.deleted][:1]:
-                self._store.bin.restore_message(said.id)
-                said.deleted = False
 
     def queue(self) -> None:
         """Queues prompts of this window and sends every second one at once."""
@@ -174,13 +123,7 @@ class Window:
                 chosen[1].queued.append(word)
             elif (answer := self._store.queue.take(queued.id)) is not None:
                 self._store.messages.finish(answer.id, [1], [True], f"to{word}", "done", {}, settles=answer.id)
-                chosen[1].answers.append(Said(answer.id, f"to{word}"))
-
-    def remember(self) -> None:
-        if chosen := self._own():
-            tokens = self._rng.randint(1, 50)
-            self._store.memory.save(chosen[0], b"format", 0, tokens, bytes(tokens))
-            self.report.memories[chosen[0]] = tokens
+                chosen[1].answers.append((answer.id, f"to{word}"))
 
     def reopen(self) -> None:
         self._store.close()

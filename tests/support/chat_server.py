@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.remote.toy_verifier import http, listening
+from tests.support.patience import PATIENCE_SECONDS
 
 JSON = "application/json"
 
@@ -97,3 +100,24 @@ class ChatServer:
 
 def event(delta: dict[str, str], reason: str | None = None) -> bytes:
     return b"data: " + json.dumps({"choices": [{"delta": delta, "finish_reason": reason}]}).encode() + b"\n\n"
+
+
+@contextmanager
+def in_thread(server: AbstractAsyncContextManager[int]) -> Iterator[int]:
+    """Run a server in a thread, for a test that has no event loop or blocks it; yields its port."""
+    running: queue.Queue[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
+
+    async def serve() -> None:
+        ended = asyncio.Event()
+        async with server as port:
+            running.put((port, asyncio.get_running_loop(), ended))
+            await ended.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    port, loop, ended = running.get(timeout=PATIENCE_SECONDS)
+    try:
+        yield port
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()

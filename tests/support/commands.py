@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from app.cli.__main__ import main
+from app.start import main
 
 
 class CommandResult(NamedTuple):
@@ -38,9 +38,19 @@ def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
         given = stdin if isinstance(stdin, bytes) else stdin.encode()
         monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-        with pytest.raises(SystemExit) as ended:
+        code: object = 0
+        try:
             main()
+        except SystemExit as end:
+            code = end.code
         printed = capsys.readouterr()
-        return CommandResult(ended.value.code if isinstance(ended.value.code, int) else 0, printed.out, printed.err)
+        return CommandResult(code if isinstance(code, int) else 0, printed.out, printed.err)
 
     return run
+
+
+def answer_many(outrider: Outrider, url: str, count: int, folder: Path) -> None:
+    """Have a server check this many answers; the questions are in a file in `folder`."""
+    prompts = folder / "prompts.jsonl"
+    prompts.write_text("".join(f'{{"prompt": "what is {number}"}}\n' for number in range(count)))
+    assert outrider("ask", "--prompts", str(prompts), "--remote", url).code == 0

@@ -1,7 +1,5 @@
 """A line between a device and its verifier, as a TCP proxy on loopback: delay, jitter, bandwidth, loss, outages.
 
-    python -m tests.support.emulator --profile 4g --to http://127.0.0.1:8000 [--profiles FILE] [--port P] [--seed N]
-
 It needs no privileges. It forwards bytes, not packets: it does to a connection what a line does to the stream that TCP
 makes of it. Bytes go in segments of `SEGMENT`, each direction on its own. A segment waits for its turn at the
 bandwidth, which all connections share. Then it takes half a round trip plus jitter, and never overtakes one before it.
@@ -17,15 +15,11 @@ function of the seed, the number of the connection and the direction. The times 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import random
-import signal
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -134,11 +128,11 @@ class Share:
 class Emulator:
     """A proxy that listens on loopback. It is an asynchronous context manager."""
 
-    def __init__(self, profile: LinkProfile, host: str, port: int, *, listen: int = 0, seed: int = 0) -> None:
-        """Connects to `host`:`port`. Listens on port `listen`; 0: any free one."""
+    def __init__(self, profile: LinkProfile, host: str, port: int, *, seed: int = 0) -> None:
+        """Connects to `host`:`port`."""
         self.profile = profile
         self.bytes_up = self.bytes_down = self.connections = 0
-        self._to, self._listen, self._seed = (host, port), listen, seed
+        self._to, self._seed = (host, port), seed
         self._up, self._down = Share(), Share()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -155,7 +149,7 @@ class Emulator:
 
     async def __aenter__(self) -> Emulator:
         self._begun = asyncio.get_running_loop().time()
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self._listen, limit=SEGMENT)
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=SEGMENT)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -218,37 +212,3 @@ class Emulator:
                 await way.put((course.arrival(loop.time() - self._begun, len(data), share), data))
                 if not data:
                     return
-
-
-async def _serve(emulator: Emulator) -> None:
-    stop = asyncio.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    async with emulator:
-        print(f"{emulator.profile.name}: {emulator.url}", flush=True)
-        await stop.wait()
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of profiles")
-    parser.add_argument("--profile", required=True, help="name of a profile")
-    parser.add_argument("--to", required=True, metavar="URL", help="where the verifier listens")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one")
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args(argv)
-    try:
-        profiles = read_profiles(arguments.profiles)
-    except BadProfile as error:
-        parser.exit(1, f"{error}\n")
-    if arguments.profile not in profiles:
-        parser.error(f"there is no profile {arguments.profile!r}; there are {', '.join(profiles)}")
-    to = urlsplit(arguments.to)
-    if not to.hostname or not to.port:
-        parser.error("--to takes an address with its port, such as http://127.0.0.1:8000")
-    profile = profiles[arguments.profile]
-    asyncio.run(_serve(Emulator(profile, to.hostname, to.port, listen=arguments.port, seed=arguments.seed)))
-
-
-if __name__ == "__main__":
-    main()

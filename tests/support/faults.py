@@ -8,6 +8,9 @@ import asyncio
 from remote.protocol import CONTENT_TYPE
 from tests.support.fault_proxy import Exchange, Fault, forever
 
+STREAM_BYTES = 1800
+"""A place in a stream's body: its first tokens and their memory have passed, and most have not."""
+
 
 async def unheard(exchange: Exchange) -> None:
     """The verifier does what it is asked for, but the connection ends before the first byte of its reply."""
@@ -141,6 +144,21 @@ def after(count: int, fault: Fault) -> Fault:
 
     async def begin(exchange: Exchange) -> None:
         await exchange.relay(count)
+        await fault(exchange)
+
+    return begin
+
+
+def midway(fault: Fault) -> Fault:
+    """The fault comes in the middle of an answer, which may be a stream or rounds."""
+
+    async def begin(exchange: Exchange) -> None:
+        if b"/v1/streams " in exchange.head:
+            await exchange.relay(STREAM_BYTES)
+        elif exchange.proxy.asked < 3:
+            exchange.proxy.at(0, begin)
+            await exchange.relay()
+            return
         await fault(exchange)
 
     return begin

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.remote.toy_verifier import http, listening
+from tests.support.chat_server import in_thread
 
 JSON = "application/json"
 
@@ -50,27 +50,9 @@ class ModelServer:
     def listening(self) -> AbstractAsyncContextManager[int]:
         return listening(self._serve)
 
-    @contextmanager
-    def in_thread(self) -> Iterator[int]:
+    def in_thread(self) -> AbstractContextManager[int]:
         """Serve beside a test that has no event loop; yields the port."""
-        ready, found = threading.Event(), []
-
-        async def serve() -> None:
-            ended = asyncio.Event()
-            async with self.listening() as port:
-                found.append((port, asyncio.get_running_loop(), ended))
-                ready.set()
-                await ended.wait()
-
-        thread = threading.Thread(target=lambda: asyncio.run(serve()))
-        thread.start()
-        ready.wait()
-        port, loop, ended = found[0]
-        try:
-            yield port
-        finally:
-            loop.call_soon_threadsafe(ended.set)
-            thread.join()
+        return in_thread(self.listening())
 
     async def _serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")

@@ -58,8 +58,7 @@ class VerifierProcess:
     def url(self) -> str:
         return f"http://{self._host}:{self.port}"
 
-    def start(self) -> Self:
-        """Start the process, and wait until it answers."""
+    def command(self) -> list[str]:
         command = [*self._prefix, sys.executable, "-m", "app.cli", "serve", "--watch-stdin"]
         command += ["--host", self._host, "--port", str(self.port), "--allow-host", "verifier.example"]
         if self._model is None:
@@ -67,7 +66,11 @@ class VerifierProcess:
         else:
             command += ["--model", str(self._model)]
         command += [] if self._token_file is None else ["--token-file", str(self._token_file)]
-        command += self._options
+        return [*command, *self._options]
+
+    def start(self) -> Self:
+        """Start the process, and wait until it answers."""
+        command = self.command()
         pipe = subprocess.PIPE
         with open(self._said or os.devnull, "ab") as said:
             self._process = subprocess.Popen(
@@ -75,7 +78,7 @@ class VerifierProcess:
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        found = re.search(r":(\d+)$", line.strip())
+        found = re.fullmatch(r"outrider server ready at https?://\S+:(\d+)\n", line)
         assert found is not None, f"the verifier did not start: {line!r}"
         self.port = int(found[1])
         return self
@@ -87,26 +90,34 @@ class VerifierProcess:
 
     def kill(self) -> None:
         """Kill it with SIGKILL."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self.stop()
 
     def pause(self) -> None:
         """Stop it with SIGSTOP: its connections stay open, and nothing answers."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     def interrupt(self) -> int:
         """Stop it as Ctrl+C does. Its exit code."""
+        self.signal(signal.SIGINT)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait until it ends. Its exit code."""
         assert self._process is not None
-        os.kill(self._process.pid, signal.SIGINT)
         code = self._process.wait(PATIENCE_SECONDS)
         self.stop()
         return code
+
+    def left(self) -> tuple[int, str]:
+        """End its stdin, as the end of an app does. Its exit code, and what else it said on stdout."""
+        assert self._process is not None
+        said, _ = self._process.communicate(timeout=PATIENCE_SECONDS)
+        code, self._process = self._process.returncode, None
+        return code, said
 
     def stop(self) -> None:
         if self._process is not None:

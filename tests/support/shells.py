@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-import queue
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from tests.support.chat_server import ChatServer
+from tests.support.chat_server import ChatServer, in_thread
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY
 from tests.support.terminal import Terminal, visible
@@ -76,14 +73,11 @@ class ShellTerminal(Terminal):
         self.wait_for(lambda: mark in visible(self.raw[begun:]), PATIENCE_SECONDS)
         return visible(self.raw[begun:])
 
-    def press(self, keys: str, shown: str | Callable[[str], bool]) -> str:
+    def press(self, keys: str, shown: str) -> str:
         """Type keys, wait until new text holds `shown`, and return the new text."""
         begun = len(self.raw)
         self.type(keys)
-        if isinstance(shown, str):
-            self.wait_for(lambda: shown in visible(self.raw[begun:]), PATIENCE_SECONDS)
-        else:
-            self.wait_for(lambda: shown(visible(self.raw[begun:])), PATIENCE_SECONDS)
+        self.wait_for(lambda: shown in visible(self.raw[begun:]), PATIENCE_SECONDS)
         return visible(self.raw[begun:])
 
     def line(self) -> str:
@@ -129,21 +123,5 @@ def stop_helper(environment: Mapping[str, str]) -> None:
 @contextlib.contextmanager
 def served(server: ChatServer) -> Iterator[str]:
     """Run a scripted server in a thread, because a terminal is waited for in the test's own; yields its address."""
-    port: queue.Queue[int] = queue.Queue()
-    over: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-
-    async def serve() -> None:
-        ended = asyncio.Event()
-        over.append((asyncio.get_running_loop(), ended))
-        async with server.listening() as number:
-            port.put(number)
-            await ended.wait()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{port.get(timeout=PATIENCE_SECONDS)}/v1"
-    finally:
-        loop, ended = over[0]
-        loop.call_soon_threadsafe(ended.set)
-        thread.join()
+    with in_thread(server.listening()) as port:
+        yield f"http://127.0.0.1:{port}/v1"

@@ -5,7 +5,6 @@ Nothing answers what the program asks the terminal, as on a terminal that does n
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pty
@@ -132,10 +131,6 @@ class Terminal:
         if self.master >= 0:
             os.close(self.master)
             self.master = -1
-
-    def interrupt(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGINT)
 
 
 def visible(raw: bytes) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,10 +170,3 @@ def test_nothing_to_export(outrider: Outrider) -> None:
     assert (exported.code, exported.out) == (1, "") and "no conversation" in exported.err
     everything = outrider("export", "--all", "--format", "json")
     assert everything.code == 0 and json.loads(everything.out)["conversations"] == []
-
-
-def test_neither_loads_the_screen_or_a_model() -> None:
-    modules = "app.cli.archive, app.archive.exporter, app.archive.importer, app.archive.html, app.archive.markdown"
-    program = f"import sys, {modules}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert not {"textual", "torch", "onnxruntime", "httpx", "numpy", "tokenizers"} & set(done.stdout.split())

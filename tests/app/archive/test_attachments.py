@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from markdown_it import MarkdownIt
 from app.archive.exporter import export_conversations
 from app.archive.importer import import_file
 from storage import Attachment, Store
+from tests.app.archive.test_html_markdown import Tags
 from tests.app.attachments.conftest import PNG
 
 NOTES = Attachment("notes.md", "text/plain", b"````\n# not a heading\n```sh\nrm x\n\x1b[2J")
@@ -90,14 +90,9 @@ def test_markdown_shows_text_in_fences_that_it_cannot_leave(store: Store, conver
 
 
 def test_html_folds_files_and_thoughts_and_runs_nothing(store: Store, conversation: str, tmp_path: Path) -> None:
-    tags: list[tuple[str, dict[str, str | None]]] = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            tags.append((tag, dict(attrs)))
-
-    text = exported(store, conversation, "html", tmp_path)
-    Reader().feed(text)
+    text, parser = exported(store, conversation, "html", tmp_path), Tags()
+    parser.feed(text)
+    tags = parser.found
     assert "\x1b" not in text
     images = [attributes for tag, attributes in tags if tag == "img"]
     assert len(images) == 2 and all(set(image) == {"src", "alt"} for image in images)

@@ -7,7 +7,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,18 +40,11 @@ TALK = {
 OTHER = {"uuid": "c-2", "name": "", "chat_messages": [said("m4", "human", "hello")]}
 
 
-@pytest.mark.parametrize("form", ["file", "archive", "folder"])
-def test_its_conversations_are_imported(store: Store, tmp_path: Path, form: str) -> None:
-    data, path = json.dumps([TALK, OTHER]), tmp_path / form
-    if form == "archive":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("conversations.json", data)
-            archive.writestr("users.json", "[]")
-    else:
-        path.mkdir()
-        (path / "users.json").write_text("[]")
-        path = path / "conversations.json" if form == "file" else path
-        (path if form == "file" else path / "conversations.json").write_text(data)
+def test_its_conversations_are_imported(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", json.dumps([TALK, OTHER]))
+        archive.writestr("users.json", "[]")
     report = import_file(store, path)
     assert (report.kind, [result.outcome for result in report.results]) == ("Claude export", ["new", "new"])
     first = report.results[0]

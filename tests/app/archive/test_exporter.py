@@ -13,7 +13,6 @@ from markdown_it import MarkdownIt
 
 from app.archive import exporter as writing
 from app.archive.branches import branches
-from app.archive.errors import Unwritable
 from app.archive.exporter import every_conversation, export_conversations, export_pieces, new_file
 from app.archive.formats import Format
 from app.archive.html import STYLE
@@ -21,7 +20,7 @@ from app.archive.markdown import contained
 from app.config import Settings
 from models.guide.names import MARKS
 from models.text.chat_text import ChatText
-from storage import Choices, NotFound, Store
+from storage import Choices, FinalStatus, NotFound, Store
 from tests.app.archive.test_html_markdown import HOSTILE, Tags
 
 NO_DRAFTER = Settings(drafter="/nowhere")
@@ -33,6 +32,15 @@ def answered(store: Store, question: str = "how?", answer: str = "tar -x", title
     said = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
     store.messages.finish(said.id, [], [], answer, "done", {})
     return conversation
+
+
+def drafted(store: Store, text: ChatText, said: str, checked: int, status: FinalStatus = "done") -> list[int]:
+    """Store an answer, of which so many tokens were checked, beside an imported one; its tokens."""
+    asked = store.branches.thread(answered(store, answer="imported"))[0]
+    answer = store.messages.add(asked.conversation_id, "assistant", "", parent_id=asked.id, status="pending")
+    tokens = text.encode(said)
+    store.messages.finish(answer.id, tokens, [at < checked for at in range(len(tokens))], said, status, {})
+    return tokens
 
 
 def text_of(store: Store, format: Format, *ids: str, every: bool = False) -> str:
@@ -60,11 +68,7 @@ def test_several_get_a_table_of_contents(store: Store) -> None:
 
 
 def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch) -> None:
-    conversation = answered(store, answer="imported")
-    asked = store.branches.thread(conversation)[0]
-    said = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
-    tokens = text.encode("list the files")
-    store.messages.finish(said.id, tokens, [at < 4 for at in range(len(tokens))], "list the files", "stopped", {})
+    tokens = drafted(store, text, "list the files", 4, "stopped")
     told = f"{len(tokens) - 4} of its {len(tokens)} tokens were drafted offline and never checked."
     markdown = text_of(store, "md")
     assert f"> *{told} This answer was stopped before its end.*" in markdown
@@ -78,11 +82,7 @@ def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypat
 def test_what_was_never_verified_is_shaded_where_names_have_marks(
     store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conversation = answered(store, answer="imported")
-    asked = store.branches.thread(conversation)[0]
-    said = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
-    tokens = text.encode("list a_1 and sort a_1")
-    store.messages.finish(said.id, tokens, [at < 3 for at in range(len(tokens))], "list a_1 and sort a_1", "done", {})
+    drafted(store, text, "list a_1 and sort a_1", 3)
     marked = lambda tokens: text.decode(tokens).replace("a_1", MARKS[0])  # noqa: E731 - as a model with marks says it.
     monkeypatch.setattr(writing, "decoder", lambda folder: marked)
     assert " sort a_1</span>" in text_of(store, "html") and MARKS[0] not in text_of(store, "html")
@@ -96,7 +96,7 @@ def test_all_branches_from_where_they_part(store: Store) -> None:
     after = store.messages.add(conversation, "user", "c2", parent_id=second.id, status="done")
     store.messages.add(conversation, "assistant", "d2", parent_id=after.id, status="done")
     store.messages.add(conversation, "user", "a2", parent_id=None, status="done")
-    store.branches.set_tip(conversation, third.id)
+    store.branches.show(third.id)
     found = [
         (branch.after, [(number, message.text) for number, message in branch.messages])
         for branch in branches(store.transfer.whole(conversation), every=True)
@@ -211,16 +211,6 @@ def test_a_file_is_there_whole_or_not_at_all(store: Store, tmp_path: Path) -> No
     assert not list(tmp_path.glob(".*.part"))
 
 
-def test_a_conversation_that_goes_while_it_is_written_leaves_no_half_file(store: Store, tmp_path: Path) -> None:
-    first, second = answered(store), answered(store)
-    pieces = export_pieces(store, [first, second], "md", settings=NO_DRAFTER, branches=False)
-    next(pieces)
-    store.bin.delete(second)
-    with pytest.raises(NotFound):
-        writing._write(pieces, tmp_path / "talk.md")
-    assert not (tmp_path / "talk.md").exists() and not list(tmp_path.glob(".*"))
-
-
 def test_a_link_stays_and_a_pipe_is_written_to(store: Store, tmp_path: Path) -> None:
     conversation = answered(store)
     link, target = tmp_path / "link.md", tmp_path / "target.md"
@@ -252,12 +242,6 @@ def test_without_a_path_into_the_folder_for_exports(
     written = export_conversations(store, ids, "json")
     assert written == (tmp_path / "home" / "exports" / f"2-conversations-{date.today().isoformat()}.json").resolve()
     assert export_conversations(store, ids[:1], "json").name.startswith("a-talk-")
-
-
-def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
-    conversation = answered(store)
-    with pytest.raises(Unwritable, match=r"gone/x\.md cannot be written: No such file"):
-        export_conversations(store, [conversation], "md", tmp_path / "gone" / "x.md", settings=NO_DRAFTER)
 
 
 @pytest.mark.parametrize("format", ["md", "html"])

@@ -26,6 +26,7 @@ WHY = [("user", "why?"), ("assistant", "Because tar keeps permissions.")]
 def logs(folder: Path, version: str) -> Path:
     path = folder / f"logs-{version}.db"
     with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA synchronous = OFF")  # Each statement is a transaction of its own.
         database.executescript((DATA / f"llm-{version}.sql").read_text(encoding="utf-8"))
     return path
 
@@ -105,7 +106,7 @@ def test_an_upgraded_file_continues_what_was_imported_before(store: Store, tmp_p
 
 
 @pytest.mark.parametrize(
-    "payload", ["{", "[]", '{"text_ref": 3}', '{"text_ref": [1, {"fragment": [2]}]}', "[" * 100_000]
+    "payload", ["{", '{"text_ref": 3}', '{"text_ref": [1, {"fragment": [2]}]}', pytest.param("[" * 100_000, id="deep")]
 )
 def test_a_part_that_cannot_be_read_costs_no_other(store: Store, tmp_path: Path, payload: str) -> None:
     path = logs(tmp_path, "0.36")

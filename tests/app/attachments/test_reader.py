@@ -14,7 +14,6 @@ from app.attachments.mentions import mentions
 from app.attachments.paths import candidates
 from app.attachments.reader import Gathered, gather, gather_paths
 from app.attachments.secret_names import looks_secret
-from storage import Attachment
 from tests.app.attachments.conftest import PNG
 
 no_windows = pytest.mark.skipif(os.name == "nt", reason="no such files there")
@@ -26,17 +25,6 @@ def named(text: str, folder: Path) -> Gathered:
 
 def names(gathered: Gathered) -> list[str]:
     return [one.name for one in gathered.attachments]
-
-
-def test_files_and_images_are_read_as_they_are(folder: Path) -> None:
-    gathered = named('@notes.txt @picture.png @"a b.txt"', folder)
-    assert gathered == Gathered(
-        [
-            Attachment("notes.txt", "text/plain", b"first\nsecond\n"),
-            Attachment("picture.png", "image/png", PNG),
-            Attachment("a b.txt", "text/plain", b"spaced\n"),
-        ]
-    )
 
 
 def test_a_folder_brings_its_text_files_under_its_name(folder: Path) -> None:
@@ -220,13 +208,6 @@ def test_what_was_sent_before_stays_as_it_was(folder: Path) -> None:
     (folder / "src" / "start.py").unlink()
     again = gather(mentions("@notes.txt @src/ @picture.png", folder), kept)
     assert again.attachments[:3] == kept and names(again)[3:] == ["picture.png"]
-
-
-def test_a_file_that_cannot_be_opened_is_told(folder: Path) -> None:
-    (folder / "notes.txt").chmod(0)
-    if os.access(folder / "notes.txt", os.R_OK):
-        pytest.skip("this account may read everything")
-    assert named("@notes.txt", folder).problems == ["notes.txt cannot be read: Permission denied"]
 
 
 def test_paths_that_complete_what_is_typed(folder: Path) -> None:

@@ -12,7 +12,6 @@ from app.attachments.content import question_content
 from app.attachments.images import dimensions, image_kind, is_image
 from app.attachments.limits import estimated_tokens, size
 from app.attachments.renderer import described, fenced, image_names, question_text
-from remote.openai.schema import ContentPart, ImageUrl
 from storage import Attachment, Message
 from tests.app.attachments.conftest import PNG
 
@@ -24,21 +23,8 @@ def question(*attachments: Attachment, text: str = "what is this?") -> Message:
     return Message("q", "c", None, "user", text, "done", (), (), {}, "", attachments=attachments)
 
 
-def test_files_stand_before_the_question_under_their_names() -> None:
-    assert question_text(question()) == "what is this?"
-    assert question_text(question(NOTES, PICTURE)) == (
-        "File: src/notes.py\n```py\nprint('hi')\n```\n\nImage: cat.png\n\nwhat is this?"
-    )
-
-
-def test_images_are_parts_for_a_server_that_takes_them() -> None:
-    assert question_content(question(NOTES)) == question_text(question(NOTES))
-    content = question_content(question(NOTES, PICTURE))
-    assert content[0] == ContentPart("text", question_text(question(NOTES, PICTURE)))
-    image = content[1]
-    assert isinstance(image, ContentPart) and isinstance(image.image_url, ImageUrl)
-    assert image.type == "image_url" and image.image_url.url.startswith("data:image/png;base64,iVBORw0KGgo")
-    # An import may say of any bytes that they are an image, or of an image that it is another kind.
+def test_what_is_said_to_be_an_image_and_is_none_is_text() -> None:
+    """An import may say of any bytes that they are an image, or of an image that it is another kind."""
     for wrong in (Attachment("x", "image/png", b"<svg>"), Attachment("x", "image/svg+xml", PNG)):
         assert not is_image(wrong) and isinstance(question_content(question(wrong)), str)
 

@@ -24,11 +24,7 @@ def serving(told: Exchange) -> Iterator[tuple[str, Playback]]:
 @pytest.mark.parametrize(
     ("service", "name"),
     [
-        ("openrouter", "comments keep the line alive, and reasoning comes apart"),
         ("mistral", "reasoning in parts of another type"),
-        ("groq", "raw reasoning stands in the text"),
-        ("gemini", "thoughts in tags"),
-        ("vllm", "reasoning under its newer name"),
         ("ollama", "reasoning, and the count at the end"),
     ],
 )

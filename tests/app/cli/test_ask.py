@@ -7,10 +7,11 @@ import json
 import os
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,50 +22,39 @@ from app.events import Done, Stats
 from app.tui.turn import Turn
 from storage import Message, Store
 from tests.support.chat_server import ChatServer, Script
+from tests.support.commands import Outrider
 from tests.support.serving import REPOSITORY
 
 COMMAND = [sys.executable, "-m", "app.start", "ask"]
 PATIENCE_SECONDS = 60
+SECRET = "xylophone"
 LINES = ["first line\n", "second line\n", "and a half"]
 
 
-@pytest.fixture
-def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
-    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter")}
-    return {**os.environ, **own, "OUTRIDER_MODE": "offline", "OUTRIDER_MAX_TOKENS": "4"}
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "4")
 
 
 @pytest.fixture
-def asking(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    def run(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        given = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-        return subprocess.run(
-            [*COMMAND, *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False,
-            timeout=PATIENCE_SECONDS, **given,  # type: ignore[call-overload]
-        )  # fmt: skip
-
-    return run
+def environment(outrider: Outrider) -> dict[str, str]:
+    """The variables of a process of its own."""
+    return dict(os.environ)
 
 
 @pytest.fixture
-async def held(environment: dict[str, str]) -> AsyncIterator[ChatServer]:
+async def held(environment: dict[str, str]) -> AsyncIterator[None]:
     """A server that sends two and a half lines, and then nothing."""
-    server = ChatServer([Script(LINES, hold=True)])
-    async with server.listening() as port:
+    async with ChatServer([Script(LINES, hold=True)]).listening() as port:
         environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}
         environment["OUTRIDER_MAX_TOKENS"] = "100"
-        yield server
-
-
-@contextmanager
-def opened(home: Path) -> Iterator[Store]:
-    with Store.open(home / "data" / "outrider.db") as store:
-        yield store
+        yield
 
 
 def threads(home: Path) -> list[list[Message]]:
     """All conversations, the newest first."""
-    with opened(home) as store:
+    with Store.open(home / "data" / "outrider.db") as store:
         return [store.branches.thread(one.id) for one in store.conversations.all()]
 
 
@@ -77,51 +67,63 @@ def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]
     )  # fmt: skip
 
 
-def test_a_dash_is_what_is_piped(asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
-    assert asking("-", stdin="list files\n").returncode == 0
-    assert asking("explain:", stdin="ls -l\n").returncode == 0
-    assert asking("-", stdin="").returncode == 2
-    assert [thread[0].text for thread in threads(tmp_path)] == ["explain:\n\nls -l", "list files"]
+def test_a_dash_is_what_is_piped(outrider: Outrider, home: Path) -> None:
+    assert outrider("ask", "-", stdin="list files\n").code == 0
+    assert outrider("ask", "explain:", stdin="ls -l\n").code == 0
+    assert outrider("ask", "-", stdin="").code == 2
+    assert [thread[0].text for thread in threads(home)] == ["explain:\n\nls -l", "list files"]
 
 
-def test_a_conversation_goes_on(asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
-    nothing = asking("-c", "and then?")
-    assert nothing.returncode == 1 and "no conversation to continue" in nothing.stderr and nothing.stdout == ""
-    first = json.loads(asking("list files", "--json").stdout)["conversation"]
-    second = json.loads(asking("show disk usage", "--json").stdout)["conversation"]
-    assert json.loads(asking("-c", "of this folder", "--json").stdout)["conversation"] == second
-    assert json.loads(asking("--conversation", first, "hidden ones", "--json").stdout)["conversation"] == first
-    assert json.loads(asking("--continue", "by size", "--json").stdout)["conversation"] == first
-    assert [[one.text for one in thread if one.role == "user"] for thread in threads(tmp_path)] == [
+def test_a_conversation_goes_on(outrider: Outrider, home: Path) -> None:
+    def asked(*arguments: str) -> str:
+        return str(json.loads(outrider("ask", "--json", *arguments).out)["conversation"])
+
+    nothing = outrider("ask", "-c", "and then?")
+    assert nothing.code == 1 and "no conversation to continue" in nothing.err and nothing.out == ""
+    first, second = asked("list files"), asked("show disk usage")
+    assert asked("-c", "of this folder") == second
+    assert asked("--conversation", first, "hidden ones") == asked("--continue", "by size") == first
+    assert [[one.text for one in thread if one.role == "user"] for thread in threads(home)] == [
         ["list files", "hidden ones", "by size"],
         ["show disk usage", "of this folder"],
     ]
-    unknown = asking("--conversation", "c0ffee", "a")
-    assert unknown.returncode == 1 and "c0ffee" in unknown.stderr
+    unknown = outrider("ask", "--conversation", "c0ffee", "a")
+    assert unknown.code == 1 and "c0ffee" in unknown.err
+    with Store.open(home / "data" / "outrider.db") as store:
+        chat = store.conversations.create("in the chat").id
+        assert asked("-c", "list files") == chat
+        assert store.conversations.get(chat).choices.origin is None, "it stays where it was begun"
 
 
-def test_a_question_can_wait_in_a_conversation_that_goes_on(
-    asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+def test_nothing_of_an_unsaved_question_is_anywhere_on_the_disk(
+    outrider: Outrider, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conversation = json.loads(asking("list files", "--json").stdout)["conversation"]
-    assert asking("-c", "--queue", "by size").returncode == 0
-    with opened(tmp_path) as store:
-        assert [(one.conversation_id, one.text) for one in store.queue.all()] == [(conversation, "by size")]
+    monkeypatch.setenv("OUTRIDER_LOG", "debug")
+    answered = outrider("ask", "--no-save", "--json", SECRET)
+    assert answered.code == 0 and json.loads(answered.out)["conversation"] is None
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text(json.dumps({"prompt": f"{SECRET} again"}))
+    assert outrider("ask", "--no-save", "--prompts", str(prompts)).code == 0
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert files and not [path for path in files if SECRET.encode() in path.read_bytes()]
+    assert not (home / "data" / "outrider.db").exists()
 
 
-def test_a_prompt_file_begins_its_own_conversations(asking: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    refused = asking("-c", "--prompts", "a.jsonl")
-    assert refused.returncode == 2 and "-c" in refused.stderr
+def test_an_unsaved_question_never_says_that_it_waits(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_OFFLINE", "queue")
+    failed = outrider("ask", "--no-save", "list files", "--mode", "edge", "--remote", "http://127.0.0.1:9")
+    assert failed.code == 3 and "waits" not in failed.err and "queue send" not in failed.err
 
 
-async def test_a_pipe_gets_each_line_as_it_is_written(held: ChatServer, environment: dict[str, str]) -> None:
+@pytest.mark.usefixtures("held")
+async def test_a_pipe_gets_each_line_as_it_is_written(environment: dict[str, str], home: Path) -> None:
     process = start(environment, "list files")
     try:
         assert process.stdout is not None
         lines = [await asyncio.to_thread(process.stdout.readline) for _ in range(2)]
         assert lines == LINES[:2] and process.poll() is None  # The answer has not ended, and never will.
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while LINES[2] not in threads(Path(environment["OUTRIDER_HOME"]))[0][-1].text:
+            while LINES[2] not in threads(home)[0][-1].text:
                 await asyncio.sleep(0.02)
         process.send_signal(signal.SIGINT)
         out, err = await asyncio.to_thread(process.communicate, None, PATIENCE_SECONDS)
@@ -129,14 +131,12 @@ async def test_a_pipe_gets_each_line_as_it_is_written(held: ChatServer, environm
     finally:
         process.kill()
         process.communicate()
-    ((question, answer),) = threads(Path(environment["OUTRIDER_HOME"]))
+    ((question, answer),) = threads(home)
     assert (question.text, answer.text, answer.status) == ("list files", "".join(LINES), "stopped")
 
 
-async def test_a_killed_answer_is_interrupted_and_names_its_model(
-    held: ChatServer, environment: dict[str, str]
-) -> None:
-    home = Path(environment["OUTRIDER_HOME"])
+@pytest.mark.usefixtures("held")
+async def test_a_killed_answer_is_interrupted_and_names_its_model(environment: dict[str, str], home: Path) -> None:
     process = start(environment, "list files")
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -152,16 +152,17 @@ async def test_a_killed_answer_is_interrupted_and_names_its_model(
     assert (turn.note, turn.model) == ("interrupted", "talker")
 
 
-async def test_a_script_hears_nothing_of_the_connection(
-    environment: dict[str, str], asking: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
+async def test_a_script_hears_nothing_of_the_connection(environment: dict[str, str]) -> None:
     async with ChatServer([Script(["done"])]).listening() as port:
         environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}
-        ran = await asyncio.to_thread(asking, "list files")
-        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")
+        ran = await asyncio.to_thread(
+            subprocess.run, [*COMMAND, "list files"], cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")
 
 
-@pytest.mark.parametrize("command", [["ask", "list files"], ["system", "add", "brief"], ["fix", "false"]])
+@pytest.mark.parametrize("command", [["ask", "list files"], ["fix", "false"]])
 def test_a_pipe_that_nobody_writes_to_is_told_of(environment: dict[str, str], command: list[str]) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "app.start", *command], cwd=REPOSITORY, env=environment, text=True,
@@ -175,7 +176,9 @@ def test_a_pipe_that_nobody_writes_to_is_told_of(environment: dict[str, str], co
         process.communicate("words", PATIENCE_SECONDS)
 
 
-async def test_a_reader_that_goes_away_ends_it_quietly_and_loses_nothing(environment: dict[str, str]) -> None:
+async def test_a_reader_that_goes_away_ends_it_quietly_and_loses_nothing(
+    environment: dict[str, str], home: Path
+) -> None:
     pieces = [f"line {number}\n" for number in range(20000)]
     async with ChatServer([Script(pieces)]).listening() as port:
         environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}
@@ -191,49 +194,40 @@ async def test_a_reader_that_goes_away_ends_it_quietly_and_loses_nothing(environ
             process.wait()
             process.stderr.close()
     assert code == 1 and "Traceback" not in talk and "Broken pipe" not in talk
-    ((_, answer),) = threads(Path(environment["OUTRIDER_HOME"]))
+    ((_, answer),) = threads(home)
     assert answer.status == "stopped" and answer.text.startswith("line 0\nline 1\n")
 
 
-def test_json_output_escapes_what_a_terminal_would_obey(
-    asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_json_output_escapes_what_a_terminal_would_obey(outrider: Outrider, tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     prompt = "list \x9b2J files \u202e backwards \x7f"
     path.write_text(json.dumps({"prompt": prompt}, ensure_ascii=False), encoding="utf-8")
-    out = asking("--prompts", str(path)).stdout
+    out = outrider("ask", "--prompts", str(path)).out
     assert json.loads(out)["prompt"] == prompt
     assert not set("\x9b\u202e\x7f") & set(out)
 
 
-def test_the_mode_is_told_once_and_not_for_each_prompt(
-    asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_the_mode_is_told_once_and_not_for_each_prompt(outrider: Outrider, tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text('{"prompt": "list files"}\n{"turns": ["list files", "by size"]}\n')
-    ran = asking("--mode", "offline", "--max-tokens", "8", "--prompts", str(path))
-    assert ran.stdout.count('"text"') == 3 and ran.stderr.count("offline by choice") == 1
+    ran = outrider("ask", "--prompts", str(path))
+    assert ran.out.count('"text"') == 3 and ran.err.count("offline by choice") == 1
 
 
-def test_words_need_no_quotes(asking: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    quoted = asking("list hidden files", "--mode", "offline", "--max-tokens", "8")
-    assert asking("list", "hidden", "--mode", "offline", "files", "--max-tokens", "8").stdout == quoted.stdout != ""
-
-
-def test_a_pipe_without_an_end_is_not_read_to_it(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_pipe_without_an_end_is_not_read_to_it(environment: dict[str, str], home: Path) -> None:
     with Path("/dev/zero").open("rb") as endless:
         ran = subprocess.run(
             [*COMMAND, "-"], cwd=REPOSITORY, env=environment, stdin=endless, capture_output=True, text=True,
             check=False, timeout=PATIENCE_SECONDS,
         )  # fmt: skip
     assert (ran.returncode, ran.stdout) == (2, "") and "piped in" in ran.stderr and "head" in ran.stderr
-    assert not (tmp_path / "data").exists()
+    assert not (home / "data").exists()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("command", [["ask", "list files"], ["keys"], ["--version"]])
 def test_output_that_no_longer_fits_ends_in_a_sentence(
-    environment: dict[str, str], tmp_path: Path, command: list[str]
+    environment: dict[str, str], home: Path, command: list[str]
 ) -> None:
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run(
@@ -243,7 +237,7 @@ def test_output_that_no_longer_fits_ends_in_a_sentence(
     assert ran.returncode == 1 and "could not be written to its end: No space left" in ran.stderr
     assert "Traceback" not in ran.stderr and "Exception ignored" not in ran.stderr
     if "ask" in command:
-        ((question, answer),) = threads(tmp_path)
+        ((question, answer),) = threads(home)
         assert question.text == "list files" and answer.text
 
 
@@ -277,3 +271,16 @@ def test_what_was_not_checked_is_told(
 ) -> None:
     complain_of_unchecked(Done(False, "end", (1,) * len(provenance), provenance, Stats()))
     assert capsys.readouterr().err == says
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_without_a_stream_nothing_is_written_into_a_file_that_got_its_number(
+    environment: dict[str, str], home: Path, closed: str
+) -> None:
+    command = ["/bin/sh", "-c", f'exec "{sys.executable}" -m app.cli ask "list files" {closed}']
+    ran = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0 and "Traceback" not in ran.stderr, ran.stderr
+    assert bool(ran.stdout) == (">&-" not in closed.split())
+    with closing(sqlite3.connect(home / "data" / "outrider.db")) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert [[message.status for message in thread] for thread in threads(home)] == [["done", "done"]]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,29 +11,22 @@ import pytest
 
 from app.cli.risks import complain_of, told_risks
 from tests.support.chat_server import ChatServer, Script
-from tests.support.patience import PATIENCE_SECONDS
-from tests.support.serving import REPOSITORY
+from tests.support.commands import Outrider
 
 ANSWER = "Careful:\n\n```sh\nsudo rm -rf build\n```\n\n```sh\nls > out.txt\n```\n"
 
 
-async def ask(home: Path, *arguments: str, answers: tuple[str, ...] = (ANSWER,)) -> subprocess.CompletedProcess[str]:
-    return await call(home, "ask", *arguments, answers=answers)
+@pytest.fixture
+def server(server: ChatServer) -> ChatServer:
+    server.scripts = [Script([ANSWER])]
+    return server
 
 
-async def call(home: Path, *arguments: str, answers: tuple[str, ...] = (ANSWER,)) -> subprocess.CompletedProcess[str]:
-    async with ChatServer([Script([answer]) for answer in answers]).listening() as port:
-        environment = {**os.environ, "OUTRIDER_HOME": str(home), "OUTRIDER_REMOTE": f"http://127.0.0.1:{port}"}
-        return await asyncio.to_thread(
-            subprocess.run, [sys.executable, "-m", "app.start", *arguments], cwd=REPOSITORY, env=environment,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS,
-        )  # fmt: skip
-
-
-async def test_the_risks_stand_on_stderr_and_the_answer_alone_on_stdout(tmp_path: Path) -> None:
-    ran = await ask(tmp_path, "delete the build folder")
-    assert (ran.returncode, ran.stdout.strip()) == (0, ANSWER.strip())
-    assert [line for line in ran.stderr.splitlines() if "`" in line] == [
+@pytest.mark.usefixtures("server")
+def test_the_risks_stand_on_stderr_and_the_answer_alone_on_stdout(outrider: Outrider) -> None:
+    ran = outrider("ask", "delete the build folder")
+    assert (ran.code, ran.out.strip()) == (0, ANSWER.strip())
+    assert [line for line in ran.err.splitlines() if "`" in line] == [
         "outrider: notice: `sudo rm -rf build` runs `rm` as root (your question did not ask for it)",
         "outrider: warning: `rm -rf build` deletes `build` and everything in it, without asking",
         "outrider: notice: `ls > out.txt` writes `out.txt`; what was in it before is lost"
@@ -44,9 +34,8 @@ async def test_the_risks_stand_on_stderr_and_the_answer_alone_on_stdout(tmp_path
     ]
 
 
-async def test_json_has_every_risk_with_its_place(tmp_path: Path) -> None:
-    ran = await ask(tmp_path, "delete the build folder and save the rest in out.txt", "--json")
-    answer = json.loads(ran.stdout)
+def test_json_has_every_risk_with_its_place(outrider: Outrider, server: ChatServer) -> None:
+    answer = json.loads(outrider("ask", "delete the build folder and save the rest in out.txt", "--json").out)
     text = answer["text"]
     assert [
         (text[slice(*risk["span"])], risk["kind"], risk["severity"], risk["asked"]) for risk in answer["risks"]
@@ -57,32 +46,32 @@ async def test_json_has_every_risk_with_its_place(tmp_path: Path) -> None:
     ]
     assert answer["risks"][1]["words"] == ["build"]
     assert set(answer["risks"][1]) == {"kind", "severity", "words", "sentence", "span", "asked"}
+    server.scripts = [Script(["Hello! `rm` deletes files."])]
+    assert json.loads(outrider("ask", "hello", "--json").out)["risks"] == [], "it has no commands"
 
 
-async def test_a_question_that_goes_on_asks_for_what_the_one_before_did(tmp_path: Path) -> None:
+def test_a_question_that_goes_on_asks_for_what_the_one_before_did(
+    outrider: Outrider, server: ChatServer, tmp_path: Path
+) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text(json.dumps({"turns": ["delete old.txt", "and new.txt?", "and what is in it?"]}) + "\n")
-    fenced = "```sh\nrm new.txt\n```"
-    ran = await ask(tmp_path, "--prompts", str(prompts), answers=("```sh\nrm old.txt\n```", fenced, fenced))
-    asked = [[risk["asked"] for risk in json.loads(line)["risks"]] for line in ran.stdout.splitlines()]
+    old, new = Script(["```sh\nrm old.txt\n```"]), Script(["```sh\nrm new.txt\n```"])
+    server.scripts = [old, new, new, old, new]
+    ran = outrider("ask", "--prompts", str(prompts))
+    asked = [[risk["asked"] for risk in json.loads(line)["risks"]] for line in ran.out.splitlines()]
     assert asked == [[True], [True], [False]]
-    first = await ask(tmp_path, "delete old.txt", answers=("```sh\nrm old.txt\n```",))
-    second = await ask(tmp_path, "-c", "and new.txt?", answers=(fenced,))
-    assert "did not ask" not in first.stderr + second.stderr and "`rm new.txt` deletes" in second.stderr
+    first, second = outrider("ask", "delete old.txt"), outrider("ask", "-c", "and new.txt?")
+    assert "did not ask" not in first.err + second.err and "`rm new.txt` deletes" in second.err
 
 
-async def test_a_question_that_waited_is_answered_with_its_risks(tmp_path: Path) -> None:
-    await ask(tmp_path, "--queue", "show the folders")
-    sent = await call(tmp_path, "queue", "send")
-    assert (sent.returncode, sent.stdout.strip()) == (0, ANSWER.strip())
-    assert "`rm -rf build` deletes" in sent.stderr and "your question did not ask for it" in sent.stderr
-    await ask(tmp_path, "--queue", "delete the build folder")
-    assert "question (your" not in (await call(tmp_path, "queue", "send")).stderr, "this one did ask for it"
-
-
-async def test_an_answer_without_commands_has_no_risks(tmp_path: Path) -> None:
-    ran = await ask(tmp_path, "hello", "--json", answers=("Hello! `rm` deletes files.",))
-    assert json.loads(ran.stdout)["risks"] == []
+@pytest.mark.usefixtures("server")
+def test_a_question_that_waited_is_answered_with_its_risks(outrider: Outrider) -> None:
+    outrider("ask", "--queue", "show the folders")
+    sent = outrider("queue", "send")
+    assert (sent.code, sent.out.strip()) == (0, ANSWER.strip())
+    assert "`rm -rf build` deletes" in sent.err and "your question did not ask for it" in sent.err
+    outrider("ask", "--queue", "delete the build folder")
+    assert "question (your" not in outrider("queue", "send").err, "this one did ask for it"
 
 
 class Terminal(io.StringIO):

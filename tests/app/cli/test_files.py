@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-import os
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -17,22 +12,11 @@ from app.cli.files import files_of
 from storage import Attachment, Store
 from tests.app.attachments.conftest import PNG
 from tests.support.chat_server import ChatServer, Script
-from tests.support.serving import REPOSITORY
-
-PATIENCE_SECONDS = 120
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Asking = Callable[..., Awaitable[Result]]
+from tests.support.commands import Outrider
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which the command runs."""
     folder = tmp_path / "work"
     (folder / "src").mkdir(parents=True)
@@ -41,76 +25,48 @@ def folder(tmp_path: Path) -> Path:
     (folder / "a b.txt").write_text("spaced\n")
     (folder / ".env").write_text("TOKEN=x\n")
     (folder / "cat.png").write_bytes(PNG)
+    monkeypatch.chdir(folder)
     return folder
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[tuple[ChatServer, int]]:
-    server = ChatServer([Script(["It says ", "hi."])])
-    async with server.listening() as port:
-        yield server, port
+@pytest.fixture(autouse=True)
+def used(folder: Path, server: ChatServer) -> None:
+    """Every test is in the folder and has the server."""
 
 
-@pytest.fixture
-def asking(folder: Path, tmp_path: Path, tiny_pair: Path, server: tuple[ChatServer, int]) -> Asking:
-    async def ask(*arguments: str, stdin: bytes = b"", **more: str) -> Result:
-        environment = {
-            **os.environ,
-            "OUTRIDER_HOME": str(tmp_path / "home"),
-            "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"),
-            "OUTRIDER_REMOTE": f"http://127.0.0.1:{server[1]}",
-            "PYTHONPATH": str(REPOSITORY),
-            **more,
-        }
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "app.start", "ask", *arguments),
-            cwd=folder,
-            env=environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await asyncio.wait_for(process.communicate(stdin), PATIENCE_SECONDS)
-        return Result(process.returncode or 0, out.decode(), err.decode())
-
-    return ask
-
-
-def stored(tmp_path: Path) -> list[tuple[str, tuple[Attachment, ...]]]:
+def stored(home: Path) -> list[tuple[str, tuple[Attachment, ...]]]:
     """The questions of the newest conversation, each with its files."""
-    with Store.open(tmp_path / "home" / "data" / "outrider.db") as store:
+    with Store.open(home / "data" / "outrider.db") as store:
         thread = store.branches.thread(store.conversations.all()[0].id)
         return [(one.text, one.attachments) for one in thread if one.role == "user"]
 
 
-async def test_the_server_gets_the_files_and_the_question(
-    asking: Asking, server: tuple[ChatServer, int], tmp_path: Path
-) -> None:
-    result = await asking("what", "does @src/start.py do?", "-f", "a b.txt", stdin=b"@src/start.py is piped\n")
+def test_the_server_gets_the_files_and_the_question(outrider: Outrider, server: ChatServer, home: Path) -> None:
+    words = ("what", "-f", "a b.txt", "does @src/start.py do?")  # Options may stand between the words.
+    result = outrider("ask", *words, stdin=b"@src/start.py is piped\n")
     assert result.code == 0, result.err
     assert result.out == "It says hi.\n"
     question = "what does @src/start.py do?\n\n@src/start.py is piped"
     files = "File: a b.txt\n```txt\nspaced\n```\n\nFile: src/start.py\n```py\nprint('hi')\n```\n\n"
-    (asked,) = server[0].asked
+    (asked,) = server.asked
     assert asked["messages"] == [{"role": "user", "content": files + question}]
     assert "with the question: a b.txt · 7 bytes; src/start.py · 12 bytes" in result.err
-    assert stored(tmp_path) == [
-        (
-            question,
-            (
-                Attachment("a b.txt", "text/plain", b"spaced\n"),
-                Attachment("src/start.py", "text/plain", b"print('hi')\n"),
-            ),
-        )
-    ]
+    spaced, start = (
+        Attachment("a b.txt", "text/plain", b"spaced\n"),
+        Attachment("src/start.py", "text/plain", b"print('hi')\n"),
+    )
+    assert stored(home) == [(question, (spaced, start))]
+    assert outrider("ask", "--queue", "what is @src/start.py").code == 0
+    with Store.open(home / "data" / "outrider.db") as store:
+        assert [one.attachments for one in store.queue.all()] == [(start,)], "a queued question keeps its files"
 
 
-async def test_images_go_up_as_data_urls_and_stay_in_the_conversation(
-    asking: Asking, server: tuple[ChatServer, int], folder: Path
+def test_images_go_up_as_data_urls_and_stay_in_the_conversation(
+    outrider: Outrider, server: ChatServer, folder: Path
 ) -> None:
-    assert (await asking("what is on @cat.png")).code == 0
+    assert outrider("ask", "what is on @cat.png").code == 0
     (folder / "cat.png").unlink()  # What was sent once is never read from the disk again.
-    assert (await asking("-c", "and its colour?")).code == 0
+    assert outrider("ask", "-c", "and its colour?").code == 0
     url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
     first = {
         "role": "user",
@@ -119,82 +75,69 @@ async def test_images_go_up_as_data_urls_and_stay_in_the_conversation(
             {"type": "image_url", "image_url": {"url": url}},
         ],
     }
-    assert [one["messages"] for one in server[0].asked] == [
+    assert [one["messages"] for one in server.asked] == [
         [first],
         [first, {"role": "assistant", "content": "It says hi."}, {"role": "user", "content": "and its colour?"}],
     ]
 
 
-async def test_whoever_reads_text_only_says_so_and_loses_nothing(asking: Asking, tmp_path: Path) -> None:
-    result = await asking("what is on @cat.png", OUTRIDER_MODE="offline", OUTRIDER_OFFLINE="drafter")
+def test_whoever_reads_text_only_says_so_and_loses_nothing(
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_OFFLINE", "drafter")
+    result = outrider("ask", "what is on @cat.png", "--mode", "offline")
     assert result.code == 3 and result.out == ""
     assert "reads text and no images: cat.png" in result.err and "kept" in result.err
-    assert stored(tmp_path) == [("what is on @cat.png", (Attachment("cat.png", "image/png", PNG),))]
+    assert stored(home) == [("what is on @cat.png", (Attachment("cat.png", "image/png", PNG),))]
 
 
-async def test_a_word_that_looks_like_a_path_is_told_and_sent_as_text(
-    asking: Asking, server: tuple[ChatServer, int]
-) -> None:
-    result = await asking("fix @src/gone.py for user@host")
+def test_a_word_that_looks_like_a_path_is_told_and_sent_as_text(outrider: Outrider, server: ChatServer) -> None:
+    result = outrider("ask", "fix @src/gone.py for user@host")
     assert result.code == 0
     assert "src/gone.py is not there, so nothing is sent for it" in result.err
-    assert server[0].asked[0]["messages"] == [{"role": "user", "content": "fix @src/gone.py for user@host"}]
+    assert server.asked[0]["messages"] == [{"role": "user", "content": "fix @src/gone.py for user@host"}]
 
 
-async def test_nothing_is_sent_if_a_named_file_cannot_go_along(
-    asking: Asking, server: tuple[ChatServer, int], folder: Path
-) -> None:
+def test_nothing_is_sent_if_a_named_file_cannot_go_along(outrider: Outrider, server: ChatServer, folder: Path) -> None:
     (folder / "a.bin").write_bytes(b"\0\1")
-    result = await asking("what is this", "--file", "a.bin", "--file", "gone\x1b[2J.txt")
-    assert result.code == 2 and server[0].asked == []
+    result = outrider("ask", "what is this", "--file", "a.bin", "--file", "gone\x1b[2J.txt")
+    assert result.code == 2 and server.asked == []
     assert "Nothing was sent: a.bin is no text" in result.err and "\x1b" not in result.err
-    assert (await asking("--prompts", "x", "--file", "a b.txt")).code == 2
+    assert outrider("ask", "--prompts", "x", "--file", "a b.txt").code == 2
 
 
-async def test_a_queued_question_keeps_its_files(asking: Asking, tmp_path: Path, folder: Path) -> None:
-    assert (await asking("--queue", "what is @src/start.py")).code == 0
-    with Store.open(tmp_path / "home" / "data" / "outrider.db") as store:
-        (queued,) = store.queue.all()
-        assert queued.attachments == (Attachment("src/start.py", "text/plain", b"print('hi')\n"),)
-
-
-async def test_a_server_that_refuses_an_image_is_explained(
-    asking: Asking, server: tuple[ChatServer, int], tmp_path: Path
-) -> None:
-    server[0].refuses = "this model does not support image input"
-    result = await asking("what is on @cat.png")
+def test_a_server_that_refuses_an_image_is_explained(outrider: Outrider, server: ChatServer, home: Path) -> None:
+    server.refuses = "this model does not support image input"
+    result = outrider("ask", "what is on @cat.png")
     assert result.code == 3
     assert "does not support image input" in result.err
     assert "If talker reads no images, choose a model that does" in result.err
-    assert [text for text, _ in stored(tmp_path)] == ["what is on @cat.png"]
+    assert [text for text, _ in stored(home)] == ["what is on @cat.png"]
 
 
-async def test_thoughts_are_kept_apart_and_never_sent_back(
-    asking: Asking, server: tuple[ChatServer, int], tmp_path: Path
-) -> None:
-    server[0].scripts = [Script(["<think>let me ", "see\x1b[2J</think>", "It says hi."]), Script(["Yes."])]
-    result = await asking("--json", "what is this?")
+def test_thoughts_are_kept_apart_and_never_sent_back(outrider: Outrider, server: ChatServer, home: Path) -> None:
+    server.scripts = [Script(["<think>let me ", "see\x1b[2J</think>", "It says hi."]), Script(["Yes."])]
+    result = outrider("ask", "--json", "what is this?")
     assert json.loads(result.out)["reasoning"] == "let me see"
-    assert (await asking("-c", "sure?")).code == 0
-    assert "let me" not in json.dumps(server[0].asked[1])
-    with Store.open(tmp_path / "home" / "data" / "outrider.db") as store:
+    assert outrider("ask", "-c", "sure?").code == 0
+    assert "let me" not in json.dumps(server.asked[1])
+    with Store.open(home / "data" / "outrider.db") as store:
         answer = store.branches.thread(store.conversations.all()[0].id)[1]
         assert (answer.text, answer.reasoning) == ("It says hi.", "let me see")
         assert isinstance(answer.stats["reasoning_seconds"], float)
 
 
-async def test_a_model_that_wants_a_tool_is_explained(asking: Asking, server: tuple[ChatServer, int]) -> None:
-    server[0].scripts = [Script([], reason="tool_calls"), Script(["Let me look."], reason="tool_calls")]
-    result = await asking("what is the weather?")
+def test_a_model_that_wants_a_tool_is_explained(outrider: Outrider, server: ChatServer) -> None:
+    server.scripts = [Script([], reason="tool_calls"), Script(["Let me look."], reason="tool_calls")]
+    result = outrider("ask", "what is the weather?")
     assert result.code == 3 and "asked for a tool and said nothing else" in result.err
-    result = await asking("what is the weather?")
+    result = outrider("ask", "what is the weather?")
     assert result.code == 0 and "the model asked for a tool, and Outrider has none" in result.err
 
 
 def test_secrets_leave_this_device_only_if_they_are_named_with_the_option(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(folder)
     assert [one.name for one in files_of("see @.env", (), stays_here=True)] == [".env"]
     assert [one.name for one in files_of("see @src/", (), stays_here=False)] == ["src/start.py"]
     assert "left out of src/, because they may hold a secret: .env" in capsys.readouterr().err

@@ -87,14 +87,10 @@ def test_the_beginning_of_an_id_is_enough(outrider: Outrider, ids: dict[str, str
 
 def test_what_begins_with_nothing_or_with_several_is_refused(outrider: Outrider, home: Path) -> None:
     with Store.open(home / "data" / "outrider.db") as store:
-        store.conversations.create("a")
+        for _ in range(4):
+            store.conversations.create("a")
     with closing(sqlite3.connect(home / "data" / "outrider.db")) as database:
-        for number in range(4):
-            about = ("created", "updated", "title", "words")
-            database.execute(
-                f"INSERT INTO conversations (id, {', '.join(about)}) "
-                f"SELECT 'c0ffee0{number}', {', '.join(about)} FROM conversations WHERE title = 'a' LIMIT 1"
-            )
+        database.execute("UPDATE conversations SET id = 'c0ffee0' || (key - (SELECT min(key) FROM conversations))")
         database.execute("UPDATE conversations SET id = 'c0ffee' WHERE id = 'c0ffee03'")
         database.commit()
     several = outrider("history", "show", "c0ff")

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from drafter.training.pipeline import requantise
 from models.config import CONFIG, GRAPH, read_config
 from storage import Store
 from storage.owner import try_lock
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider, answer_many
 from tests.support.learnable import distinct_norms
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY, VerifierProcess
@@ -51,14 +50,13 @@ def publish(home: Path, tiny_pair: Path, count: int = 1) -> Versions:
 
 
 def test_it_says_that_there_is_too_little_and_learns_when_there_is_enough(
-    outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path
+    outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path, tmp_path: Path
 ) -> None:
     assert outrider("ask", "hello there", "--remote", verifier.url).code == 0
     few = outrider("learn")
     assert few.code == 0 and "1 checked answers to learn from; 30 are enough" in few.err and few.out == ""
     publish(home, tiny_pair)
-    for number in range(30):
-        assert outrider("ask", f"what is {number}", "--remote", verifier.url).code == 0
+    answer_many(outrider, verifier.url, 30, tmp_path)
     learnt = outrider("learn")
     assert learnt.code == 0 and "tokens a round" in learnt.out and "31 answers" in learnt.out
     again = outrider("learn")
@@ -68,21 +66,14 @@ def test_it_says_that_there_is_too_little_and_learns_when_there_is_enough(
 
 
 def test_the_layers_of_a_drafter_learn_too(
+    outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    verifier: VerifierProcess,
-    home: Path,
-    tiny_pair: Path,
-    tmp_path: Path,
-) -> None:
+) -> None:  # fmt: skip
     own = Path(shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter"))
     distinct_norms(own)
     requantise(own, "int8")
-    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "12")
-    monkeypatch.setattr(os, "nice", lambda by: by)
-    outrider = runner(monkeypatch, capsys, home, own)
-    for number in range(30):
-        assert outrider("ask", f"what is {number}", "--remote", verifier.url).code == 0
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(own))
+    answer_many(outrider, verifier.url, 30, tmp_path)
     deep = outrider("learn", "--deep")
     assert deep.code == 0 and "30 answers" in deep.out, deep.err
     versions = Versions.of(home / "data/drafters/learnt", read_config(own))
@@ -134,36 +125,30 @@ def test_forgetting_leaves_no_trace(outrider: Outrider, verifier: VerifierProces
     assert outrider("drafter", "history").out == ""
 
 
-@pytest.mark.parametrize("after", [0.0, 0.1, 0.4])
 def test_killed_while_it_learns_the_old_version_drafts_on(
-    after: float, outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path
+    outrider: Outrider, verifier: VerifierProcess, home: Path, tiny_pair: Path, tmp_path: Path
 ) -> None:
-    for number in range(30):
-        assert outrider("ask", f"what is {number}", "--remote", verifier.url).code == 0
+    answer_many(outrider, verifier.url, 30, tmp_path)
     versions = publish(home, tiny_pair)
     lock = home / "data/drafters/learnt/lock"
-    learning = subprocess.Popen(
-        [sys.executable, "-m", "app.cli", "learn"], cwd=REPOSITORY, env={**os.environ, "OUTRIDER_HOME": str(home)}
-    )
-    try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not lock.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(after)
-    finally:
-        learning.send_signal(signal.SIGKILL)
-        learning.wait()
-    used = versions.in_use
-    assert used is not None and used.number in (1, 2)
-    assert versions.load(used, read_config(tiny_pair / "drafter")).up.any()
+    for after in (0.0, 0.1, 0.4):
+        lock.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "app.cli", "learn"]
+        with subprocess.Popen(command, cwd=REPOSITORY, env={**os.environ, "OUTRIDER_HOME": str(home)}) as learning:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while not lock.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(after)
+            learning.kill()
+        used = versions.in_use
+        assert used is not None and used.number in (1, 2), after
+        assert versions.load(used, read_config(tiny_pair / "drafter")).up.any(), after
     assert outrider("ask", "what is it", "--remote", verifier.url).code == 0
     assert outrider("learn").code == 0, "nobody holds the lock any more"
     assert versions.all()[-1].number >= 2, "it learnt to the end"
 
 
-def test_one_switch_turns_it_off(
-    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_switch_turns_it_off(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_LEARN", "false")
     off = outrider("learn")
     assert off.code == 1 and "learn = false" in off.err

@@ -14,7 +14,7 @@ from drafter.learning.versions import Version, Versions
 from drafter.step import Correction
 from models.config import GRAPH, read_config, write_config
 from remote.verifier.learning.artefacts import Artefacts, Learnt
-from tests.support.commands import Outrider, runner
+from tests.support.commands import Outrider, answer_many, runner
 from tests.support.figures import on_shelf
 from tests.support.learnable import bewilder, build_learnable
 from tests.support.made_once import made_once
@@ -68,13 +68,8 @@ def serve(pair: Path, taught: Path | None, tmp_path: Path, before: VerifierProce
     return one.start()
 
 
-def answered(outrider: Outrider, url: str, count: int) -> None:
-    for number in range(count):
-        assert outrider("ask", f"what is {number}", "--remote", url).code == 0
-
-
 def versions_of(home: Path) -> list[Version]:
-    ((_, fetched),) = [(path, path) for path in (home / "data/drafters/fetched").iterdir()]
+    (fetched,) = (home / "data/drafters/fetched").iterdir()
     return Versions.of(home / "data/drafters/learnt", read_config(fetched)).all()
 
 
@@ -87,7 +82,7 @@ def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
     assert outrider("drafter", "fetch", url).code == 0
     (folder,) = (home / "data/drafters/fetched").iterdir()
     assert origins(folder) == [url]
-    answered(outrider, url, FEWEST)
+    answer_many(outrider, url, FEWEST, tmp_path)
     taught[0].stop()
     taught.append(serve(pairs / "bad", pairs / "good", tmp_path, taught[0]))
 
@@ -115,13 +110,16 @@ def test_a_better_one_is_taken_after_a_look_that_was_agreed_to(
     assert outrider("ask", "what is it").out == before, "a drafter changes no text"
 
 
-def test_a_worse_one_is_not_taken_and_what_was_learnt_here_stays(
-    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess]
-) -> None:
+def test_a_worse_one_is_taken_only_where_nothing_was_learnt_and_nothing_can_judge_it(
+    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     taught.append(serve(pairs / "good", None, tmp_path))
-    url = taught[0].url
-    assert outrider("drafter", "fetch", url).code == 0
-    answered(outrider, url, FEWEST - 1)
+    url, other_home = taught[0].url, tmp_path / "another-device"
+    for device in (other_home, home):
+        monkeypatch.setenv("OUTRIDER_HOME", str(device))
+        assert outrider("drafter", "fetch", url).code == 0
+    answer_many(outrider, url, FEWEST - 1, tmp_path)
     (folder,) = (home / "data/drafters/fetched").iterdir()
     config = read_config(folder)
     own = Versions.of(home / "data/drafters/learnt", config)
@@ -136,32 +134,23 @@ def test_a_worse_one_is_not_taken_and_what_was_learnt_here_stays(
     few = outrider("drafter", "fetch", url)
     assert few.code == 1 and "29 checked answers to judge the newer version" in few.err
     assert own.in_use is not None and own.in_use.number == 1 and not own.offered
-    answered(outrider, url, 2)
+    answer_many(outrider, url, 2, tmp_path)
     judged = outrider("drafter", "fetch", url)
     assert judged.code == 0 and "What drafts here stays in use." in judged.out
     assert [one.state for one in own.all()] == ["in use", "not better"] and len(own.offered) == 1
     assert not list(own.folder.glob("*.onnx")), "its graph is not kept"
 
-
-def test_without_answers_it_is_taken_where_nothing_was_learnt(
-    outrider: Outrider, home: Path, pairs: Path, tmp_path: Path, taught: list[VerifierProcess],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    taught.append(serve(pairs / "good", None, tmp_path))
-    url = taught[0].url
-    assert outrider("drafter", "fetch", url).code == 0
-    taught[0].stop()
-    taught.append(serve(pairs / "good", pairs / "bad", tmp_path, taught[0]))
+    monkeypatch.setenv("OUTRIDER_HOME", str(other_home))
     monkeypatch.setenv("OUTRIDER_LEARN", "false")
     refused = outrider("drafter", "fetch", url)
-    assert refused.code == 1 and "`learn = false`" in refused.err and versions_of(home) == []
+    assert refused.code == 1 and "`learn = false`" in refused.err and versions_of(other_home) == []
     monkeypatch.delenv("OUTRIDER_LEARN")
     taken = outrider("drafter", "fetch", url)
     assert taken.code == 0 and "too few checked answers to judge it by" in taken.out
-    assert [one.state for one in versions_of(home)] == ["in use"]
+    assert [one.state for one in versions_of(other_home)] == ["in use"]
     assert "not measured" in outrider("drafter", "history").out
     assert outrider("ask", "what is it", "--remote", url).code == 0
-    assert outrider("learn", "--forget").code == 0 and versions_of(home) == []
+    assert outrider("learn", "--forget").code == 0 and versions_of(other_home) == []
 
 
 def test_an_origin_is_noted_once_and_goes_with_its_folder(tmp_path: Path) -> None:

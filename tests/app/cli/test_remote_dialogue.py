@@ -14,7 +14,6 @@ import pytest
 
 from tests.remote.toy_verifier import ToyVerifier, serving
 from tests.support import model_servers as dialects
-from tests.support.commands import runner
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY
@@ -154,13 +153,3 @@ def test_leaving_leaves_nothing(tmp_path: Path, key: str) -> None:
         terminal.type(key)
         assert ended(terminal) == 130 and "nothing was added" in terminal.text
     assert not (home / "config").exists()
-
-
-@pytest.mark.parametrize("arguments", [[], ["office"], ["https://office"], ["office", "--token-stdin"]])
-def test_without_a_terminal_it_says_which_arguments_to_give(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
-) -> None:
-    outrider = runner(monkeypatch, capsys, tmp_path / "home", tmp_path / "drafter")
-    said = outrider("remote", "add", *arguments)
-    assert said.code == 2 and said.out == "" and "outrider remote add NAME URL" in said.err
-    assert not (tmp_path / "home" / "config").exists()

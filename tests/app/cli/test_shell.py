@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.handover import COMMAND_FILE
 from app.config import BUNDLED_DRAFTER
 from app.shell.place import folder
 from tests.support.commands import Outrider, runner
@@ -42,12 +43,6 @@ def test_the_script_is_valid_in_its_shell(
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_a_shell_or_an_option_is_named(outrider: Outrider) -> None:
-    assert outrider("shell").code == 2
-    assert outrider("shell", "bash", "--stop").code == 2
-    assert outrider("shell", "tcsh").code == 2
-
-
 def test_a_key_that_is_none_is_named(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIDER_SHELL_EXPLAIN_KEY", "hyper-q")
     told = outrider("shell", "bash")
@@ -71,13 +66,21 @@ def test_fix_prints_a_mend(outrider: Outrider, tmp_path: Path, monkeypatch: pyte
 
 def test_fix_hands_the_mend_to_the_shell(outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "notes.txt").write_text("")
-    monkeypatch.setenv("OUTRIDER_COMMAND_FILE", str(tmp_path / "next"))
-    monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "cat ntoes.txt 2>&1 | outrider fix")
-    told = outrider("fix", stdin="cat: ntoes.txt: No such file or directory\n")
-    assert (told.code, told.out) == (0, "")
-    assert (tmp_path / "next").read_text() == "cat notes.txt\n"
-    assert (tmp_path / "next").stat().st_mode & 0o077 == 0
+    (tmp_path / "nötes.txt").write_text("")
+    file = tmp_path / "next"
+    monkeypatch.setenv(COMMAND_FILE, str(file))
+    monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "cat ntöes.txt 2>&1 | outrider fix")
+    for before in (None, "a longer text of before, which must go away\n" * 3):
+        if before is not None:
+            file.write_text(before)
+        told = outrider("fix", stdin="cat: ntöes.txt: No such file or directory\n")
+        assert (told.code, told.out) == (0, "")
+        assert file.read_text(encoding="utf-8") == "cat 'nötes.txt'\n"
+        assert file.stat().st_mode & 0o077 == 0
+    monkeypatch.setenv(COMMAND_FILE, str(tmp_path))
+    told = outrider("fix", stdin="cat: ntöes.txt: No such file or directory\n")
+    assert told.out == "cat 'nötes.txt'\n", "nothing is lost"
+    assert str(tmp_path) in told.err and COMMAND_FILE in told.err
 
 
 def test_fix_without_a_command_says_how_to_name_one(outrider: Outrider) -> None:

@@ -38,14 +38,11 @@ def editor(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
 # ---- the library -----------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_library_says_how_to_begin(outrider: Outrider, home: Path) -> None:
-    listed = outrider("system")
-    assert (listed.code, listed.out) == (0, "") and "outrider system add NAME" in listed.err
-    assert str(home / "config" / "prompts") in listed.err
-
-
-def test_add_list_show_and_remove(outrider: Outrider, home: Path, tmp_path: Path) -> None:
-    assert outrider("system", "add", "verse", stdin="Answer in verse.\n").code == 0
+def test_add_list_show_replace_and_remove(outrider: Outrider, home: Path, tmp_path: Path) -> None:
+    empty = outrider("system")
+    assert (empty.code, empty.out) == (0, "") and "outrider system add NAME" in empty.err
+    assert str(home / "config" / "prompts") in empty.err
+    assert outrider("system", "add", "verse", stdin="  Answer in verse.\n\n").code == 0
     (tmp_path / "tutor.txt").write_bytes(b"Explain \x1b[31mstep\x1b[0m by step.\r\nBe kind.\r\n")
     assert outrider("system", "add", "tutor", "--file", str(tmp_path / "tutor.txt")).code == 0
     assert (home / "config" / "prompts" / "verse.md").read_text() == "Answer in verse.\n"
@@ -55,20 +52,13 @@ def test_add_list_show_and_remove(outrider: Outrider, home: Path, tmp_path: Path
     assert json.loads(shown)["text"] == "Explain \x1b[31mstep\x1b[0m by step.\nBe kind." and "\x1b" not in shown
     objects = [json.loads(line) for line in outrider("system", "list", "--json").out.splitlines()]
     assert [(one["name"], one["problem"]) for one in objects] == [("tutor", None), ("verse", None)]
-    assert outrider("system", "rm", "verse").code == 0
-    assert outrider("system", "list").out.splitlines() == ["tutor  Explain step by step. Be kind."]
-
-
-def test_nothing_is_replaced_by_accident(outrider: Outrider) -> None:
-    outrider("system", "add", "verse", stdin="Answer in verse.")
     again = outrider("system", "add", "verse", stdin="Answer in prose.")
-    assert (
-        again.code == 2
-        and "--replace" in again.err
-        and outrider("system", "show", "verse").out.startswith("Answer in v")
-    )
+    assert again.code == 2 and "--replace" in again.err, "nothing is replaced by accident"
+    assert outrider("system", "show", "verse").out == "Answer in verse.\n"
     assert outrider("system", "add", "verse", "--replace", stdin="Answer in prose.").code == 0
     assert outrider("system", "show", "verse").out == "Answer in prose.\n"
+    assert outrider("system", "rm", "verse").code == 0
+    assert outrider("system", "list").out.splitlines() == ["tutor  Explain step by step. Be kind."]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +129,7 @@ def test_a_name_or_a_text_is_kept_with_the_conversation(outrider: Outrider, home
     guess = outrider("ask", "-s", "prose", "list files")
     assert guess.code == 0 and "no system prompt 'prose' in the library" in guess.err
     unknown = outrider("ask", "-s", "@prose", "list files")
-    assert unknown.code == 2 and "known: verse" in unknown.err
+    assert unknown.code == 2 and "known: verse" in unknown.err and "outrider system add prose" in unknown.err
     assert kept(home) == [
         Choices(system="prose", origin=ASKED),
         Choices(origin=ASKED),
@@ -158,15 +148,13 @@ def test_a_conversation_goes_on_with_it(outrider: Outrider, home: Path) -> None:
     assert kept(home) == [Choices(system="", origin=ASKED)]
 
 
-def test_a_queued_question_keeps_it(outrider: Outrider, home: Path) -> None:
+def test_a_queued_question_and_every_conversation_of_a_prompt_file_have_it(
+    outrider: Outrider, home: Path, tmp_path: Path
+) -> None:
     assert outrider("ask", "--queue", "-s", "Be brief.", "list files").code == 0
-    assert kept(home) == [Choices(system="Be brief.", origin=ASKED)]
-
-
-def test_every_conversation_of_a_prompt_file_has_it(outrider: Outrider, home: Path, tmp_path: Path) -> None:
     (tmp_path / "prompts.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
     assert outrider("ask", "--prompts", str(tmp_path / "prompts.jsonl"), "-s", "Be brief.").code == 0
-    assert kept(home) == [Choices(system="Be brief.", origin=ASKED)] * 2
+    assert kept(home) == [Choices(system="Be brief.", origin=ASKED)] * 3
 
 
 def test_the_setting_is_the_default_of_new_conversations(

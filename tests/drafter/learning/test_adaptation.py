@@ -173,12 +173,12 @@ def test_a_rejected_token_is_run_as_if_it_stood_in_the_text(tiny: Tiny, graph: P
         assert torch.allclose(whole[row], alone[-1], atol=1e-5)
 
 
+@pytest.mark.parametrize("graph", ["nbits4"], indirect=True)
 def test_soft_labels_and_branches_are_learnt(tiny: Tiny, graph: Path, tmp_path: Path) -> None:
-    """With all the weight on what the target might have said, its choices teach nothing by themselves."""
     learnt, judged = replayed(tiny, 16), replayed(tiny, 4)
     soft = [replace(one, target=told(one, (12, 2), (20, 4))) for one in learnt]
     pace, out = Pace(rate=1e-2, steps=60), tmp_path / "learnt.onnx"
-    assert adapt(graph, tiny.config, soft, [], judged, out, pace, labels=Labels(soft=1.0, branches=0.5))
+    assert adapt(graph, tiny.config, soft, [], judged, out, pace, labels=Labels(branches=0.5))
     assert hits(tiny, out, judged).mean() > hits(tiny, graph, judged).mean() + 0.1
 
 
@@ -188,15 +188,13 @@ def test_a_label_is_what_was_chosen_where_nothing_else_is_known() -> None:
     said, chances = torch.full((4, MOST), -1), torch.zeros(4, MOST)
     said[2, :3], said[3, :2] = torch.tensor([5, -1, 7]), torch.tensor([2, 4])
     chances[2, :3], chances[3, :2] = torch.tensor([0.5, 0.25, 0.125]), torch.tensor([0.75, 0.25])
-    for soft in (0.0, 0.5, 1.0):
-        losses = label_losses(log_probs, chosen, said, chances, soft)
-        q = log_probs.exp()
-        assert torch.isclose(losses[0], -log_probs[0, 3]) and losses[1] == 0
-        # What cannot be drafted (0.25) is among all others, whose chance is what the two that can be leave.
-        others = (1 - q[2, 5] - q[2, 7]).log()
-        spread = -0.5 * log_probs[2, 5] - 0.125 * log_probs[2, 7] - 0.375 * others
-        assert torch.isclose(losses[2], soft * spread - (1 - soft) * log_probs[2, 5], atol=1e-5)
-        assert torch.isclose(losses[3], -0.75 * log_probs[3, 2] - 0.25 * log_probs[3, 4], atol=1e-5)
+    losses, q = label_losses(log_probs, chosen, said, chances), log_probs.exp()
+    assert torch.isclose(losses[0], -log_probs[0, 3]) and losses[1] == 0
+    # What cannot be drafted (0.25) is among all others, whose chance is what the two that can be leave.
+    others = (1 - q[2, 5] - q[2, 7]).log()
+    spread = -0.5 * log_probs[2, 5] - 0.125 * log_probs[2, 7] - 0.375 * others
+    assert torch.isclose(losses[2], spread, atol=1e-5)
+    assert torch.isclose(losses[3], -0.75 * log_probs[3, 2] - 0.25 * log_probs[3, 4], atol=1e-5)
 
 
 # ---- rounded weights -------------------------------------------------------------------------------------------------

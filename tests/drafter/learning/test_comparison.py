@@ -40,20 +40,14 @@ def answers(share: float, seed: int) -> list[np.ndarray]:
     return [random.random(40) < share for _ in range(60)]
 
 
-def test_the_same_hits_are_no_gain() -> None:
-    hits = answers(0.7, 1)
-    judged = compare(hits, hits)
-    assert judged.gain == judged.low == judged.high == 0
-    assert not is_better(judged, judged)
-
-
 def test_a_gain_must_be_sure_and_lose_nothing_on_the_fixed_set() -> None:
     good, bad = answers(0.85, 1), answers(0.6, 2)
     better, worse = compare(bad, good), compare(good, bad)
     assert better.low > 0 and better.low < better.gain < better.high
     assert is_better(better, better) and not is_better(worse, better)
     assert not is_better(better, worse), "the fixed set lost more than 1 %"
-    nothing = Judged(0.0, 0.0, 0.0, 0.0, 0)
+    nothing, same = Judged(0.0, 0.0, 0.0, 0.0, 0), compare(good, good)
+    assert same.gain == same.low == same.high == 0 and not is_better(same, same)
     assert is_better(better, nothing) and not is_better(nothing, nothing)
     few = compare(bad[:2], [bad[0], good[1]])
     assert few.low <= 0, "two answers say nothing for sure"

@@ -12,7 +12,7 @@ import pytest
 from drafter.learning.versions import INDEX, Version, Versions
 from drafter.step import Correction
 from models.config import DrafterConfig, DrafterCorrupt
-from tests.drafter.conftest import Tiny
+from tests.drafter.conftest import Tiny, some_correction
 
 
 @pytest.fixture
@@ -32,12 +32,6 @@ def about(created: str = "2030-01-01T00:00:00+00:00") -> Version:
     )  # fmt: skip
 
 
-def some(config: DrafterConfig, seed: int = 0) -> Correction:
-    random, kept = np.random.default_rng(seed), len(config.draft_vocabulary) or config.vocabulary
-    down = random.normal(size=(config.hidden, 3)).astype(np.float32)
-    return Correction(down, random.normal(size=(3, kept)).astype(np.float32))
-
-
 def test_nothing_was_learnt_at_first(versions: Versions) -> None:
     assert versions.all() == [] and versions.in_use is None and versions.stamp == (0, 0)
     assert versions.roll_back() is None
@@ -46,37 +40,37 @@ def test_nothing_was_learnt_at_first(versions: Versions) -> None:
 
 
 def test_a_version_with_weights_is_in_use(versions: Versions, config: DrafterConfig) -> None:
-    versions.publish(about(), some(config))
+    versions.publish(about(), some_correction(config))
     first = versions.stamp
-    published = versions.publish(about("2020-01-01T00:00:00+00:00"), some(config, 1))
+    published = versions.publish(about("2020-01-01T00:00:00+00:00"), some_correction(config, 1))
     assert published.number == 2 and published.state == "in use", "the clock may have been set back"
     assert versions.in_use == published and versions.stamp != first
     assert [one.state for one in versions.all()] == ["older", "in use"]
-    assert np.array_equal(versions.load(published, config).up, some(config, 1).up)
+    assert np.array_equal(versions.load(published, config).up, some_correction(config, 1).up)
 
 
 def test_one_that_is_not_better_changes_nothing(versions: Versions, config: DrafterConfig) -> None:
-    used = versions.publish(about(), some(config))
+    used = versions.publish(about(), some_correction(config))
     tried = versions.publish(about(), None)
     assert versions.in_use == used and tried.number == 2 and not tried.sha256
 
 
 def test_two_older_ones_are_kept_and_come_back(versions: Versions, config: DrafterConfig) -> None:
     for seed in range(5):
-        versions.publish(about(), some(config, seed))
+        versions.publish(about(), some_correction(config, seed))
     assert sorted(path.name for path in versions.folder.glob("*.npz")) == [f"version-{n}.npz" for n in (3, 4, 5)]
     for gone, now in ((5, 4), (4, 3)):
         done = versions.roll_back()
         assert done is not None and done[1] is not None and (done[0].number, done[1].number) == (gone, now)
-        assert np.array_equal(versions.load(done[1], config).up, some(config, now - 1).up)
+        assert np.array_equal(versions.load(done[1], config).up, some_correction(config, now - 1).up)
     last = versions.roll_back()
     assert last is not None and last[1] is None and versions.in_use is None
-    assert versions.publish(about(), some(config)).number == 6
+    assert versions.publish(about(), some_correction(config)).number == 6
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "missing", "junk"])
 def test_a_damaged_version_is_refused_with_advice(versions: Versions, config: DrafterConfig, damage: str) -> None:
-    used = versions.publish(about(), some(config))
+    used = versions.publish(about(), some_correction(config))
     path = versions.folder / "version-1.npz"
     data = bytearray(path.read_bytes())
     if damage == "missing":
@@ -98,7 +92,7 @@ def test_weights_of_another_drafter_are_refused(versions: Versions, config: Draf
 def test_a_full_disk_or_a_kill_leaves_the_old_version_in_use(
     versions: Versions, config: DrafterConfig, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used = versions.publish(about(), some(config))
+    used = versions.publish(about(), some_correction(config))
     calls = []
 
     def replace(source: Path, target: Path) -> None:
@@ -109,11 +103,11 @@ def test_a_full_disk_or_a_kill_leaves_the_old_version_in_use(
 
     monkeypatch.setattr("drafter.learning.versions.os.replace", replace)
     with pytest.raises(OSError, match="No space left"):
-        versions.publish(about(), some(config, 1))
+        versions.publish(about(), some_correction(config, 1))
     monkeypatch.undo()
-    assert versions.in_use == used and np.array_equal(versions.load(used, config).up, some(config).up)
+    assert versions.in_use == used and np.array_equal(versions.load(used, config).up, some_correction(config).up)
     assert not list(versions.folder.glob("*.part"))
-    assert versions.publish(about(), some(config, 2)).number == 2
+    assert versions.publish(about(), some_correction(config, 2)).number == 2
 
 
 def graph(versions: Versions, content: bytes) -> Path:
@@ -128,7 +122,7 @@ def test_graphs_are_kept_as_long_as_a_version_drafts_with_them(versions: Version
     assert not versions.load(first, config).up.any(), "a graph needs no correction"
     for seed in range(3):
         base = msgspec.structs.replace(about(), graph=first.graph, graph_sha256=first.graph_sha256)
-        last = versions.publish(base, some(config, seed))
+        last = versions.publish(base, some_correction(config, seed))
     assert versions.graph(last) == versions.folder / "version-1.onnx" and versions.load(last, config).up.any()
     second = versions.publish(about(), None, graph(versions, b"second"))
     versions.publish(about(), None, graph(versions, b"third"))
@@ -151,7 +145,7 @@ def test_a_damaged_graph_is_refused_with_advice(versions: Versions) -> None:
 
 
 def test_an_index_that_cannot_be_read_tells_of_no_version(versions: Versions, config: DrafterConfig) -> None:
-    versions.publish(about(), some(config))
+    versions.publish(about(), some_correction(config))
     (versions.folder / INDEX).write_text("{")
     assert versions.all() == [] and versions.in_use is None
-    assert versions.publish(about(), some(config)).state == "in use"
+    assert versions.publish(about(), some_correction(config)).state == "in use"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from drafter.model import save_weights
 from models.config import ENCODER, write_config
-from models.engines.engine import Engine
+from models.engines.engine import Engine, Forward, TargetContext
 from models.engines.llama_engine import LlamaEngine
 from models.engines.memory_encoder import ArrayEncoder
 from models.engines.onnx_engine import OnnxEngine
@@ -20,6 +20,8 @@ from models.engines.onnx_graph import write_graph
 from models.engines.sequential_engine import SequentialEngine
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
+from remote.protocol import Sampling
+from remote.verifier.sessions.acceptance import chooser, walk
 from tests.remote.verifier.tiny import TREELESS, encoder_config, tiny_encoder, tiny_model
 from tests.support.gguf_writer import write_gguf
 
@@ -29,6 +31,25 @@ LLAMA_CPP = ("llama", "llama-tied", "qwen2", "qwen3", "gemma3-mixed")
 LLAMA_CPP_TREELESS = ("mamba", "lfm2")
 """Models whose state cannot be taken back."""
 CHUNK = 8
+
+
+def holding(engine: Engine, tokens: Sequence[int]) -> TargetContext:
+    """A context with these tokens, none of which is computed."""
+    context = engine.context()
+    context.assign(0, list(tokens))
+    return context
+
+
+def asked(context: TargetContext, tree: DraftTree) -> Forward:
+    return Forward(context, len(context.tokens) - context.computed, tree)
+
+
+def accept(context: TargetContext, tree: DraftTree, logits: np.ndarray) -> tuple[int, ...]:
+    """Walk and commit greedily. Returns the nodes that were accepted."""
+    choose = chooser(logits, Sampling())
+    found = walk(tree, choose, position=len(context.tokens), room=1000, stop_tokens=frozenset())
+    context.commit(tree, found.accepted, found.bonus)
+    return found.accepted
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,13 @@ class Bench:
         """The first nodes of a tree, no more than the engine takes."""
         most = self.engine.most_nodes
         return DraftTree(tree.tokens[:most], tree.parents[:most])
+
+    def same_as_anew(self, context: TargetContext, logits: np.ndarray | None = None) -> None:
+        """What comes next is what a fresh context says of the same tokens. `logits`: of what comes next, if known."""
+        found = self.engine.verify(context, DraftTree.empty())[0] if logits is None else logits
+        fresh = holding(self.engine, context.tokens)
+        self.same(found, self.engine.verify(fresh, DraftTree.empty())[0])
+        fresh.release()
 
     def close(self, logits: np.ndarray, expected: np.ndarray) -> None:
         np.testing.assert_allclose(logits, expected, atol=self.tolerance * np.abs(expected).max(), rtol=0)

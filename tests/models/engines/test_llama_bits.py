@@ -15,8 +15,7 @@ from models.engines.engine import TargetContext
 from models.engines.llama_engine import RESUMED, LlamaEngine
 from models.engines.llama_lane import BLOCK, LEAST, PIECE
 from models.tree import DraftTree
-from remote.protocol import Sampling
-from remote.verifier.sessions.acceptance import chooser, walk
+from tests.models.engines.conftest import accept, holding
 from tests.remote.verifier.tiny import VOCABULARY, random_tree, tree_around
 from tests.support.gguf_writer import write_gguf
 from tests.support.made_once import made_once
@@ -64,8 +63,7 @@ def engine(formats: Path, request: pytest.FixtureRequest) -> Iterator[LlamaEngin
 @pytest.fixture
 def plain(engine: LlamaEngine) -> np.ndarray:
     """The logits of an answer without drafts, (LENGTH, V)."""
-    context = engine.context()
-    context.assign(0, PROMPT)
+    context = holding(engine, PROMPT)
     logits = decoded(engine, context, lambda done: EMPTY)
     context.release()
     return logits
@@ -77,10 +75,7 @@ def decoded(engine: LlamaEngine, context: TargetContext, draft: Callable[[int], 
     while len(rows) < LENGTH:
         tree = draft(len(rows))
         logits = engine.verify(context, tree)
-        chosen = chooser(logits, Sampling())
-        found = walk(tree, chosen, position=len(context.tokens), room=1000, stop_tokens=frozenset())
-        context.commit(tree, found.accepted, found.bonus)
-        rows += [logits[0], *(logits[1 + node] for node in found.accepted)]
+        rows += [logits[0], *(logits[1 + node] for node in accept(context, tree, logits))]
     return np.stack(rows[:LENGTH])
 
 
@@ -141,12 +136,10 @@ def test_who_was_there_before_changes_no_bit(engine: LlamaEngine, plain: np.ndar
 def test_rows_that_are_taken_over_change_no_bit(engine: LlamaEngine, length: int) -> None:
     """Kernels compute several rows together, and a short rest of a prompt by others than the whole."""
     prompt = [2 + 7 * token % 40 for token in range(length)]
-    whole = engine.context()
-    whole.assign(0, prompt)
+    whole = holding(engine, prompt)
     expected = engine.verify(whole, EMPTY)
     for count in (length, length - 2, 17, 3):
-        context = engine.context()
-        context.assign(0, prompt)
+        context = holding(engine, prompt)
         context.adopt(whole, count)
         assert context.computed <= count and (count < BLOCK or context.computed > 0)
         np.testing.assert_array_equal(engine.verify(context, EMPTY), expected)
@@ -160,8 +153,7 @@ def test_conversations_that_are_kept_change_no_bit(engine: LlamaEngine) -> None:
     found = list[np.ndarray]()
     kept = list[TargetContext]()
     for number in range(3):
-        context = engine.context()
-        context.assign(0, prompt)
+        context = holding(engine, prompt)
         found.append(decoded(engine, context, lambda done: EMPTY))
         context.release()
         kept.append(engine.context())

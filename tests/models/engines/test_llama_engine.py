@@ -13,14 +13,13 @@ import pytest
 
 from drafter.model import MemoryEncoder, save_weights
 from models.config import ENCODER, write_config
-from models.engines.engine import Forward, TargetContext
 from models.engines.llama_engine import IDLE, SMALLEST, LlamaEngine
 from models.engines.llama_lane import LlamaContext
 from models.engines.llama_rows import CacheRows, UnreadableRows
 from models.engines.memory_encoder import ArrayEncoder
 from models.errors import CorruptWeights
 from models.tree import DraftTree
-from tests.models.engines.conftest import Bench, llama_bench
+from tests.models.engines.conftest import Bench, asked, holding, llama_bench
 from tests.remote.verifier.tiny import encoder_config, random_tree, tiny_model
 from tests.support.gguf_writer import write_gguf
 
@@ -93,18 +92,14 @@ def test_a_conversation_that_outgrows_its_lane_takes_its_rows_along(llama: Bench
     short, long = engine.context(), engine.context()
     for context in (short, long):
         context.assign(0, [rng.randrange(48) for _ in range(20)])
-    engine.forward([_asked(context, EMPTY) for context in (short, long)])
+    engine.forward([asked(context, EMPTY) for context in (short, long)])
     assert short.lane is long.lane is not None
     long.assign(20, [rng.randrange(48) for _ in range(2 * SMALLEST)])
     moved = engine.verify(long, random_tree(rng, 6))[0]
     assert long.lane is not None and long.lane.cells >= long.capacity > SMALLEST and long.rewinds == 0
-    again = engine.context()
-    again.assign(0, long.tokens)
-    llama.same(moved, engine.verify(again, EMPTY)[0])
-    again.release()
+    llama.same_as_anew(long, moved)
     long.release()
-    other = engine.context()
-    other.assign(0, [rng.randrange(48) for _ in range(SMALLEST)])
+    other = holding(engine, [rng.randrange(48) for _ in range(SMALLEST)])
     engine.verify(other, EMPTY)
     assert all(lane.holders for lane in engine._lanes), "empty ones are gone"
     for context in (short, other):
@@ -120,8 +115,7 @@ def test_so_many_sessions_share_a_lane_as_it_has_room_for(llama: Bench) -> None:
     for context in contexts:
         while engine.read(context):
             pass
-    asked = [_asked(context, EMPTY) for context in contexts]
-    together = engine.forward(asked)
+    together = engine.forward([asked(context, EMPTY) for context in contexts])
     lanes = {context.lane for context in contexts}
     assert len(lanes) == 3 and all(sum(c.capacity for c in lane.holders) <= lane.cells for lane in lanes if lane)
     for context, logits in zip(contexts, together):
@@ -144,17 +138,13 @@ def test_who_asks_nothing_for_a_while_leaves_the_lane_and_comes_back(llama: Benc
     assert isinstance(idle, LlamaContext) and isinstance(busy, LlamaContext)
     assert idle.lane is None
     assert busy.lane is not None and (idle.computed, idle.capacity, idle.rewinds) == (50, 50, 0)
-    like = engine.context()
-    like.assign(0, [*tokens[:30], 1, 1])
+    like = holding(engine, [*tokens[:30], 1, 1])
     like.adopt(idle, 30)
     assert like.computed == 24
     idle.assign(20, [7, 7, 7])
     for context in (like, idle):
-        fresh = engine.context()
-        fresh.assign(0, context.tokens)
-        llama.same(engine.verify(context, EMPTY)[0], engine.verify(fresh, EMPTY)[0])
+        llama.same_as_anew(context)
         assert context.computed == len(context.tokens) and context.rewinds == (context is idle)
-        fresh.release()
     for context in (idle, busy, like):
         context.release()
         assert context.capacity == 0
@@ -187,20 +177,17 @@ def test_rows_that_gave_way_to_those_of_others_are_computed_again(llama: Bench) 
     gone, kept, new, beside = (engine.context() for _ in range(4))
     for context, length in ((gone, 40), (kept, 60), (new, 70), (beside, 3)):
         context.assign(0, [rng.randrange(48) for _ in range(length)])
-    engine.forward([_asked(context, EMPTY) for context in (gone, kept)])  # Who runs alone gets a lane to itself.
+    engine.forward([asked(context, EMPTY) for context in (gone, kept)])  # Who runs alone gets a lane to itself.
     gone.release()
-    engine.forward([_asked(context, EMPTY) for context in (new, beside)])
+    engine.forward([asked(context, EMPTY) for context in (new, beside)])
     new.commit(EMPTY, [], 3)
-    like = engine.context()
-    like.assign(0, [*kept.tokens[:15], 4, 4])
+    like = holding(engine, [*kept.tokens[:15], 4, 4])
     like.adopt(kept, 15)
     assert like.computed == (0 if llama.windowed else 8)
     kept.assign(15, [7, 7, 7])
     assert kept.computed == (0 if llama.windowed else 8) and kept.rewinds == (2 if llama.windowed else 1)
     for context in (like, kept, new):
-        fresh = engine.context()
-        fresh.assign(0, context.tokens)
-        llama.same(engine.verify(context, EMPTY)[0], engine.verify(fresh, EMPTY)[0])
+        llama.same_as_anew(context)
     for context in (like, kept, new, beside):
         context.release()
 
@@ -211,22 +198,13 @@ def test_many_sessions_with_wide_trees_have_the_rows_that_count(llama: Bench) ->
     contexts = [engine.context() for _ in range(12)]
     for number, context in enumerate(contexts):
         context.assign(0, [number + 1, 5, 9])
-    requests = [request for context in contexts for request in [_asked(context, wide)]]
-    for context, logits in zip(contexts, engine.forward(requests)):
+    for context, logits in zip(contexts, engine.forward([asked(context, wide) for context in contexts])):
         assert isinstance(logits, np.ndarray) and logits.shape == (41, 48)
         context.commit(wide, [17], 6)
         assert context.tokens[-2:] == [20, 6]
-        found = engine.verify(context, random_tree(random.Random(1), 5))[0]
-        again = engine.context()
-        again.assign(0, context.tokens)
-        llama.same(found, engine.verify(again, EMPTY)[0])
-        again.release()
+        llama.same_as_anew(context, engine.verify(context, random_tree(random.Random(1), 5))[0])
     for context in contexts:
         context.release()
-
-
-def _asked(context: TargetContext, tree: DraftTree) -> Forward:
-    return Forward(context, len(context.tokens) - context.computed, tree)
 
 
 def test_where_rows_cannot_be_read_there_is_no_memory_and_it_is_said(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from models.text.text_side import read_text_side
 from models.tree import DraftTree
 from remote.protocol import Card, Sampling, decode
 from remote.verifier.sessions.acceptance import chooser
+from tests.models.engines.conftest import holding
 from tests.remote.verifier.tiny import encoder_config, tiny_encoder, tiny_model
 from tests.support.serving import REPOSITORY
 
@@ -160,8 +161,7 @@ def test_threads_change_no_bit_of_weights_of_8_bits(tmp_path: Path) -> None:
     tree, found = DraftTree(np.arange(2, 14), np.array([-1, -1, 0, 0, 1, 2, 3, 3, 5, 6, 9, 10])), []
     for threads in (1, 2, 3):
         engine = OnnxEngine(tmp_path / "target.onnx", threads=threads)
-        context = engine.context()
-        context.assign(0, [at % 40 for at in range(150)])
+        context = holding(engine, [at % 40 for at in range(150)])
         found.append(engine.verify(context, tree))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])

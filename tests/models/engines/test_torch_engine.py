@@ -13,8 +13,7 @@ from models.engines.target import cache_argument
 from models.engines.torch_engine import TorchEngine
 from models.memory import Bits, quantise_row, unpack_memory
 from models.tree import DraftTree
-from remote.protocol import Sampling
-from remote.verifier.sessions.acceptance import chooser, walk
+from tests.models.engines.conftest import accept, holding
 from tests.remote.verifier.tiny import (
     CONFIGS,
     VOCABULARY,
@@ -29,18 +28,9 @@ from tests.remote.verifier.tiny import (
 PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 
 
-def greedy_round(engine: Engine, context: TargetContext, tree: DraftTree, room: int = 1000) -> int:
+def greedy_round(engine: Engine, context: TargetContext, tree: DraftTree) -> int:
     """Verify and commit, and return how many nodes were accepted."""
-    logits = engine.verify(context, tree)
-    result = walk(
-        tree,
-        chooser(logits, Sampling()),
-        position=len(context.tokens),
-        room=room,
-        stop_tokens=frozenset(),
-    )
-    context.commit(tree, result.accepted, result.bonus)
-    return len(result.accepted)
+    return len(accept(context, tree, engine.verify(context, tree)))
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +45,7 @@ def test_greedy_rounds_give_what_generate_gives(kind: str) -> None:
     engine = TorchEngine(model, chunk=4)
     for trees in ("none", "random", "perfect", "adversarial"):
         rng = random.Random(trees)
-        context = engine.context()
-        context.assign(0, PROMPT)
+        context = holding(engine, PROMPT)
         rounds = 0
         while (done := len(context.tokens) - len(PROMPT)) < 24:
             ahead = expected[done:][: rng.randrange(1, 6)]
@@ -76,8 +65,7 @@ def test_greedy_rounds_give_what_generate_gives(kind: str) -> None:
 
 
 def test_tokens_that_are_sent_again_stay_computed(engine: Engine) -> None:
-    context = engine.context()
-    context.assign(0, PROMPT)
+    context = holding(engine, PROMPT)
     engine.verify(context, DraftTree.empty())
     context.assign(4, PROMPT[4:] + [8])
     assert (context.computed, context.rewinds) == (len(PROMPT), 0)
@@ -88,8 +76,7 @@ def test_tokens_that_are_sent_again_stay_computed(engine: Engine) -> None:
 
 def test_a_forward_that_fails_half_way_loses_nothing() -> None:
     engine = TorchEngine(tiny_model())
-    context = engine.context()
-    context.assign(0, PROMPT)
+    context = holding(engine, PROMPT)
     greedy_round(engine, context, DraftTree.empty())
     before = list(context.tokens)
 
@@ -105,27 +92,12 @@ def test_a_forward_that_fails_half_way_loses_nothing() -> None:
     np.testing.assert_allclose(logits[0], plain_logits(engine.model, before), atol=2e-4, rtol=2e-4)
 
 
-def test_the_slab_grows_geometrically() -> None:
-    engine = TorchEngine(tiny_model(), chunk=16)
-    context = engine.context()
-    context.assign(0, [3] * 250)
-    capacities = set()
-    for _ in range(100):
-        greedy_round(engine, context, DraftTree.empty())
-        capacities.add(context.slabs[0].keys.shape[-2])
-    assert len(capacities) == 2
-    np.testing.assert_allclose(
-        engine.verify(context, DraftTree.empty())[0], plain_logits(engine.model, context.tokens), atol=1e-3, rtol=1e-3
-    )
-
-
 @pytest.mark.parametrize("bits", [4, 8])
 def test_memory_is_the_encoders_view_of_the_targets_own_cache(
     engine: Engine, bits: Bits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine.encoder, "config", msgspec.structs.replace(engine.encoder.config, memory_bits=bits))
-    context = engine.context()
-    context.assign(0, PROMPT)
+    context = holding(engine, PROMPT)
     tree = DraftTree.chain([4, 5, 6])
     engine.verify(context, tree)
     context.commit(tree, [0, 1], 9)

@@ -33,10 +33,10 @@ ASSISTANT = SPECIAL.index("<|assistant|>")
 TEXT = "list the files of a folder, and then those of 12 others; it's a naïve test"
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3"])
-def model_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with a byte-level BPE tokenizer, as transformers saves it."""
-    folder = save_speaking(request.param, tmp_path_factory.mktemp("models") / "tiny", [TEXT])
+    folder = save_speaking("qwen3", tmp_path_factory.mktemp("models") / "tiny", [TEXT])
     (folder / "README.md").write_text("---\nlicense: mit\n---\n")
     return folder
 
@@ -55,13 +55,16 @@ def test_the_text_side_is_unpacked_from_the_file(model_folder: Path, alone: Path
     with text_source(str(alone)) as folder:
         found = read_text_side(Path(folder))
         tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+        theirs = AutoTokenizer.from_pretrained(folder)  # A drafter is made with it.
     assert not Path(folder).exists()
+    asked = theirs.apply_chat_template([{"role": "user", "content": TEXT}], add_generation_prompt=True)["input_ids"]
     assert found.stop_tokens == wanted.stop_tokens == (END,)
     assert found.chat_template == wanted.chat_template and found.positions == wanted.positions
     reference = Tokenizer.from_file(str(model_folder / "tokenizer.json"))
     assert tokenizer.encode(TEXT).ids == reference.encode(TEXT).ids
     assert found.text is not None and wanted.text is not None
-    assert found.text.render([("user", TEXT)]) == wanted.text.render([("user", TEXT)])
+    assert found.text.render([("user", TEXT)]) == wanted.text.render([("user", TEXT)]) == asked
+    assert theirs(TEXT)["input_ids"] == found.text.encode(TEXT)
 
 
 def test_what_lies_beside_the_file_is_taken_as_it_is(model_folder: Path, alone: Path, tmp_path: Path) -> None:
@@ -73,11 +76,14 @@ def test_what_lies_beside_the_file_is_taken_as_it_is(model_folder: Path, alone: 
         assert read_text_side(tmp_path).tokenizer == read_text_side(model_folder).tokenizer
 
 
-def test_pytorch_reads_the_same_weights(model_folder: Path, alone: Path) -> None:
-    target = load_target(str(alone), device="cpu")
-    with text_source(str(alone)) as folder:
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_pytorch_reads_the_same_weights(family: str, tmp_path: Path) -> None:
+    save_speaking(family, tmp_path / "tiny", [TEXT])
+    (tmp_path / "files").mkdir()
+    write_gguf(tmp_path / "tiny", file := tmp_path / "files" / "tiny-f32.gguf")
+    target, reference = (load_target(str(each), device="cpu") for each in (file, tmp_path / "tiny"))
+    with text_source(str(file)) as folder:
         assert target.tokenizer == read_text_side(Path(folder)).tokenizer, "one text side, whatever runs it"
-    reference = load_target(str(model_folder), device="cpu")
     assert target.name == "tiny-f32" and target.stop_tokens == (END,)
     tokens = torch.tensor([[5, 9, 200, 30, 7, 7, 110]])
     with torch.no_grad():
@@ -90,11 +96,8 @@ def test_it_is_served_by_pytorch_where_that_is_asked_for(model_folder: Path, alo
     assert (found.side.name, found.drafter) == ("tiny-f32", None) and "PyTorch" in found.engine.description
     context = found.engine.context()
     context.assign(0, [5, 9, 200])
-    assert found.engine.verify(context, DraftTree.chain([30, 7])).shape == (3, side_vocabulary(model_folder))
-
-
-def side_vocabulary(folder: Path) -> int:
-    return int(json.loads((folder / "config.json").read_text())["vocab_size"])
+    vocabulary = json.loads((model_folder / "config.json").read_text())["vocab_size"]
+    assert found.engine.verify(context, DraftTree.chain([30, 7])).shape == (3, vocabulary)
 
 
 def test_its_licence_comes_from_the_file_or_the_card_beside_it(alone: Path, tmp_path: Path) -> None:
@@ -104,13 +107,17 @@ def test_its_licence_comes_from_the_file_or_the_card_beside_it(alone: Path, tmp_
     assert licence(str(tmp_path / alone.name)) == "apache-2.0"
 
 
-def test_its_drafter_is_kept_by_the_file_as_it_is(alone: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "a.gguf"
-    shutil.copy(alone, copy)
-    first = kept_drafter(str(copy), 1000, tmp_path / "made")
-    assert first == kept_drafter(str(copy), 1000, tmp_path / "made") != kept_drafter(str(copy), 2000, tmp_path / "made")
-    os.utime(copy, ns=(0, 0))
-    assert first != kept_drafter(str(copy), 1000, tmp_path / "made")
+@pytest.fixture
+def file(alone: Path, tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return Path(shutil.copy(alone, tmp_path / "files" / "tiny.gguf"))
+
+
+def test_its_drafter_is_kept_by_the_file_as_it_is(file: Path, tmp_path: Path) -> None:
+    first = kept_drafter(str(file), 1000, tmp_path / "made")
+    assert first == kept_drafter(str(file), 1000, tmp_path / "made") != kept_drafter(str(file), 2000, tmp_path / "made")
+    os.utime(file, ns=(0, 0))
+    assert first != kept_drafter(str(file), 1000, tmp_path / "made")
 
 
 def test_without_llama_cpp_it_says_what_to_install(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,15 +133,6 @@ def test_neither_pytorch_nor_transformers_is_needed(alone: Path, monkeypatch: py
         found = read_text_side(Path(folder))
     assert found.text is not None and found.text.render([("user", "a")])[-1] == ASSISTANT
     assert licence(str(alone)) == "mit"
-
-
-def test_transformers_reads_the_same_from_its_folder(alone: Path) -> None:
-    """A drafter is made with it."""
-    with text_source(str(alone)) as folder:
-        theirs, ours = AutoTokenizer.from_pretrained(folder), read_text_side(Path(folder))
-    asked = theirs.apply_chat_template([{"role": "user", "content": TEXT}], add_generation_prompt=True)["input_ids"]
-    assert ours.text is not None and ours.text.render([("user", TEXT)]) == asked
-    assert theirs(TEXT)["input_ids"] == ours.text.encode(TEXT)
 
 
 @pytest.fixture
@@ -167,12 +165,6 @@ def test_without_transformers_it_says_what_to_do(strange: Path, monkeypatch: pyt
 # ---- keeping it -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def file(alone: Path, tmp_path: Path) -> Path:
-    (tmp_path / "files").mkdir()
-    return Path(shutil.copy(alone, tmp_path / "files" / "tiny.gguf"))
-
-
 def text_of(file: Path, kept: Path) -> tuple[Path, bytes]:
     """The folder of the text side of a file, and its tokenizer."""
     with text_source(str(file), kept) as folder:
@@ -184,21 +176,17 @@ def test_what_was_made_is_found_again(file: Path, tmp_path: Path) -> None:
     first, tokenizer = text_of(file, kept)
     [entry] = kept.iterdir()
     assert entry.name.startswith("tiny-") and first != entry, "it is made elsewhere, and appears when it is whole"
-    about, size = file.stat(), file.stat().st_size
-    file.write_bytes(b"\0" * size)  # Now nothing could be made of it.
+    about, whole = file.stat(), file.read_bytes()
+    file.write_bytes(b"\0" * len(whole))  # Now nothing could be made of it.
     os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
     assert text_of(file, kept) == (entry, tokenizer)
     os.utime(file, ns=(1, 1))
     with pytest.raises(CorruptWeights):
         text_of(file, kept)
-
-
-def test_a_changed_file_takes_the_place_of_the_older(file: Path, tmp_path: Path) -> None:
-    text_of(file, tmp_path / "kept")
-    os.utime(file, ns=(1, 1))
-    text_of(file, tmp_path / "kept")
-    assert len(list((tmp_path / "kept").iterdir())) == 1
-    assert text_of(file, tmp_path / "kept")[0].parent == tmp_path / "kept"
+    file.write_bytes(whole)
+    text_of(file, kept)
+    [changed] = kept.iterdir()
+    assert text_of(file, kept) == (changed, tokenizer), "it takes the place of the older"
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "config.json", "made.json"])

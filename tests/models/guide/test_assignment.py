@@ -6,7 +6,7 @@ import pytest
 
 from models.guide.assignment import fill
 from models.guide.mentions import Named, named
-from models.guide.outline import Slot, perhaps, put, slots, unfilled
+from models.guide.outline import Slot, perhaps, put
 
 
 def slot(name: str, kind: str = "", form: str = "", placeholder: str = "x", *, optional: bool = False) -> Slot:
@@ -25,6 +25,9 @@ FIND = (
     f"find files larger than {slot('size')} {perhaps(f'in {DIRECTORY}')}",
     f"find {DIRECTORY} -size +{slot('size', 'size', 'find', '100M')}",
 )
+PRINT = f"print {slot('text')}", f"echo '{slot('text', 'text', 'raw')}'"
+WRITE = PRINT[0], f"{PRINT[1]} > {slot('file')}"
+UNPACK = "decompress a file", f"gunzip {slot('file', 'file', 'raw')}.gz"
 FORWARD = (
     f"forward port {slot('port')} to port {slot('port2')} of {slot('host')}",
     f"ssh -L {slot('port')}:localhost:{slot('port2')} {slot('host')}",
@@ -42,6 +45,10 @@ FORWARD = (
         (FIND, "files over 20 MB in ~/work", "find ~/work -size +20M"),
         (FORWARD, "port 8080 to port 80 of web01.lan", "ssh -L 8080:localhost:80 web01.lan"),
         (COPY, "copy it", "cp x x/"),
+        (PRINT, '"it\'s me"', "echo 'x'"),  # A quote does not end the quotes of a command.
+        (WRITE, "'two words' > \"my notes.txt\"", "echo 'two words' > 'my notes.txt'"),
+        (UNPACK, "gunzip core_1.gz", "gunzip core_1.gz"),  # An ending does not come twice.
+        (UNPACK, "gunzip core_1.bz2", "gunzip x.gz"),
     ],
 )
 def test_things_find_their_places(example: tuple[str, str], question: str, wanted: str) -> None:
@@ -69,26 +76,10 @@ def test_a_follow_up_keeps_what_the_question_before_named() -> None:
     assert fill(*FIND, things("over 5 MB"), before).command == "find ~/work -size +5M"
 
 
-def test_a_quote_does_not_end_the_quotes_of_a_command() -> None:
-    text = f"print {slot('text')}", f"echo '{slot('text', 'text', 'raw')}'"
-    assert fill(*text, things('"it\'s me"')).command == "echo 'x'"
-
-
-def test_an_ending_does_not_come_twice() -> None:
-    unpack = "decompress a file", f"gunzip {slot('file', 'file', 'raw')}.gz"
-    assert fill(*unpack, things("gunzip core_1.gz")).command == "gunzip core_1.gz"
-    assert fill(*unpack, things("gunzip core_1.bz2")).command == "gunzip x.gz"
-
-
 def test_what_the_example_has_already_takes_no_place() -> None:
     todo = f"list all TODO notes in {slot('folder')}", f"grep -rn TODO {slot('folder', placeholder='.')}"
     filled = fill(*todo, things("list TODO notes"))
     assert filled.command == "grep -rn TODO ." and filled.used > 0.5
-
-
-def test_a_name_with_a_space_is_quoted_and_inside_quotes_it_is_not() -> None:
-    text = f"print {slot('text')}", f"echo '{slot('text', 'text', 'raw')}' > {slot('file')}"
-    assert fill(*text, things("'two words' > \"my notes.txt\"")).command == "echo 'two words' > 'my notes.txt'"
 
 
 # ---- slots -----------------------------------------------------------------------------------------------------------
@@ -97,19 +88,6 @@ def test_a_name_with_a_space_is_quoted_and_inside_quotes_it_is_not() -> None:
 FILE_SLOT = Slot("file", "file", "", False, "file.txt")
 SIZE_SLOT = Slot("size", "size", "find", True, "100M")
 URL_SLOT = Slot("url", "url", "raw", False, "https://example.com")
-
-
-def test_what_is_written_is_read() -> None:
-    text = f"curl {URL_SLOT} > {FILE_SLOT}; find . -size +{SIZE_SLOT}"
-    assert [slot for slot, _ in slots(text)] == [URL_SLOT, FILE_SLOT, SIZE_SLOT]
-    assert [at for _, at in slots(text)] == [text.index(str(slot)) for slot in (URL_SLOT, FILE_SLOT, SIZE_SLOT)]
-
-
-def test_without_values_the_placeholders_stand_there() -> None:
-    assert unfilled(f"curl {URL_SLOT} > {FILE_SLOT}; find . -size +{SIZE_SLOT}") == (
-        "curl https://example.com > file.txt; find . -size +100M"
-    )
-    assert unfilled("awk '{print $1}' <(ls) [0:2]") == "awk '{print $1}' <(ls) [0:2]"
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,9 @@ def test_a_question_is_read_with_marks_and_its_answer_shown_without() -> None:
     assert marks.said("mv a_b.txt c_d.txt") == f"mv {ONE}.txt {TWO}.txt"
     assert marks.shown(f"mv {ONE}.txt {TWO}.txt") == "mv a_b.txt c_d.txt"
     assert marks.shown(f"rm {LAST}x") == "rm x", "no name has that mark"
+    assert Marks().read(f"show {ONE} now") == "show  now", "marks that somebody wrote are taken out"
+    plain = NoMarks(["show a_1"])
+    assert plain.read("show a_1") == "show a_1" and plain.said("cat a_1") == "cat a_1"
 
 
 def test_a_name_inside_a_word_is_none_and_of_two_names_the_longer_one_counts() -> None:
@@ -68,15 +71,6 @@ def test_marks_depend_on_the_questions_before_alone() -> None:
     assert [Marks(questions[:at]).read(question) for at, question in enumerate(questions)] == [
         text for _, text in whole
     ]
-
-
-def test_marks_that_somebody_wrote_are_taken_out() -> None:
-    assert Marks().read(f"show {ONE} now") == "show  now"
-
-
-def test_who_reads_names_as_they_are_gets_no_marks() -> None:
-    marks = NoMarks(["show a_1"])
-    assert marks.read("show a_1") == "show a_1" and marks.said("cat a_1") == "cat a_1"
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,11 @@ def test_a_page_has_its_description_and_its_own_examples(pages: Pages) -> None:
     assert found.examples[0] == Example("extract a compressed archive file", "tar xf path/to/archive.tar.gz")
     assert len(found.examples) == 3, "Outrider's own example of tar does not stand on the page"
     assert pages.page("tar", "osx") is None and pages.page("nothing", "common") is None
-
-
-def test_choices_of_a_command_are_examples_of_their_own(pages: Pages) -> None:
-    found = pages.page("systemctl", "linux")
-    assert found is not None
-    assert [one.command for one in found.examples] == ["systemctl start unit", "systemctl stop unit"]
+    choices, own = pages.page("systemctl", "linux"), pages.page("tmux", OWN)
+    assert choices is not None and own is not None, "what tldr has no page of is Outrider's own"
+    assert [one.command for one in choices.examples] == ["systemctl start unit", "systemctl stop unit"]
+    assert [one.command for one in own.examples] == ["tmux new -s name"]
+    assert "tldr-pages team" in pages.licence and "creativecommons.org/licenses/by/4.0" in pages.licence
 
 
 def test_the_first_platform_that_has_the_page_gives_it(pages: Pages) -> None:
@@ -37,15 +36,6 @@ def test_programs_are_those_of_pages_and_those_that_examples_run(pages: Pages) -
     assert all(pages.knows(name) for name in ("tar", "git", "untar", "open", "sort", "tmux"))
     assert not pages.knows("frobnicate") and not pages.knows("") and not pages.knows("commit")
     assert pages.programs() >= {"tar", "tmux", "du"}
-
-
-def test_what_tldr_has_no_page_of_is_outriders_own(pages: Pages) -> None:
-    found = pages.page("tmux", OWN)
-    assert found is not None and [one.command for one in found.examples] == ["tmux new -s name"]
-
-
-def test_the_licence_stands_in_the_file(pages: Pages) -> None:
-    assert "tldr-pages team" in pages.licence and "creativecommons.org/licenses/by/4.0" in pages.licence
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -31,16 +31,7 @@ def test_a_longer_conversation_begins_with_the_shorter_one(prompt: Prompt, pages
     said = [("user", "untar a.tar.gz"), ("assistant", "..."), ("user", "and only list it?"), ("assistant", "...")]
     said += [("user", "sort by a column")]
     whole = prompt.apply(said)
-    assert [role for role, _ in whole] == [
-        "system",
-        "user",
-        "assistant",
-        "system",
-        "user",
-        "assistant",
-        "system",
-        "user",
-    ]
+    assert [role for role, _ in whole] == [*["system", "user", "assistant"] * 2, "system", "user"]
     for length in (1, 2, 3, 4):
         begun = Prompt(pages, LINUX, marks_names=False).apply(said[:length])
         assert begun == whole[: len(begun)]
@@ -64,39 +55,19 @@ def test_answers_do_not_change_what_is_read(prompt: Prompt) -> None:
     assert one[3] == other[3]
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "and recursively?",
-        "now as root",
-        "what about hidden ones?",
-        "only the last ten",
-        "explain the flags",
-        "sorry, i meant notes.txt",
-        "Do it for notes.txt instead",
-        "on my mac",
-        "the mac version please",
-        "just the names",
-    ],
+FOLLOW_UPS = (
+    *("and recursively?", "now as root", "what about hidden ones?", "only the last ten", "explain the flags"),
+    *("sorry, i meant notes.txt", "Do it for notes.txt instead", "on my mac", "the mac version please"),
+    *("just the names", "sort it by date"),
 )
-def test_a_follow_up_goes_on(question: str) -> None:
-    assert goes_on(question)
+QUESTIONS = (
+    *("find a file and delete it", "Andrea's files", "show my ip address", "justify the text of notes.txt"),
+    *("the machine is slow", "sort notes.txt"),
+)
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "find a file and delete it",
-        "Andrea's files",
-        "show my ip address",
-        "sort it by date",
-        "justify the text of notes.txt",
-        "the machine is slow",
-        "sort notes.txt",
-    ],
-)
-def test_a_question_of_its_own_does_not(question: str) -> None:
-    assert not goes_on(question) or question == "sort it by date"
+def test_a_follow_up_goes_on_and_a_question_of_its_own_does_not() -> None:
+    assert [one for one in (*FOLLOW_UPS, *QUESTIONS) if goes_on(one)] == [*FOLLOW_UPS]
 
 
 def test_a_follow_up_is_searched_with_what_it_goes_on_from(pages: Pages) -> None:

@@ -26,12 +26,9 @@ def change(folder: Path, **values: object) -> None:
     (folder / CONFIG).write_text(json.dumps(config))
 
 
-def test_an_artefact_with_a_recipe_has_its_prompt(folder: Path) -> None:
+def test_an_artefact_with_a_recipe_has_its_prompt_and_one_without_has_none(folder: Path, tiny_pair: Path) -> None:
     prompt = Drafter.load(folder).prompt
     assert prompt is not None and prompt.hits(["untar a.tar.gz"])[0].page.name == "tar"
-
-
-def test_one_without_has_none_and_the_same_config(tiny_pair: Path, tmp_path: Path) -> None:
     plain = tiny_pair / "drafter"
     assert Drafter.load(plain).prompt is None
     assert "prompt_recipe" not in json.loads((plain / CONFIG).read_text())
@@ -44,14 +41,11 @@ def test_an_unknown_recipe_says_to_update(folder: Path, values: dict[str, object
         Drafter.load(folder)
 
 
-def test_a_damaged_file_of_pages_is_refused_by_its_checksum(folder: Path) -> None:
+def test_a_damaged_or_missing_file_of_pages_is_named(folder: Path) -> None:
     data = (folder / FILE).read_bytes()
     (folder / FILE).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(DrafterCorrupt, match=r"pages\.db does not match its checksum"):
         Drafter.load(folder)
-
-
-def test_a_missing_file_of_pages_is_named(folder: Path) -> None:
     (folder / FILE).unlink()
     with pytest.raises(DrafterMissing, match=r"pages\.db is missing"):
         Drafter.load(folder)

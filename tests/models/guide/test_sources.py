@@ -47,7 +47,5 @@ def test_each_page_is_named_once_and_by_its_own_example_if_one_was_there() -> No
     assert not found.own
     [found] = sources([hit("tar", own=True)], "```sh\ntar xf a\n```")
     assert found.own
-
-
-def test_a_page_that_nobody_can_look_up_is_no_source() -> None:
+    # A page that nobody can look up is no source.
     assert sources([hit("tmux", platform=OWN)], "```sh\ntmux\n```") == []

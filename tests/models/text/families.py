@@ -17,7 +17,7 @@ TEMPLATES = REPOSITORY / "tests" / "data" / "templates"
 class Family:
     """`special`: texts of the special tokens. `swallow`: those that swallow the white space after them."""
 
-    template: str
+    file: str
     special: tuple[str, ...]
     bos: str | None = None
     eos: str | None = None
@@ -25,100 +25,62 @@ class Family:
     extra: tuple[str, ...] = ()
     """Added tokens that are not special."""
 
-
-def family(
-    file: str,
-    special: tuple[str, ...],
-    bos: str | None = None,
-    eos: str | None = None,
-    swallow: tuple[str, ...] = (),
-    extra: tuple[str, ...] = (),
-) -> Family:
-    template = (TEMPLATES / f"{file}.jinja").read_text(encoding="utf-8")
-    return Family(template, special, bos, eos, swallow, extra)
+    @property
+    def template(self) -> str:
+        return (TEMPLATES / f"{self.file}.jinja").read_text(encoding="utf-8")
 
 
+LLAMA_3 = ("<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
+GEMMA = ("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>")
+MISTRAL = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]")
+PHI_3 = ("<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
+COMMAND_R = ("START_OF_TURN_TOKEN", "END_OF_TURN_TOKEN", "SYSTEM_TOKEN", "USER_TOKEN", "CHATBOT_TOKEN")
+GPT_OSS = ("startoftext", "endoftext", "return", "start", "message", "channel", "end")
 DIALECT = "everything else of the dialect"
 FAMILIES = {
-    "ChatML": family("chatml", ("<|im_start|>", "<|im_end|>"), eos="<|im_end|>"),
-    "Gemma": family("gemma", ("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"), bos="<bos>", eos="<eos>"),
-    "Gemma 3": family("gemma-3", ("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"), bos="<bos>", eos="<eos>"),
-    "Llama 2": family("llama-2", ("<unk>", "<s>", "</s>"), bos="<s>", eos="</s>"),
-    "Llama 3": family(
-        "llama-3",
-        ("<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
-        bos="<|begin_of_text|>",
-        eos="<|eot_id|>",
+    "ChatML": Family("chatml", ("<|im_start|>", "<|im_end|>"), eos="<|im_end|>"),
+    "Gemma": Family("gemma", GEMMA, bos="<bos>", eos="<eos>"),
+    "Gemma 3": Family("gemma-3", GEMMA, bos="<bos>", eos="<eos>"),
+    "Llama 2": Family("llama-2", ("<unk>", "<s>", "</s>"), bos="<s>", eos="</s>"),
+    "Llama 3": Family("llama-3", LLAMA_3, bos="<|begin_of_text|>", eos="<|eot_id|>"),
+    "Llama 3.1 to 3.3": Family("llama-3-1-to-3-3", LLAMA_3, bos="<|begin_of_text|>", eos="<|eot_id|>"),
+    "Mistral": Family("mistral", (*MISTRAL, "[AVAILABLE_TOOLS]"), bos="<s>", eos="</s>"),
+    "Mistral Small 3": Family(
+        "mistral-small-3", (*MISTRAL, "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"), bos="<s>", eos="</s>"
     ),
-    "Llama 3.1 to 3.3": family(
-        "llama-3-1-to-3-3",
-        ("<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
-        bos="<|begin_of_text|>",
-        eos="<|eot_id|>",
-    ),
-    "Mistral": family(
-        "mistral", ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]"), bos="<s>", eos="</s>"
-    ),
-    "Mistral Small 3": family(
-        "mistral-small-3",
-        ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
-        bos="<s>",
-        eos="</s>",
-    ),
-    "Qwen 2.5": family("qwen-2-5", ("<|endoftext|>", "<|im_start|>", "<|im_end|>"), eos="<|im_end|>"),
-    "Qwen 3": family(
+    "Qwen 2.5": Family("qwen-2-5", ("<|endoftext|>", "<|im_start|>", "<|im_end|>"), eos="<|im_end|>"),
+    "Qwen 3": Family(
         "qwen-3", ("<|endoftext|>", "<|im_start|>", "<|im_end|>"), eos="<|im_end|>", extra=("<think>", "</think>")
     ),
-    "gpt-oss": family(
-        "gpt-oss",
-        ("<|startoftext|>", "<|endoftext|>", "<|return|>", "<|start|>", "<|message|>", "<|channel|>", "<|end|>"),
-        bos="<|startoftext|>",
-        eos="<|return|>",
-    ),
-    "Phi 3": family(
-        "phi-3",
-        ("<s>", "<|endoftext|>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>"),
-        bos="<s>",
-        eos="<|endoftext|>",
-        swallow=("<|system|>", "<|user|>", "<|assistant|>", "<|end|>"),
-    ),
-    "Phi 4": family(
+    "gpt-oss": Family("gpt-oss", tuple(f"<|{name}|>" for name in GPT_OSS), bos="<|startoftext|>", eos="<|return|>"),
+    "Phi 3": Family("phi-3", ("<s>", "<|endoftext|>", *PHI_3), bos="<s>", eos="<|endoftext|>", swallow=PHI_3),
+    "Phi 4": Family(
         "phi-4", ("<|endoftext|>", "<|im_start|>", "<|im_sep|>", "<|im_end|>"), bos="<|endoftext|>", eos="<|im_end|>"
     ),
-    "DeepSeek": family(
+    "DeepSeek": Family(
         "deepseek",
         ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"),
         bos="<｜begin▁of▁sentence｜>",
         eos="<｜end▁of▁sentence｜>",
         extra=("<think>", "</think>"),
     ),
-    "Command R": family(
+    "Command R": Family(
         "command-r",
-        (
-            "<BOS_TOKEN>",
-            "<EOS_TOKEN>",
-            "<|START_OF_TURN_TOKEN|>",
-            "<|END_OF_TURN_TOKEN|>",
-            "<|SYSTEM_TOKEN|>",
-            "<|USER_TOKEN|>",
-            "<|CHATBOT_TOKEN|>",
-        ),
+        ("<BOS_TOKEN>", "<EOS_TOKEN>", *(f"<|{name}|>" for name in COMMAND_R)),
         bos="<BOS_TOKEN>",
         eos="<|END_OF_TURN_TOKEN|>",
     ),
-    "SmolLM 3": family("smollm-3", ("<|im_start|>", "<|im_end|>"), eos="<|im_end|>", extra=("<think>", "</think>")),
-    "Granite": family(
+    "SmolLM 3": Family("smollm-3", ("<|im_start|>", "<|im_end|>"), eos="<|im_end|>", extra=("<think>", "</think>")),
+    "Granite": Family(
         "granite",
         ("<|end_of_text|>", "<|start_of_role|>", "<|end_of_role|>"),
         bos="<|end_of_text|>",
         eos="<|end_of_text|>",
     ),
-    "Zephyr": family("zephyr", ("<unk>", "<s>", "</s>"), bos="<s>", eos="</s>"),
-    "OLMo": family("olmo", ("<|endoftext|>",), bos="<|endoftext|>", eos="<|endoftext|>"),
-    "GLM": family(
+    "Zephyr": Family("zephyr", ("<unk>", "<s>", "</s>"), bos="<s>", eos="</s>"),
+    "OLMo": Family("olmo", ("<|endoftext|>",), bos="<|endoftext|>", eos="<|endoftext|>"),
+    "GLM": Family(
         "glm", ("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>"), eos="<|endoftext|>"
     ),
-    "everything else of the dialect": family(
-        "dialect", ("<unk>", "<s>", "</s>", "<pad>", "<a>"), bos="<s>", eos="</s>"
-    ),
+    DIALECT: Family("dialect", ("<unk>", "<s>", "</s>", "<pad>", "<a>"), bos="<s>", eos="</s>"),
 }

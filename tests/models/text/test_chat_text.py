@@ -41,13 +41,6 @@ contents = st.lists(st.one_of(st.text(max_size=5), st.sampled_from([*SPECIAL, "<
 turns = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), contents), max_size=4)
 
 
-def test_a_prompt_ends_where_the_answer_begins():
-    question = CHAT.encode("unpack a.tar")
-    assert CHAT.render([("user", "unpack a.tar")]) == [*DEFAULT, USER, *question, END, ASSISTANT]
-    assert CHAT.render([("system", "Hi.")]) == [SYSTEM, *CHAT.encode("Hi."), END, ASSISTANT]
-    assert CHAT.render([]) == [*DEFAULT, ASSISTANT]
-
-
 @given(turns)
 def test_what_a_person_writes_never_becomes_a_special_token(messages):
     number = {"user": USER, "assistant": ASSISTANT}
@@ -63,18 +56,6 @@ def test_decoding_inverts_encoding_and_drops_special_tokens(text):
     assert CHAT.decode([USER, *CHAT.encode(text), END]) == text
 
 
-def test_it_renders_as_transformers_does(tiny_pair):
-    from transformers import AutoTokenizer
-
-    theirs, ours = AutoTokenizer.from_pretrained(tiny_pair / "target"), ChatText.load(tiny_pair / "drafter")
-    for messages in ([("user", "find large files")], [("system", "a\n"), ("user", " b "), ("assistant", "{{c}}")]):
-        chat = [{"role": role, "content": content} for role, content in messages]
-        assert ours.render(messages) == theirs.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
-    assert ours.stop_tokens == {theirs.eos_token_id}
-    data = (tiny_pair / "drafter" / "tokenizer.json").read_bytes()
-    assert ours.digest == hashlib.blake2b(data, digest_size=16).digest()
-
-
 def test_broken_parts_are_named():
     with pytest.raises(DrafterCorrupt, match=r"tokenizer\.json"):
         ChatText(b"{}", TEMPLATE, [])
@@ -84,6 +65,8 @@ def test_broken_parts_are_named():
 
 def test_a_folder_is_checked_before_it_is_used(tiny_pair, tmp_path):
     folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
+    text, data = ChatText.load(folder), (folder / "tokenizer.json").read_bytes()
+    assert text.digest == hashlib.blake2b(data, digest_size=16).digest() and text.stop_tokens == {1}
     (folder / "chat_template.jinja").write_text("{{ 'other' }}")
     with pytest.raises(DrafterCorrupt, match=r"chat_template\.jinja does not match"):
         ChatText.load(folder)
@@ -109,6 +92,7 @@ TOKENIZERS = {
     "pieces": pieces("never"),
     "pieces, marked": pieces("first"),
 }
+SAID = ("system", "a")
 ONE_BY_ONE = "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
 TEMPLATES = {
     "as a rule": TEMPLATE,
@@ -129,33 +113,22 @@ TEMPLATES = {
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_a_prompt_after_another_is_as_if_it_was_made_anew(tokenizer, template, data):
+def test_prompts_after_one_another_are_as_if_each_was_made_anew(tokenizer, template, data):
     text = ChatText(tokenizer, template, [1])
-    said = st.one_of(
-        contents, st.lists(st.sampled_from(["ls", "a\u00e9ls", "list all", "\n", " "]), max_size=4).map("".join)
+    said = st.one_of(contents, st.sampled_from(["ls", " ls\n", "", "list all", "a\u00e9ls", "|>ls", "\ufdef3\ufdef"]))
+    anyhow = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), said), max_size=6)
+    turns = st.lists(st.tuples(said, said), min_size=5, max_size=9)
+    in_turn = turns.map(lambda all: [one for pair in all for one in zip(("user", "assistant"), pair)])
+    messages = data.draw(
+        st.one_of(anyhow, st.tuples(st.integers(0, 1), in_turn).map(lambda it: [SAID] * it[0] + it[1]))
     )
-    messages = data.draw(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), said), max_size=6))
-    before = None
-    for end in range(len(messages) + 1):
+    anew, before = [text.render(messages[:end]) for end in range(len(messages) + 1)], None
+    for end, expected in enumerate(anew):
         before = text.render_after(before, messages[:end])
-        assert before.tokens == text.render(messages[:end])
-
-
-@pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS.keys())
-@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
-@settings(max_examples=12, deadline=None)
-@given(data=st.data())
-def test_the_prompts_of_a_long_conversation_are_as_if_each_was_made_anew(tokenizer, template, data):
-    text = ChatText(tokenizer, template, [1])
-    said = st.one_of(contents, st.sampled_from(["ls", " ls\n", "", "list all", "0", "|>ls", "\ufdef3\ufdef"]))
-    turns = data.draw(st.lists(st.tuples(said, said), min_size=5, max_size=9))
-    messages = [("system", "a")] * data.draw(st.integers(0, 1))
-    ends = []
-    for question, answer in turns:
-        messages += [("user", question), ("assistant", answer)]
-        ends.append(len(messages) - 1)
-    made = list(text.render_each(None, messages, ends))
-    assert [one.tokens for one in made] == [text.render(messages[:end]) for end in ends]
+        assert before.tokens == expected
+    ends = [at for at, (role, _) in enumerate(messages) if role == "assistant"]
+    made = text.render_each(None, messages, ends) if ends else []
+    assert [one.tokens for one in made] == [anew[end] for end in ends]
 
 
 def test_of_a_long_prompt_only_the_end_is_encoded_again():

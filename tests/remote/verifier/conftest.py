@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from models.engines.engine import Engine
+from models.engines.target import Target, load_target
 from models.engines.torch_engine import TorchEngine
 from remote.protocol import VERSION, Card, Limits, MemoryFormat
 from tests.remote.verifier.tiny import STOP, VOCABULARY, tiny_encoder, tiny_model
@@ -14,6 +17,12 @@ LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
 def target() -> Engine:
     """A tiny Llama with a memory encoder; tests keep their state in sessions, never in here."""
     return TorchEngine(tiny_model(), tiny_encoder())
+
+
+@pytest.fixture(scope="module")
+def loaded(tiny_pair: Path) -> Target:
+    """The tiny pair's target as a server loads it. Its engine is `engine`."""
+    return load_target(str(tiny_pair / "target"), device="cpu")
 
 
 @pytest.fixture

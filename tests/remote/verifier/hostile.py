@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
@@ -28,67 +23,45 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from tests.support.serving import REPOSITORY
+from tests.support.serving import VerifierProcess
 
 PATIENT = 300.0
 """Seconds: a test machine may be busy."""
 MOST_SESSIONS, MOST_CONNECTIONS, CACHE_MB = 12, 48, 24
 LAUNCH = """
-import sys
-from pathlib import Path
+import runpy
 from remote.verifier import connections
-from remote.verifier.serve import ServeOptions, serve
 connections.ClientConnection.head_seconds = 1.0
 connections.ClientConnection.body_seconds = 1.0
 connections.ClientConnection.stall_seconds = 2.0
-target, drafter, sessions, cache, most = sys.argv[1:]
-serve(ServeOptions(target, Path(drafter), port=0, watch_stdin=True, max_sessions=int(sessions), cache_mb=int(cache),
-                   max_connections=int(most)))
+runpy.run_module("app.cli", run_name="__main__")
 """
 
 
-class LoggedVerifier:
-    """Such a process. `log`: the file that takes its stderr."""
+class LoggedVerifier(VerifierProcess):
+    """Such a process. `said`: the file that takes its log."""
 
-    def __init__(self, pair: Path, log: Path) -> None:
-        self._command = [sys.executable, "-c", LAUNCH, str(pair / "target"), str(pair / "drafter")]
-        self._command += [str(MOST_SESSIONS), str(CACHE_MB), str(MOST_CONNECTIONS)]
-        self._log = log
-        self.port = 0
+    def __init__(self, pair: Path, said: Path) -> None:
+        limits = ["--max-sessions", MOST_SESSIONS, "--cache-mb", CACHE_MB, "--max-connections", MOST_CONNECTIONS]
+        super().__init__(pair, said=said, options=[str(limit) for limit in limits])
+        self.said = said
 
-    def __enter__(self) -> Self:
-        pipe = subprocess.PIPE
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=log, cwd=REPOSITORY)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline().decode()
-        found = re.search(r":(\d+)$", line.strip())
-        assert found is not None, self.log()
-        self.port = int(found[1])
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def command(self) -> list[str]:
+        python, _, _, *arguments = super().command()
+        return [python, "-c", LAUNCH, *arguments]
 
     def log(self) -> str:
-        return self._log.read_text(encoding="utf-8", errors="replace")
+        return self.said.read_text(encoding="utf-8", errors="replace")
 
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self._process is not None and self._process.poll() is None
 
     def resident_bytes(self) -> int:
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        status = Path(f"/proc/{self.id}/status").read_text()
         return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) << 10
 
     def open_files(self) -> int:
-        return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
+        return len(list(Path(f"/proc/{self.id}/fd").iterdir()))
 
 
 # ---- the healthy client ----------------------------------------------------------------------------------------------

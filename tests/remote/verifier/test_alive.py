@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
+from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 
-from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from models.engines.engine import Engine
-from models.engines.target import Target, load_target
-from models.engines.torch_engine import TorchEngine
+from models.engines.target import Target
 from remote import HostedStream, LinkDown, VerifierClient
 from remote.link import Signs
 from remote.protocol import Alive, Memory, Progress, Sampling, encode, read_frames
 from remote.verifier.http import VerifierApp, create_app
 from remote.verifier.serve import card
 from tests.remote.verifier.test_hosted import ask
-from tests.remote.verifier.test_http import PATIENT, gate, running
+from tests.remote.verifier.test_http import PATIENT, Gate, reached, running
 from tests.support.fault_proxy import FaultProxy
 from tests.support.serving import VerifierProcess
 
@@ -30,24 +27,21 @@ SIGNS = Signs(line=BEARS, busy=PATIENT)
 
 
 @pytest.fixture(scope="module")
-def target(tiny_pair: Path) -> Target:
-    return load_target(str(tiny_pair / "target"), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def engine(target: Target, tiny_pair: Path) -> Engine:
-    return TorchEngine(target.model, MemoryEncoder.load(tiny_pair / "drafter"))
-
-
-@pytest.fixture(scope="module")
-def prompt(tiny_pair: Path) -> list[int]:
-    return Drafter.load(tiny_pair / "drafter").text.render([("user", "unpack a tar archive " * 12)])
+def prompt(drafter: Drafter) -> list[int]:
+    return drafter.text.render([("user", "unpack a tar archive " * 12)])
 
 
 @pytest.fixture
-def beating(target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> VerifierApp:
+def beating(loaded: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> VerifierApp:
     monkeypatch.setattr("remote.verifier.http.ALIVE_SECONDS", BEAT)
-    return create_app(engine, card(target, engine))
+    return create_app(engine, card(loaded, engine))
+
+
+@pytest.fixture
+async def device(beating: VerifierApp) -> AsyncIterator[VerifierClient]:
+    with running(beating) as url:
+        async with VerifierClient(url) as client:
+            yield client
 
 
 async def stream_of(
@@ -60,63 +54,56 @@ async def stream_of(
 
 @pytest.mark.parametrize("signs", [SIGNS, None])
 async def test_a_slow_server_is_borne_for_as_long_as_it_says_that_it_is_there(
-    beating: VerifierApp, engine: Engine, prompt: list[int], signs: Signs | None
+    device: VerifierClient, engine: Engine, prompt: list[int], signs: Signs | None
 ) -> None:
-    with running(beating) as url, gate(engine.encoder) as held:
-        async with VerifierClient(url) as client:
-            stream = await stream_of(client, prompt, signs)
-            assert isinstance(await anext(stream), Progress)
-            coming = asyncio.ensure_future(anext(stream))
-            await asyncio.wait([coming], timeout=4 * BEARS)
-            if signs is None:
-                with pytest.raises(LinkDown, match=f"within {BEARS} s"):
-                    await coming
-                return
-            assert not coming.done()
-            held.open.set()
-            assert isinstance(await coming, Memory)
-            await stream.aclose()
+    async with Gate(engine.encoder) as held:
+        stream = await stream_of(device, prompt, signs)
+        assert isinstance(await anext(stream), Progress)
+        coming = asyncio.ensure_future(anext(stream))
+        await asyncio.wait([coming], timeout=4 * BEARS)
+        if signs is None:
+            with pytest.raises(LinkDown, match=f"within {BEARS} s"):
+                await coming
+            return
+        assert not coming.done()
+        held.open.set()
+        assert isinstance(await coming, Memory)
+        await stream.aclose()
 
 
 async def test_a_server_that_says_nothing_else_is_given_up(
-    beating: VerifierApp, engine: Engine, prompt: list[int]
+    device: VerifierClient, engine: Engine, prompt: list[int]
 ) -> None:
-    with running(beating) as url, gate(engine.encoder):
-        async with VerifierClient(url) as client:
-            stream = await stream_of(client, prompt, Signs(line=PATIENT, busy=BEARS), silence=PATIENT)
-            assert isinstance(await anext(stream), Progress)
-            begun = time.monotonic()
-            with pytest.raises(LinkDown, match=f"within {BEARS} s"):
-                await anext(stream)
+    async with Gate(engine.encoder):
+        stream = await stream_of(device, prompt, Signs(line=PATIENT, busy=BEARS), silence=PATIENT)
+        assert isinstance(await anext(stream), Progress)
+        begun = time.monotonic()
+        with pytest.raises(LinkDown, match=f"within {BEARS} s"):
+            await anext(stream)
     assert BEARS / 2 < time.monotonic() - begun < PATIENT / 2
 
 
-async def test_signs_count_once_there_is_one(beating: VerifierApp, engine: Engine, prompt: list[int]) -> None:
+async def test_signs_count_once_there_is_one(device: VerifierClient, engine: Engine, prompt: list[int]) -> None:
     """An older server gives none. It is borne as before, for as long as a frame may take."""
-    with running(beating) as url, gate(engine.encoder) as held:
-        async with VerifierClient(url) as client:
-            stream = await stream_of(client, prompt, None, silence=PATIENT)
-            stream.signs = Signs(line=BEAT, busy=BEAT)
-            assert isinstance(await anext(stream), Progress)
-            coming = asyncio.ensure_future(anext(stream))
-            await asyncio.wait([coming], timeout=BEARS)
-            held.open.set()
-            assert isinstance(await coming, Memory)
-            await stream.aclose()
+    async with Gate(engine.encoder) as held:
+        stream = await stream_of(device, prompt, None, silence=PATIENT)
+        stream.signs = Signs(line=BEAT, busy=BEAT)
+        assert isinstance(await anext(stream), Progress)
+        coming = asyncio.ensure_future(anext(stream))
+        await asyncio.wait([coming], timeout=BEARS)
+        held.open.set()
+        assert isinstance(await coming, Memory)
+        await stream.aclose()
 
 
 async def test_who_does_not_ask_is_told_nothing(beating: VerifierApp, engine: Engine, prompt: list[int]) -> None:
     async def kinds(alive: bool) -> list[type]:
         body = encode(ask([], prompt, most=3, memory_from=0, alive=alive, session=f"s{alive}"))
-        with gate(engine.encoder) as held:
-            async with (
-                httpx.AsyncClient(timeout=PATIENT, trust_env=False) as client,
-                client.stream("POST", f"{url}/v1/streams", content=body) as response,
-            ):
-                asyncio.get_running_loop().call_later(4 * BEAT, held.open.set)
-                return [type(frame) async for frame in read_frames(response.aiter_raw())]
+        async with Gate(engine.encoder) as held, client.stream("POST", "/v1/streams", content=body) as response:
+            asyncio.get_running_loop().call_later(4 * BEAT, held.open.set)
+            return [type(frame) async for frame in read_frames(response.aiter_raw())]
 
-    with running(beating) as url:
+    async with reached(beating) as client:
         asked, silent = await kinds(True), await kinds(False)
     assert asked[:2] == [Progress, Alive] and [kind for kind in asked if kind is not Alive] == silent
     assert asked.count(Alive) > 1 and Alive not in silent and Memory in silent
@@ -135,18 +122,17 @@ async def test_a_dead_line_is_noticed_by_its_silence(verifier: VerifierProcess, 
 
 
 async def test_a_device_that_stood_still_reads_what_came_meanwhile(
-    beating: VerifierApp, engine: Engine, prompt: list[int]
+    device: VerifierClient, engine: Engine, prompt: list[int]
 ) -> None:
-    with running(beating) as url, gate(engine.encoder) as held:
-        async with VerifierClient(url) as client:
-            stream = await stream_of(client, prompt)
-            assert isinstance(await anext(stream), Progress)
-            coming = asyncio.ensure_future(anext(stream))
-            for _ in range(3):
-                await asyncio.wait([coming], timeout=2 * BEAT)
-                time.sleep(BEARS + 3 * BEAT)
+    async with Gate(engine.encoder) as held:
+        stream = await stream_of(device, prompt)
+        assert isinstance(await anext(stream), Progress)
+        coming = asyncio.ensure_future(anext(stream))
+        for _ in range(3):
             await asyncio.wait([coming], timeout=2 * BEAT)
-            assert not coming.done()
-            held.open.set()
-            assert isinstance(await coming, Memory)
-            await stream.aclose()
+            time.sleep(BEARS + 3 * BEAT)
+        await asyncio.wait([coming], timeout=2 * BEAT)
+        assert not coming.done()
+        held.open.set()
+        assert isinstance(await coming, Memory)
+        await stream.aclose()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from drafter.delivery import delivered_bytes
+from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.training.answers import AnsweredConversation
 from drafter.training.birth import Shape, born, graph_bytes, likely_tokens, shapes_within
@@ -18,7 +18,6 @@ from models.config import GRAPH, read_config
 from models.engines.quantise import quantise_graph
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
-from remote.verifier.making.birth import Newborn
 from remote.verifier.making.maker import kept_drafter
 from remote.verifier.making.maker_worker import made_at_once
 from remote.verifier.making.measure import check_fit, measure
@@ -42,27 +41,14 @@ def newborn(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_drafts_for_its_target_at_once(newborn: Path, tiny_pair: Path) -> None:
     drafter = Drafter.load(newborn / "drafter")
-    from drafter.model import MemoryEncoder
-
     engine = TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(newborn / "drafter"))
     check_fit(engine, drafter)
     tau = measure(engine, drafter, [drafter.asked_as("what is a leaf")], most=48).result().tau
     assert tau > 1.5
     said, figure = (newborn / "said").read_text().splitlines()
     assert f"{float(figure):.1f} tokens a round" in said and "of 3 layers" in said
-
-
-def test_nothing_is_left_beside_it(newborn: Path) -> None:
-    assert {path.name for path in newborn.iterdir()} == {"drafter", "said"}
-    assert read_config(newborn / "drafter", verify=tuple(read_config(newborn / "drafter").files)).steps == 0
-
-
-def test_making_it_again_replaces_it(tiny_pair: Path, tmp_path: Path) -> None:
-    source, out = str(tiny_pair / "target"), tmp_path / "drafter"
-    out.mkdir()
-    (out / "config.json").write_text("{}")
-    made = made_at_once(source, out, QUESTIONS[:2])
-    assert isinstance(made, Newborn) and made.bytes == delivered_bytes(out)
+    assert {path.name for path in newborn.iterdir()} == {"drafter", "said"}, "nothing is left beside it"
+    assert read_config(newborn / "drafter", verify=tuple(drafter.config.files)).steps == 0
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])

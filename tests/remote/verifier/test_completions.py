@@ -8,7 +8,6 @@ import json
 import logging
 import socket
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,7 +18,7 @@ from starlette.applications import Starlette
 
 from drafter.runtime import Drafter
 from models.engines.engine import Engine
-from models.engines.target import Target, load_target
+from models.engines.target import Target
 from models.engines.torch_engine import TorchEngine
 from remote import VerifierClient
 from remote.protocol import CONTENT_TYPE, Progress, Sampling, unpack_tokens
@@ -31,7 +30,7 @@ from remote.verifier.http import create_app
 from remote.verifier.observability.request_log import REQUESTS
 from remote.verifier.options import ServeOptions
 from remote.verifier.serve import card
-from tests.remote.verifier.test_http import PATIENT, TOKEN, connected, gate, running
+from tests.remote.verifier.test_http import PATIENT, TOKEN, Gate, connected, counter, reached, until
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import tiny_text
 
@@ -47,18 +46,8 @@ async def client(verifier: VerifierProcess) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-@pytest.fixture(scope="module")
-def target(tiny_pair: Path) -> Target:
-    return load_target(str(tiny_pair / "target"), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def engine(target: Target) -> Engine:
-    return TorchEngine(target.model)
-
-
-def app(target: Target, engine: Engine, own: OwnDrafter | None = None, **options: Any) -> Starlette:
-    return create_app(engine, card(target, engine), ServeOptions(**options), text=target.text, own=own)
+def app(loaded: Target, engine: Engine, own: OwnDrafter | None = None, **options: Any) -> Starlette:
+    return create_app(engine, card(loaded, engine), ServeOptions(**options), text=loaded.text, own=own)
 
 
 @pytest.fixture
@@ -109,11 +98,6 @@ def said(events: list[dict[str, Any]]) -> str:
     return "".join(choice["delta"].get("content", "") for event in events for choice in event["choices"])
 
 
-async def counter(client: httpx.AsyncClient, name: str) -> float:
-    lines = (await client.get("/metrics")).text.splitlines()
-    return float(next(line.split()[1] for line in lines if line.startswith(f"outrider_{name} ")))
-
-
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
@@ -139,16 +123,15 @@ async def test_an_answer_is_the_targets_own_streamed_or_not(
 
 
 async def test_the_verifiers_drafts_change_no_answer(
-    target: Target, engine: Engine, tiny_pair: Path, monkeypatch: pytest.MonkeyPatch
+    loaded: Target, engine: Engine, drafter: Drafter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OwnDrafts, "pays", lambda self, length: True)  # Else the time of a forward decides.
     monkeypatch.setattr(StreamPayoff, "looks", False)
     said = list[str]()
-    for own in (None, OwnDrafter(Drafter.load(tiny_pair / "drafter"), engine)):
-        with running(app(target, engine, own=own)) as url:
-            async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-                said.append((await whole(client))["choices"][0]["message"]["content"])
-                assert (await counter(client, "accepted_nodes_total") > 0) == (own is not None)
+    for own in (None, OwnDrafter(drafter, engine)):
+        async with reached(app(loaded, engine, own=own)) as client:
+            said.append((await whole(client))["choices"][0]["message"]["content"])
+            assert (await counter(client, "accepted_nodes_total") > 0) == (own is not None)
     assert said[0] == said[1]
 
 
@@ -231,9 +214,9 @@ async def test_an_earlier_answer_is_read_as_other_servers_gave_it(client: httpx.
     assert (found["choices"], found["usage"]) == (plain["choices"], plain["usage"])
 
 
-async def test_a_stop_token_ends_it_with_nothing_of_its_text(target: Target, engine: Engine) -> None:
-    stops = tuple(range(card(target, engine).vocabulary))  # Whatever comes is the end.
-    made = create_app(engine, msgspec.structs.replace(card(target, engine), stop_tokens=stops), text=target.text)
+async def test_a_stop_token_ends_it_with_nothing_of_its_text(loaded: Target, engine: Engine) -> None:
+    stops = tuple(range(card(loaded, engine).vocabulary))  # Whatever comes is the end.
+    made = create_app(engine, msgspec.structs.replace(card(loaded, engine), stop_tokens=stops), text=loaded.text)
     async with connected(made) as client:
         answer = await whole(client)
     assert answer["choices"][0]["message"]["content"] == "" and answer["choices"][0]["finish_reason"] == "stop"
@@ -385,8 +368,8 @@ async def test_a_slip_in_the_address_is_told_the_right_path(client: httpx.AsyncC
         assert (await client.get(own)).headers["content-type"] == CONTENT_TYPE
 
 
-async def test_paths_methods_and_tokens_too(target: Target, engine: Engine) -> None:
-    async with connected(app(target, engine, tokens=Tokens.one(TOKEN))) as client:
+async def test_paths_methods_and_tokens_too(loaded: Target, engine: Engine) -> None:
+    async with connected(app(loaded, engine, tokens=Tokens.one(TOKEN))) as client:
         for call in (client.get("/v1/models"), client.post(CHAT, json=body())):
             refused = await call
             assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
@@ -402,20 +385,20 @@ async def test_paths_methods_and_tokens_too(target: Target, engine: Engine) -> N
         assert own.status_code == 405 and own.headers["content-type"] == CONTENT_TYPE
 
 
-async def test_a_target_without_a_template_takes_no_messages(target: Target, engine: Engine) -> None:
-    made = create_app(engine, msgspec.structs.replace(card(target, engine), chat_template=""), text=target.text)
+async def test_a_target_without_a_template_takes_no_messages(loaded: Target, engine: Engine) -> None:
+    made = create_app(engine, msgspec.structs.replace(card(loaded, engine), chat_template=""), text=loaded.text)
     async with connected(made) as client:
         refused = await client.post(CHAT, json=body())
     assert refused.status_code == 400 and "no chat template" in refused.json()["error"]["message"]
 
 
-async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Target, engine: Engine) -> None:
+async def test_a_failing_target_is_an_error_before_or_amid_an_answer(loaded: Target, engine: Engine) -> None:
     def broken(*_: object) -> None:
         raise MemoryError("no memory left")
 
     page = "https://chat.example"
-    async with connected(app(target, engine, allow_origin=(page,)), Origin=page) as client:
-        hook = target.model.register_forward_pre_hook(broken)
+    async with connected(app(loaded, engine, allow_origin=(page,)), Origin=page) as client:
+        hook = engine.model.register_forward_pre_hook(broken)
         try:
             failed = await client.post(CHAT, json=body(stream=True))
         finally:
@@ -430,107 +413,78 @@ async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Tar
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_stream_without_words_says_that_it_is_still_there(target: Target, engine: Engine) -> None:
-    with running(app(target, engine)) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            expected = await streamed(client)
-            with gate(target.model) as held:
-                async with client.stream("POST", CHAT, json=body(stream=True)) as response:
-                    assert response.status_code == 200 and not held.open.is_set()
-                    lines = response.aiter_lines()
-                    assert [await anext(lines) for _ in range(4)] == [": still here", "", ": still here", ""]
-                    held.open.set()
-                    data = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
+async def test_a_stream_without_words_says_that_it_is_still_there(loaded: Target, engine: Engine) -> None:
+    async with reached(app(loaded, engine)) as client:
+        expected = await streamed(client)
+        async with Gate(engine.model) as held, client.stream("POST", CHAT, json=body(stream=True)) as response:
+            assert response.status_code == 200 and not held.open.is_set()
+            lines = response.aiter_lines()
+            assert [await anext(lines) for _ in range(4)] == [": still here", "", ": still here", ""]
+            held.open.set()
+            data = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
     assert data.pop() == "[DONE]"
     assert said([json.loads(line) for line in data]) == said(expected) != ""
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_what_fails_after_that_is_an_event(target: Target, engine: Engine) -> None:
+async def test_what_fails_after_that_is_an_event(loaded: Target, engine: Engine) -> None:
     def broken(_: object, __: object, logits: torch.Tensor) -> torch.Tensor:
         return torch.full_like(logits, torch.nan)
 
-    with running(app(target, engine)) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            async with client.stream("POST", CHAT, json=body(stream=True)) as response:
-                lines = response.aiter_lines()
-                assert await anext(lines) == ": still here"
-                hook = target.model.get_output_embeddings().register_forward_hook(broken)
-                try:
-                    held.open.set()
-                    events = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
-                finally:
-                    hook.remove()
-            assert [json.loads(one)["error"]["type"] for one in events] == ["server_error"]
-            async with asyncio.timeout(PATIENT):
-                while await counter(client, "sessions"):
-                    await asyncio.sleep(0.01)
+    async with reached(app(loaded, engine)) as client, Gate(engine.model) as held:
+        async with client.stream("POST", CHAT, json=body(stream=True)) as response:
+            lines = response.aiter_lines()
+            assert await anext(lines) == ": still here"
+            hook = engine.model.get_output_embeddings().register_forward_hook(broken)
+            try:
+                held.open.set()
+                events = [line.removeprefix("data: ") async for line in lines if line.startswith("data: ")]
+            finally:
+                hook.remove()
+        assert [json.loads(one)["error"]["type"] for one in events] == ["server_error"]
+        await until(client, "sessions", 0)
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_client_that_hangs_up_before_its_first_words_stops_its_answer(target: Target, engine: Engine) -> None:
-    with running(app(target, engine, max_sessions=2)) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            written = asyncio.create_task(whole(client))
-            while not held.came:
-                await asyncio.sleep(0.01)
-            for _ in range(2):  # The answer before it is being written, so it waits in line.
-                async with client.stream("POST", CHAT, json=body(stream=True, max_tokens=900)) as response:
-                    assert await anext(response.aiter_lines()) == ": still here"
-            held.open.set()
-            await written
-            async with asyncio.timeout(PATIENT):
-                while await counter(client, "waiting_rounds"):
-                    await asyncio.sleep(0.01)
-            assert (await whole(client))["usage"]["completion_tokens"] == 40
-            assert await counter(client, "new_tokens_total") < 200
+async def test_a_client_that_hangs_up_before_its_first_words_stops_its_answer(loaded: Target, engine: Engine) -> None:
+    async with reached(app(loaded, engine, max_sessions=2)) as client, Gate(engine.model) as held:
+        written = asyncio.create_task(whole(client))
+        await held.entered()
+        for _ in range(2):  # The answer before it is being written, so it waits in line.
+            async with client.stream("POST", CHAT, json=body(stream=True, max_tokens=900)) as response:
+                assert await anext(response.aiter_lines()) == ": still here"
+        held.open.set()
+        await written
+        await until(client, "waiting_rounds", 0)
+        assert (await whole(client))["usage"]["completion_tokens"] == 40
+        assert await counter(client, "new_tokens_total") < 200
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_newest_answers_are_kept_for_those_that_begin_like_them(target: Target, engine: Engine) -> None:
-    with running(app(target, engine)) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            first = await whole(client)
-            assert await counter(client, "shared_tokens_total") == 0
-            turns = [QUESTION, first["choices"][0]["message"], {"role": "user", "content": "and then?"}]
-            again = await whole(client, messages=turns)
-            prompt = first["usage"]["prompt_tokens"]
-            assert prompt <= await counter(client, "shared_tokens_total") < again["usage"]["prompt_tokens"]
-            others = [{"role": "user", "content": f"{number} how do I list files?"} for number in range(KEPT + 3)]
-            await asyncio.gather(*(whole(client, messages=[other], max_tokens=2) for other in others))
-            assert await counter(client, "sessions") == KEPT
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            assert (await whole(client, messages=turns))["choices"] == again["choices"]
+async def test_the_newest_answers_are_kept_for_those_that_begin_like_them(loaded: Target, engine: Engine) -> None:
+    async with reached(app(loaded, engine)) as client:
+        first = await whole(client)
+        assert await counter(client, "shared_tokens_total") == 0
+        turns = [QUESTION, first["choices"][0]["message"], {"role": "user", "content": "and then?"}]
+        again = await whole(client, messages=turns)
+        prompt = first["usage"]["prompt_tokens"]
+        assert prompt <= await counter(client, "shared_tokens_total") < again["usage"]["prompt_tokens"]
+        others = [{"role": "user", "content": f"{number} how do I list files?"} for number in range(KEPT + 3)]
+        await asyncio.gather(*(whole(client, messages=[other], max_tokens=2) for other in others))
+        assert await counter(client, "sessions") == KEPT
+        assert (await whole(client, messages=turns))["choices"] == again["choices"]
 
 
-async def test_nobodys_rows_are_shared_with_somebody_else(target: Target, engine: Engine) -> None:
-    holders = app(target, engine, tokens=Tokens([("anna", "a" * 40), ("ben", "b" * 40)]))
-    with running(holders) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            for token, shared in (("a", False), ("b", False), ("a", True)):
-                client.headers["authorization"] = f"Bearer {token * 40}"
-                before = await counter(client, "shared_tokens_total")
-                await whole(client, max_tokens=2)
-                assert (await counter(client, "shared_tokens_total") > before) is shared
-
-
-@pytest.mark.parametrize("stream", [True, False])
-async def test_a_client_that_hangs_up_stops_its_answer(target: Target, engine: Engine, stream: bool) -> None:
-    with running(app(target, engine)) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            asked = asyncio.create_task(client.post(CHAT, json=body(max_tokens=900, stream=stream)))
-            while not held.came:
-                await asyncio.sleep(0.01)
-            assert await counter(client, "sessions") == 1
-            asked.cancel()
-            await asyncio.gather(asked, return_exceptions=True)
-            held.open.set()
-            async with asyncio.timeout(PATIENT):
-                while await counter(client, "sessions"):
-                    await asyncio.sleep(0.01)
-            assert await counter(client, "new_tokens_total") < 100
+async def test_nobodys_rows_are_shared_with_somebody_else(loaded: Target, engine: Engine) -> None:
+    holders = app(loaded, engine, tokens=Tokens([("anna", "a" * 40), ("ben", "b" * 40)]))
+    async with reached(holders) as client:
+        for token, shared in (("a", False), ("b", False), ("a", True)):
+            client.headers["authorization"] = f"Bearer {token * 40}"
+            before = await counter(client, "shared_tokens_total")
+            await whole(client, max_tokens=2)
+            assert (await counter(client, "shared_tokens_total") > before) is shared
 
 
 @pytest.mark.parametrize(
@@ -538,53 +492,46 @@ async def test_a_client_that_hangs_up_stops_its_answer(target: Target, engine: E
     [(False, 8), (False, 500), (True, 500)],
     ids=["at its first words", "while its prompt is read", "before its stream"],
 )
-async def test_a_client_that_hangs_up_is_logged_as_such(
-    target: Target, caplog: pytest.LogCaptureFixture, stream: bool, tokens: int
+async def test_a_client_that_hangs_up_stops_its_answer_and_is_logged_as_such(
+    loaded: Target, engine: Engine, caplog: pytest.LogCaptureFixture, stream: bool, tokens: int
 ) -> None:
-    content = json.dumps(body(messages=[{"role": "user", "content": "tar " * (tokens // 4)}], stream=stream)).encode()
+    words = {"role": "user", "content": "tar " * (tokens // 4)}
+    content = json.dumps(body(messages=[words], stream=stream, max_tokens=900)).encode()
     caplog.set_level(logging.INFO, REQUESTS)
-    with running(app(target, TorchEngine(target.model, chunk=16))) as url, gate(target.model) as held:
-        address = httpx.URL(url)
-        with socket.create_connection((address.host, address.port or 0)) as client:
+    async with reached(app(loaded, TorchEngine(engine.model, chunk=16))) as other, Gate(engine.model) as held:
+        with socket.create_connection((other.base_url.host, other.base_url.port or 0)) as client:
             head = f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n\r\n"
             client.sendall(head.encode() + content)
-            while not held.came:
-                await asyncio.sleep(0.01)
+            await held.entered()
         await asyncio.sleep(0.05)  # The server sees the end of the connection before it goes on.
         held.open.set()
         async with asyncio.timeout(PATIENT):
             while not (logged := [one.fields for one in caplog.records if one.name == REQUESTS]):  # type: ignore[attr-defined]
                 await asyncio.sleep(0.01)
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as other:
-            assert (
-                f'outrider_http_requests_total{{route="{CHAT}",status="499"}} 1' in (await other.get("/metrics")).text
-            )
+        await until(other, "sessions", 0)
+        assert await counter(other, f'http_requests_total{{route="{CHAT}",status="499"}}') == 1
+        assert await counter(other, "new_tokens_total") < 100
     assert [(one["route"], one["status"], one["whole"]) for one in logged] == [(CHAT, 499, False)]
 
 
-async def test_a_client_that_hangs_up_after_some_words_leaves_nothing_behind(target: Target, engine: Engine) -> None:
-    with running(app(target, engine)) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            for _ in range(3):
-                async with client.stream("POST", CHAT, json=body(max_tokens=900, stream=True)) as response:
-                    await anext(response.aiter_raw())
-            async with asyncio.timeout(PATIENT):
-                while await counter(client, "sessions"):
-                    await asyncio.sleep(0.01)
-            assert await counter(client, "new_tokens_total") < 3 * 900
+async def test_a_client_that_hangs_up_after_some_words_leaves_nothing_behind(loaded: Target, engine: Engine) -> None:
+    async with reached(app(loaded, engine)) as client:
+        for _ in range(3):
+            async with client.stream("POST", CHAT, json=body(max_tokens=900, stream=True)) as response:
+                await anext(response.aiter_raw())
+        await until(client, "sessions", 0)
+        assert await counter(client, "new_tokens_total") < 3 * 900
 
 
-async def test_no_more_are_written_at_once_than_leave_room_for_devices(target: Target, engine: Engine) -> None:
-    with running(app(target, engine, max_sessions=4, max_waiting=2)) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            asked = [asyncio.create_task(whole(client)) for _ in range(4)]
-            while await counter(client, "waiting_rounds") < 2:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.2)  # Two are written, and two wait for them to end.
-            refused = await client.post(CHAT, json=body())
-            assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
-            assert refused.json()["error"]["type"] == "rate_limit_error"
-            held.open.set()
-            answers = await asyncio.gather(*asked)
-            assert all(answer["choices"] == answers[0]["choices"] for answer in answers)
-            assert (await whole(client))["choices"] == answers[0]["choices"]
+async def test_no_more_are_written_at_once_than_leave_room_for_devices(loaded: Target, engine: Engine) -> None:
+    async with reached(app(loaded, engine, max_sessions=4, max_waiting=2)) as client, Gate(engine.model) as held:
+        asked = [asyncio.create_task(whole(client)) for _ in range(4)]
+        await until(client, "waiting_rounds", 2)
+        await asyncio.sleep(0.2)  # Two are written, and two wait for them to end.
+        refused = await client.post(CHAT, json=body())
+        assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
+        assert refused.json()["error"]["type"] == "rate_limit_error"
+        held.open.set()
+        answers = await asyncio.gather(*asked)
+        assert all(answer["choices"] == answers[0]["choices"] for answer in answers)
+        assert (await whole(client))["choices"] == answers[0]["choices"]

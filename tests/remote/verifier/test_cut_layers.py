@@ -11,13 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from drafter.floors import why_no_drafts
-from models.config import CONFIG, GRAPH, read_config
+from models.config import CONFIG, read_config
 from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET
-from remote.verifier.making.maker import QUIET_SECONDS, Kept, MakingOutcome, MakingTask, kept_drafter, look_up
+from remote.verifier.making.maker import QUIET_SECONDS, MakingTask, kept_drafter
 from remote.verifier.making.maker_worker import make
-from remote.verifier.options import ServeOptions
 from storage import Store
 from tests.support.deep import LAYERS, write_deep_target
 from tests.support.made_once import made_once
@@ -27,23 +25,14 @@ from tests.support.serving import REPOSITORY, VerifierProcess
 QUESTIONS = ("what is a tree", "how do I sort a list", "who are you", "and then", "say something", "why")
 
 
-def made_for(target: Path, home: Path) -> tuple[MakingOutcome, Path]:
-    """Make a drafter as the server does, where it looks for it: how that ended, and its folder."""
-    folder = kept_drafter(str(target), BUDGET, home / "data/drafters/made")
-    assert folder is not None
-    return make(MakingTask(str(target), str(folder), f"{folder}.part", BUDGET, QUESTIONS)), folder
-
-
-def looked_up(target: Path, folder: Path) -> Kept:
-    return look_up(ServeOptions(str(target), made=folder.parent))
-
-
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a `target` of many layers, a server's `home` that has its drafter, and what was `said` of it."""
 
     def write(folder: Path) -> None:
-        outcome, _ = made_for(write_deep_target(folder / "target"), folder / "home")
+        target = str(write_deep_target(folder / "target"))
+        kept = kept_drafter(target, BUDGET, folder / "home/data/drafters/made")
+        outcome = make(MakingTask(target, str(kept), f"{kept}.part", BUDGET, QUESTIONS))
         assert not outcome.made
         (folder / "said").write_text(outcome.said)
 
@@ -63,14 +52,6 @@ def test_of_layers_that_matter_it_guesses_badly_and_only_its_figures_are_kept(de
     said = (deep / "said").read_text()
     assert f"the drafter: 5 of {LAYERS} layers" in said and "It is not used: it gains 1." in said
     assert said.count(". ") == 1 and said.endswith("do not pay."), "what it is, and one sentence why it is not used"
-
-
-def test_of_layers_that_hardly_matter_it_guesses_well_and_is_used(tiny_pair: Path, tmp_path: Path) -> None:
-    outcome, folder = made_for(tiny_pair / "target", tmp_path)
-    config = read_config(folder)
-    assert outcome.made and config.measured and config.measured.tau > 1.8 and why_no_drafts(config) is None
-    assert (folder / GRAPH).is_file() and "It is used from the next start on" in outcome.said
-    assert looked_up(tiny_pair / "target", folder) == Kept(folder)
 
 
 def test_the_server_does_without_it_says_why_once_and_does_not_make_it_again(

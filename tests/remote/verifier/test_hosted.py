@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import httpx
 import msgspec
 import numpy as np
 import pytest
 
 from drafter.cost import Cost
-from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from models.engines.engine import Engine, UnfitDrafter
-from models.engines.target import load_target
-from models.engines.torch_engine import TorchEngine
 from models.memory import dequantise, unpack_memory
 from models.tree import DraftTree
 from remote import LinkDown, VerifierClient
@@ -21,10 +17,8 @@ from remote.protocol import (
     Limits,
     Memory,
     Progress,
-    Round,
     Sampling,
     Stream,
-    Tree,
     decode,
     digest_of,
     encode,
@@ -38,16 +32,13 @@ from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, U
 from remote.verifier.serve import card
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import alone
-from tests.remote.verifier.test_http import PATIENT, connected, frames_of, running
+from tests.remote.toy_verifier import cutting_relay
+from tests.remote.verifier.test_http import PATIENT, connected, frames_of, round_of, running
 from tests.remote.verifier.tiny import generated
 
 LIMITS = Limits(max_nodes=64, max_depth=32, max_tokens=300, max_body_bytes=4096)
 WARM = Sampling(temperature=0.9, top_p=0.95, seed=7)
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_pair) -> Engine:
-    return TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+PLAIN = {"memory_from": None, "deadline": PATIENT, "silence": PATIENT}
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +60,13 @@ def table(engine: Engine, drafter: Drafter | None, stops: frozenset[int] = froze
 
 
 def ask(known: list[int], append: list[int], number: int = 1, most: int = 40, **fields) -> Stream:
-    return Stream(
-        **{
-            "session": "s",
-            "round": number,
-            "base": len(known),
-            "digest": digest_of(known),
-            "append": pack_tokens(append),
-            "most": most,
-        }
-        | fields
-    )
+    base = {"session": "s", "round": number, "base": len(known), "digest": digest_of(known)}
+    return Stream(**base | {"append": pack_tokens(append), "most": most} | fields)
+
+
+def streaming(sessions: Sessions, *asked, **fields):
+    """What the engine gives for such a stream, call by call."""
+    return alone(sessions.engine, sessions.stream(ask(*asked, **fields)))
 
 
 def told(frames) -> list:
@@ -99,7 +86,7 @@ def test_drafts_of_its_own_change_no_token_and_save_rounds(engine, drafter, prom
         ("plain", table(engine, drafter), False),
         ("none", table(engine, None), True),
     ):
-        frames[name] = told(alone(sessions.engine, sessions.stream(ask([], prompt, draft=draft, sampling=sampling))))
+        frames[name] = told(streaming(sessions, [], prompt, draft=draft, sampling=sampling))
         assert sessions.counters.new_tokens == 40 and sessions.counters.streams == 1
     assert tokens_of(frames["drafts"]) == tokens_of(frames["plain"]) == tokens_of(frames["none"])
     if sampling.temperature == 0:
@@ -118,9 +105,9 @@ def test_what_was_said_before_is_a_draft_that_needs_no_drafter(engine, drafter, 
     monkeypatch.setattr(StreamPayoff, "cost", Cost(round=0.01, level=0.02, node=0.001))
     # The prompt has what greedy decoding says, and the question again.
     asked = [*prompt, *generated(engine.model, prompt, 40), *prompt]
-    plain = tokens_of(alone(engine, table(engine, None).stream(ask([], asked, most=60, sampling=sampling))))
+    plain = tokens_of(streaming(table(engine, None), [], asked, most=60, sampling=sampling))
     sessions = table(engine, drafter)
-    frames = told(alone(engine, sessions.stream(ask([], asked, most=60, sampling=sampling))))
+    frames = told(streaming(sessions, [], asked, most=60, sampling=sampling))
     assert tokens_of(frames) == plain
     if sampling.temperature == 0:
         assert sum(frame.drafted for frame in frames) > 0 and len(frames) < 60
@@ -129,7 +116,7 @@ def test_what_was_said_before_is_a_draft_that_needs_no_drafter(engine, drafter, 
 
 @pytest.mark.parametrize("known", [0, 5])
 def test_memory_is_what_rounds_would_have_sent(engine, drafter, prompt, known):
-    frames = told(alone(engine, table(engine, drafter).stream(ask([], prompt, memory_from=known))))
+    frames = told(streaming(table(engine, drafter), [], prompt, memory_from=known))
     text = prompt + tokens_of(frames)
     context = engine.context()
     context.assign(0, text)
@@ -154,13 +141,13 @@ def test_memory_is_what_rounds_would_have_sent(engine, drafter, prompt, known):
                 away = np.abs(dequantise(one[numbers], one[scales]) - values)
                 assert (away <= 0.02 * np.abs(values).max() + 1e-6).all()
     assert seen.tolist() == [False] * known + [True] * (len(text) - known - 1) + [False], "the last is not computed yet"
-    without = told(alone(engine, table(engine, drafter).stream(ask([], prompt))))
+    without = told(streaming(table(engine, drafter), [], prompt))
     assert tokens_of(without) == tokens_of(frames) and all(isinstance(frame, Progress) for frame in without)
 
 
 def test_the_memory_of_a_long_prompt_lets_the_next_words_pass(engine, drafter, prompt):
     long = (prompt * 20)[: LIMITS.max_tokens - 60]
-    frames = told(alone(engine, table(engine, drafter).stream(ask([], long, memory_from=0))))
+    frames = told(streaming(table(engine, drafter), [], long, memory_from=0))
     before_second = frames[: [isinstance(frame, Progress) for frame in frames].index(True, 1)]
     assert sum(isinstance(frame, Memory) for frame in before_second) == 2 < len(long) / 64
     seen = [range(frame.start, frame.start + frame.count) for frame in frames if isinstance(frame, Memory)]
@@ -170,35 +157,28 @@ def test_the_memory_of_a_long_prompt_lets_the_next_words_pass(engine, drafter, p
 def test_an_answer_ends_with_its_stop_token(engine, drafter, prompt):
     text = generated(engine.model, prompt, 40)
     stop = text[17]
-    frames = told(alone(engine, table(engine, drafter, frozenset({stop})).stream(ask([], prompt))))
+    frames = told(streaming(table(engine, drafter, frozenset({stop})), [], prompt))
     assert tokens_of(frames) == text[: text.index(stop) + 1]
     assert [frame.finished for frame in frames] == [False] * (len(frames) - 1) + [True]
 
 
 def test_a_round_goes_on_where_a_stream_was_left_and_ends_it(engine, drafter, prompt):
     sessions, text = table(engine, drafter), generated(engine.model, prompt, 30)
-    stream = alone(sessions.engine, sessions.stream(ask([], prompt)))
+    stream = streaming(sessions, [], prompt)
     known = prompt + tokens_of([next(stream)])
     here = len(known) - len(prompt)
-    round = Round(
-        session="s",
-        round=2,
-        base=len(known),
-        digest=digest_of(known),
-        append=b"",
-        tree=Tree.pack(DraftTree.chain(text[here : here + 2])),
-    )
+    round = round_of(2, known, [], DraftTree.chain(text[here : here + 2]))
     (verdict,) = alone(sessions.engine, sessions.round(round))
     assert verdict.accepted == (0, 1) and verdict.bonus == text[here + 2]
     assert told(stream) == []
     assert list(alone(sessions.engine, sessions.round(round))) == [verdict], "a repetition gets the same again"
     known += text[here : here + 3]
-    assert tokens_of(alone(sessions.engine, sessions.stream(ask(known, [], 3, most=5)))) == text[here + 3 : here + 8]
+    assert tokens_of(streaming(sessions, known, [], 3, most=5)) == text[here + 3 : here + 8]
 
 
 def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
     sessions = table(engine, drafter)
-    stream = alone(sessions.engine, sessions.stream(ask([], prompt, memory_from=0)))
+    stream = streaming(sessions, [], prompt, memory_from=0)
     next(stream)
     assert sessions.drop("s")
     with pytest.raises(Dropped):
@@ -208,7 +188,7 @@ def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
 def size(engine, drafter, tokens: int) -> int:
     """Bytes of a session with so many tokens for which the verifier drafts."""
     sessions = table(engine, drafter)
-    (*_,) = alone(sessions.engine, sessions.stream(ask([], [5, 6], most=1, session="s")))
+    (*_,) = streaming(sessions, [], [5, 6], most=1, session="s")
     return next(rows for rows in range(1 << 17, 1 << 30, 1 << 14) if fits(sessions, tokens, rows))
 
 
@@ -220,12 +200,12 @@ def fits(sessions: Sessions, tokens: int, most: int) -> bool:
 def test_streams_are_not_dropped_for_others_and_keep_to_the_bound(engine, drafter, prompt):
     each = size(engine, drafter, len(prompt) + 150 + 128)
     sessions = table(engine, drafter, max_sessions=9, max_bytes=each * 2 + each // 2)
-    streams = {name: alone(sessions.engine, sessions.stream(ask([], prompt, most=150, session=name))) for name in "ab"}
+    streams = {name: streaming(sessions, [], prompt, most=150, session=name) for name in "ab"}
     told = {name: [next(stream)] for name, stream in streams.items()}
     for name in "cd":  # Others come. The idle one of them has to go, not a stream.
-        (*_,) = alone(sessions.engine, sessions.stream(ask([], [5, 6], most=1, session=name, draft=False)))
+        (*_,) = streaming(sessions, [], [5, 6], most=1, session=name, draft=False)
     with pytest.raises(Overloaded):
-        next(alone(sessions.engine, sessions.stream(ask([], prompt, most=150, session="e"))))
+        next(streaming(sessions, [], prompt, most=150, session="e"))
     assert {"a", "b"} <= set(sessions.table)
     while streams:
         for name, stream in list(streams.items()):
@@ -236,7 +216,7 @@ def test_streams_are_not_dropped_for_others_and_keep_to_the_bound(engine, drafte
                 del streams[name]
     text = generated(engine.model, prompt, 150)
     assert tokens_of(told["a"]) == tokens_of(told["b"]) == text
-    assert tokens_of(alone(sessions.engine, sessions.stream(ask([], prompt, most=150, session="e")))) == text
+    assert tokens_of(streaming(sessions, [], prompt, most=150, session="e")) == text
 
 
 def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter, prompt, monkeypatch):
@@ -244,7 +224,7 @@ def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter,
     small = size(engine, drafter, len(prompt) + 8 + 128)
     large = size(engine, drafter, len(prompt) + 250 + 129)
     sessions = table(engine, drafter, max_bytes=max(small * 2, large))
-    streams = {name: alone(sessions.engine, sessions.stream(ask([], prompt, most=250, session=name))) for name in "ab"}
+    streams = {name: streaming(sessions, [], prompt, most=250, session=name) for name in "ab"}
     told, dropped = {"a": [], "b": []}, set()
     while streams:
         for name, stream in list(streams.items()):
@@ -264,17 +244,14 @@ def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter,
     assert tokens_of(told[whole]) == text
     given = tokens_of(told[lost])
     assert given == text[: len(given)] != []
-    assert (
-        tokens_of(alone(sessions.engine, sessions.stream(ask([], prompt + given, 2, most=5, session=lost))))
-        == text[len(given) :][:5]
-    )
+    assert tokens_of(streaming(sessions, [], prompt + given, 2, most=5, session=lost)) == text[len(given) :][:5]
 
 
 def test_a_long_prompt_is_read_in_turns_by_the_verifiers_own_drafter_too(engine, drafter, prompt, monkeypatch):
     monkeypatch.setattr("drafter.cache.CHUNK", 32)
     monkeypatch.setattr(engine, "chunk", 32)
     long = (prompt * 20)[: LIMITS.max_tokens - 60]
-    frames = list(alone(engine, table(engine, drafter).stream(ask([], long))))
+    frames = list(streaming(table(engine, drafter), [], long))
     first, second, *_ = (at for at, frame in enumerate(frames) if isinstance(frame, Progress))
     assert frames[:first].count(None) >= len(long) // 32 - 1
     assert frames[first:second].count(None) >= len(long) // 32 - 1, "the first word does not wait for the drafter"
@@ -283,16 +260,9 @@ def test_a_long_prompt_is_read_in_turns_by_the_verifiers_own_drafter_too(engine,
 
 def test_a_newer_round_that_fails_half_way_ends_a_stream_too(engine, drafter, prompt, monkeypatch):
     sessions = table(engine, drafter)
-    stream = alone(sessions.engine, sessions.stream(ask([], prompt)))
+    stream = streaming(sessions, [], prompt)
     known = prompt + tokens_of([next(stream)])
-    swapped = Round(
-        session="s",
-        round=2,
-        base=len(known) - 1,
-        digest=digest_of(known[:-1]),
-        append=pack_tokens([known[-1] ^ 1]),
-        tree=Tree.pack(DraftTree.empty()),
-    )
+    swapped = round_of(2, known[:-1], [known[-1] ^ 1])
     with monkeypatch.context() as patched:
         patched.setattr(engine.model, "forward", lambda **_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -309,25 +279,22 @@ def test_a_drafter_of_another_vocabulary_is_refused(engine, drafter):
 def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, drafter, prompt):
     sessions = table(engine, drafter)
     with pytest.raises(UnknownPrefix) as diverged:
-        next(alone(sessions.engine, sessions.stream(ask(prompt, [3]))))
+        next(streaming(sessions, prompt, [3]))
     assert diverged.value.conflict == Conflict(have=((0, digest_of([])),))
     with pytest.raises(TooLong):
-        next(alone(sessions.engine, sessions.stream(ask([], prompt * 20))))
-    text = tokens_of(alone(sessions.engine, sessions.stream(ask([], prompt, 4, most=3))))
+        next(streaming(sessions, [], prompt * 20))
+    text = tokens_of(streaming(sessions, [], prompt, 4, most=3))
     with pytest.raises(OutOfOrder):
-        next(alone(sessions.engine, sessions.stream(ask([], prompt, 4))))
-    assert (
-        tokens_of(alone(sessions.engine, sessions.stream(ask(prompt + text, [], 5, most=2))))
-        == generated(engine.model, prompt, 5)[3:]
-    )
+        next(streaming(sessions, [], prompt, 4))
+    assert tokens_of(streaming(sessions, prompt + text, [], 5, most=2)) == generated(engine.model, prompt, 5)[3:]
 
 
 # ---- over HTTP -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def app(tiny_pair, engine, drafter):
-    return create_app(engine, card(load_target(str(tiny_pair / "target")), engine), own=OwnDrafter(drafter, engine))
+def app(loaded, engine, drafter):
+    return create_app(engine, card(loaded, engine), own=OwnDrafter(drafter, engine))
 
 
 async def test_frames_come_over_http_and_a_conflict_before_any(app, engine, prompt):
@@ -347,7 +314,7 @@ async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app
     with running(app) as url:
         async with VerifierClient(url) as client:
             session, other = client.session(), client.session()
-            stream = await session.stream(prompt, Sampling(), most=40, memory_from=0, deadline=PATIENT, silence=PATIENT)
+            stream = await session.stream(prompt, Sampling(), most=40, **PLAIN | {"memory_from": 0})
             session_opened, read = stream.bytes_up, []
             async for frame in stream:
                 read.append(frame)
@@ -362,63 +329,30 @@ async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app
             assert reply.exchanges == 1 and reply.bytes_up < session_opened
             await reply.aclose()
             known += text[at : at + 3]
-            rest = await session.stream(known, Sampling(), most=5, memory_from=None, deadline=PATIENT, silence=PATIENT)
+            rest = await session.stream(known, Sampling(), most=5, **PLAIN)
             assert tokens_of([frame async for frame in rest]) == text[at + 3 : at + 8]
             assert stream.bytes_down > rest.bytes_down > 0 and rest.bytes_up > 0
             # The verifier does not know this session. It says so, and gets all tokens.
             await other.close(PATIENT)
-            fresh = await other.stream(known, Sampling(), most=3, memory_from=None, deadline=PATIENT, silence=PATIENT)
+            fresh = await other.stream(known, Sampling(), most=3, **PLAIN)
             assert tokens_of([frame async for frame in fresh]) == text[at + 3 : at + 6]
             await session.close(PATIENT)
-            again = await session.stream(known, Sampling(), most=3, memory_from=None, deadline=PATIENT, silence=PATIENT)
+            again = await session.stream(known, Sampling(), most=3, **PLAIN)
             assert tokens_of([frame async for frame in again]) == text[at + 3 : at + 6]
 
 
 async def test_a_stream_that_breaks_leaves_what_was_read(app, engine, prompt):
-    class Cut(httpx.AsyncByteStream):
-        def __init__(self, inner, most):
-            self.inner, self.most = inner, most
-
-        async def __aiter__(self):
-            """A clean end after some frames and a half, as from a proxy that loses what is behind it."""
-            left = self.most
-            async for chunk in self.inner:
-                yield chunk[:left]
-                left -= len(chunk)
-                if left <= 0:
-                    return
-
-        async def aclose(self):
-            await self.inner.aclose()
-
-    class Transport(httpx.AsyncBaseTransport):
-        cut = True
-
-        def __init__(self):
-            self.inner = httpx.AsyncHTTPTransport()
-
-        async def handle_async_request(self, request):
-            response = await self.inner.handle_async_request(request)
-            if self.cut and request.url.path == "/v1/streams":
-                response.stream = Cut(response.stream, 300)
-            return response
-
-        async def aclose(self):
-            await self.inner.aclose()
-
     text = generated(engine.model, prompt, 20)
     with running(app) as url:
-        transport = Transport()
-        async with VerifierClient(url, transport=transport) as client:
-            session = client.session()
-            arguments = {"memory_from": None, "deadline": PATIENT, "silence": PATIENT}
-            stream = await session.stream(prompt, Sampling(), most=20, **arguments)
-            read = []
+        async with (
+            cutting_relay(int(url.rpartition(":")[2]), [600]) as port,
+            VerifierClient(f"http://127.0.0.1:{port}") as client,
+        ):
+            session, read = client.session(), []
             with pytest.raises(LinkDown):
-                async for frame in stream:
+                async for frame in await session.stream(prompt, Sampling(), most=20, **PLAIN):
                     read.append(frame)
             assert 0 < len(tokens_of(read)) < 20
             known = prompt + tokens_of(read)
-            transport.cut = False
-            rest = await session.stream(known, Sampling(), most=20 - len(tokens_of(read)), **arguments)
+            rest = await session.stream(known, Sampling(), most=20 - len(tokens_of(read)), **PLAIN)
             assert tokens_of(read) + tokens_of([frame async for frame in rest]) == text

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Self
 
 import httpx
 import pytest
@@ -23,7 +23,6 @@ from remote.protocol import (
     Frame,
     Memory,
     Round,
-    Sampling,
     Tree,
     Verdict,
     decode,
@@ -45,20 +44,15 @@ PATIENT = 300.0
 """Seconds: a test machine may be busy."""
 
 
-def message(round: int, known: list[int], append: list[int], tree: DraftTree | None = None, **fields: object) -> bytes:
-    return encode(
-        Round(
-            **{
-                "session": "s",
-                "round": round,
-                "base": len(known),
-                "digest": digest_of(known),
-                "append": pack_tokens(append),
-                "tree": Tree.pack(tree or DraftTree.empty()),
-            }
-            | fields
-        )
-    )
+def round_of(
+    number: int, known: list[int], append: list[int], tree: DraftTree | None = None, **fields: object
+) -> Round:
+    base = {"session": "s", "round": number, "base": len(known), "digest": digest_of(known)}
+    return Round(**base | {"append": pack_tokens(append), "tree": Tree.pack(tree or DraftTree.empty())} | fields)
+
+
+def message(number: int, known: list[int], append: list[int], tree: DraftTree | None = None, **fields: object) -> bytes:
+    return encode(round_of(number, known, append, tree, **fields))
 
 
 def frames_of(body: bytes) -> list[Frame]:
@@ -93,24 +87,49 @@ def running(app: Starlette) -> Iterator[str]:
         thread.join(PATIENT)
 
 
-async def test_the_card_tells_what_it_was_given(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card)) as client:
-        response = await client.get("/v1/card")
-    assert response.headers["content-type"] == CONTENT_TYPE
-    assert decode(response.content, Card) == card
+@contextlib.asynccontextmanager
+async def reached(app: Starlette, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the app behind a real socket."""
+    with running(app) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False, headers=headers) as client:
+            yield client
 
 
-async def test_a_round_streams_verdict_then_memory(target: Engine, card: Card) -> None:
-    expected = generated(target.model, PROMPT, 3)
-    async with connected(create_app(target, card)) as client:
-        tree = DraftTree.chain(expected[:2])
-        response = await client.post("/v1/rounds", content=message(1, [], PROMPT, tree, memory_from=0))
-    verdict, memory = frames_of(response.content)
-    assert isinstance(verdict, Verdict) and isinstance(memory, Memory)
-    assert (verdict.accepted, verdict.bonus) == ((0, 1), expected[2])
-    assert verdict.digest == digest_of(PROMPT + expected)
-    assert verdict.server_seconds > 0
-    assert (memory.start, memory.count) == (0, len(PROMPT) + 2)
+async def counter(client: httpx.AsyncClient, name: str) -> float:
+    lines = (await client.get("/metrics")).text.splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(f"outrider_{name} ")))
+
+
+async def until(client: httpx.AsyncClient, name: str, count: float) -> None:
+    """Wait until this metric has come to `count`."""
+    async with asyncio.timeout(PATIENT):
+        while await counter(client, name) != count:
+            await asyncio.sleep(0.01)
+
+
+class Gate:
+    """Holds the target's forward, or the encoder's, until it is opened; counts who came."""
+
+    def __init__(self, module: object) -> None:
+        self.open, self.came = threading.Event(), 0
+        self._module = module
+
+    def _wait(self, *_: object) -> None:
+        self.came += 1
+        assert self.open.wait(PATIENT)
+
+    async def entered(self) -> None:
+        """Wait until somebody is held."""
+        while not self.came:
+            await asyncio.sleep(0.01)
+
+    async def __aenter__(self) -> Self:
+        self._hook = self._module.register_forward_pre_hook(self._wait)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.open.set()
+        self._hook.remove()
 
 
 async def test_a_verifier_without_encoder_sends_no_memory(target: Engine, card: Card) -> None:
@@ -119,25 +138,13 @@ async def test_a_verifier_without_encoder_sends_no_memory(target: Engine, card: 
     assert [type(frame) for frame in frames_of(response.content)] == [Verdict]
 
 
-async def test_an_unknown_session_gets_409_with_what_the_server_has(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card)) as client:
-        response = await client.post("/v1/rounds", content=message(1, PROMPT, [2]))
-    assert response.status_code == 409
-    assert decode(response.content, Conflict).have == ((0, digest_of([])),)
-
-
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
-        (b"", 400, "bad_request"),
         (b"\xc1", 400, "bad_request"),
         (encode(Error(code="busy", message="", retry=False)), 400, "bad_request"),
         (message(1, [], [VOCABULARY]), 400, "bad_request"),
-        (message(1, [], PROMPT, DraftTree.chain([2] * 20)), 400, "bad_request"),
         (message(1, [], [2] * 300), 422, "too_long"),
-        (message(1, [], PROMPT, session="../etc"), 400, "bad_request"),
-        (message(1, [], PROMPT, sampling=Sampling(temperature=math.nan)), 400, "bad_request"),
-        (message(1, [], PROMPT, memory_from=-1), 400, "bad_request"),
         (b"x" * 5000, 413, "too_large"),
     ],
 )
@@ -184,95 +191,72 @@ async def test_sessions_can_be_dropped(target: Engine, card: Card) -> None:
         await client.post("/v1/rounds", content=message(1, [], PROMPT))
         assert (await client.delete("/v1/sessions/s")).status_code == 204
         assert (await client.delete("/v1/sessions/s")).status_code == 404
-        assert (await client.post("/v1/rounds", content=message(2, PROMPT, [2]))).status_code == 409
+        unknown = await client.post("/v1/rounds", content=message(2, PROMPT, [2]))
+        assert unknown.status_code == 409
+        assert decode(unknown.content, Conflict).have == ((0, digest_of([])),)
 
 
 async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> None:
     app = create_app(target, card, ServeOptions(tokens=Tokens.one(TOKEN)))
     for shown in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": f"Basic {TOKEN}"}):
         async with connected(app, **shown) as client:
-            for method, path in (
-                ("GET", "/v1/card"),
-                ("POST", "/v1/rounds"),
-                ("DELETE", "/v1/sessions/s"),
-            ):
+            for method, path in (("GET", "/v1/card"), ("POST", "/v1/rounds"), ("DELETE", "/v1/sessions/s")):
                 response = await client.request(method, path)
                 assert (response.status_code, decode(response.content, Error).code) == (401, "unauthorised")
             metrics = await client.get("/metrics")
             assert (metrics.status_code, metrics.json()["error"]["code"]) == (401, "invalid_api_key")
-            assert (await client.get("/healthz")).text == "ok\n"
+            assert [(await client.get(path)).text for path in ("/healthz", "/readyz")] == ["ok\n", "ready\n"]
     async with connected(app, Authorization=f"bearer {TOKEN}", Origin="https://app.example") as client:
         assert (await client.get("/v1/card")).status_code == 200
 
 
-class Gate:
-    """Holds the target's forward, or the encoder's, until it is opened; counts who came."""
-
-    def __init__(self, module: object) -> None:
-        self.open, self.came = threading.Event(), 0
-        self._hook = module.register_forward_pre_hook(self._wait)
-
-    def _wait(self, *_: object) -> None:
-        self.came += 1
-        assert self.open.wait(PATIENT)
-
-    def remove(self) -> None:
-        self.open.set()
-        self._hook.remove()
-
-
-@contextlib.contextmanager
-def gate(module: object) -> Iterator[Gate]:
-    held = Gate(module)
-    try:
-        yield held
-    finally:
-        held.remove()
-
-
 async def test_the_verdict_arrives_before_memory_is_computed(target: Engine, card: Card) -> None:
-    with running(create_app(target, card)) as url, gate(target.encoder) as held:
-        async with (
-            httpx.AsyncClient(timeout=PATIENT) as client,
-            client.stream("POST", f"{url}/v1/rounds", content=message(1, [], PROMPT, memory_from=0)) as response,
-        ):
-            frames = read_frames(response.aiter_raw())
-            assert isinstance(await anext(frames), Verdict)
-            held.open.set()
-            assert isinstance(await anext(frames), Memory)
+    expected = generated(target.model, PROMPT, 3)
+    body = message(1, [], PROMPT, DraftTree.chain(expected[:2]), memory_from=0)
+    async with (
+        reached(create_app(target, card)) as client,
+        Gate(target.encoder) as held,
+        client.stream("POST", "/v1/rounds", content=body) as response,
+    ):
+        assert response.headers["content-type"] == CONTENT_TYPE
+        frames = read_frames(response.aiter_raw())
+        verdict = await anext(frames)
+        held.open.set()
+        (memory,) = [frame async for frame in frames]
+    assert isinstance(verdict, Verdict) and isinstance(memory, Memory)
+    assert (verdict.accepted, verdict.bonus) == ((0, 1), expected[2])
+    assert verdict.digest == digest_of(PROMPT + expected) and verdict.server_seconds > 0
+    assert (memory.start, memory.count) == (0, len(PROMPT) + 2)
 
 
 async def test_a_client_that_hangs_up_gets_everything_when_it_returns(target: Engine, card: Card) -> None:
     body = message(1, [], [2 + token % 40 for token in range(200)], memory_from=0)
-    with running(create_app(target, card)) as url:
-        async with httpx.AsyncClient(timeout=PATIENT) as client:
-            with gate(target.encoder) as held:
-                async with client.stream("POST", f"{url}/v1/rounds", content=body) as response:
-                    frames = read_frames(response.aiter_raw())
-                    verdict = await anext(frames)
-                    assert isinstance(verdict, Verdict)
-                held.open.set()
-            again = frames_of((await client.post(f"{url}/v1/rounds", content=body)).content)
-            assert (again[0].length, again[0].digest, again[0].bonus) == (verdict.length, verdict.digest, verdict.bonus)
-            assert sum(frame.count for frame in again[1:]) == 200
-            tokens = [2 + token % 40 for token in range(200)] + [verdict.bonus]
-            later = frames_of((await client.post(f"{url}/v1/rounds", content=message(2, tokens, []))).content)
-            assert later[0].bonus == generated(target.model, tokens, 1)[0]
+    async with reached(create_app(target, card)) as client:
+        async with Gate(target.encoder) as held:
+            async with client.stream("POST", "/v1/rounds", content=body) as response:
+                frames = read_frames(response.aiter_raw())
+                verdict = await anext(frames)
+                assert isinstance(verdict, Verdict)
+            held.open.set()
+        again = frames_of((await client.post("/v1/rounds", content=body)).content)
+        assert (again[0].length, again[0].digest, again[0].bonus) == (verdict.length, verdict.digest, verdict.bonus)
+        assert sum(frame.count for frame in again[1:]) == 200
+        tokens = [2 + token % 40 for token in range(200)] + [verdict.bonus]
+        later = frames_of((await client.post("/v1/rounds", content=message(2, tokens, []))).content)
+        assert later[0].bonus == generated(target.model, tokens, 1)[0]
 
 
 async def test_a_round_whose_client_left_is_still_committed_once(target: Engine, card: Card) -> None:
-    with running(create_app(target, card)) as url:
-        async with httpx.AsyncClient(timeout=PATIENT) as client:
-            with gate(target.model) as held:
-                with pytest.raises(httpx.ReadTimeout):
-                    await client.post(
-                        f"{url}/v1/rounds", content=message(1, [], PROMPT), timeout=httpx.Timeout(PATIENT, read=0.3)
-                    )
-                held.open.set()
-            retried = frames_of((await client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT))).content)
-            assert retried[0].bonus == generated(target.model, PROMPT, 1)[0]
-            lines = (await client.get(f"{url}/metrics")).text.splitlines()
-            assert "outrider_rounds_total 1.0" in lines
+    async with reached(create_app(target, card)) as client:
+        async with Gate(target.model) as held:
+            with pytest.raises(httpx.ReadTimeout):
+                await client.post(
+                    "/v1/rounds", content=message(1, [], PROMPT), timeout=httpx.Timeout(PATIENT, read=0.3)
+                )
+            held.open.set()
+        retried = frames_of((await client.post("/v1/rounds", content=message(1, [], PROMPT))).content)
+        assert retried[0].bonus == generated(target.model, PROMPT, 1)[0]
+        assert await counter(client, "rounds_total") == 1
 
 
 async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> None:
@@ -291,19 +275,6 @@ async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> N
         answers = await asyncio.gather(*(talk(client, name, prompt) for name, prompt in prompts.items()))
     for prompt, tokens in zip(prompts.values(), answers):
         assert tokens[4:] == generated(target.model, prompt, len(tokens) - 4)
-
-
-async def test_a_full_queue_says_busy(target: Engine, card: Card) -> None:
-    with running(create_app(target, card, ServeOptions(max_waiting=1))) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(timeout=PATIENT) as client:
-            first = asyncio.create_task(client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT)))
-            while not held.came:
-                await asyncio.sleep(0.01)
-            second = await client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT, session="t"))
-            error = decode(second.content, Error)
-            assert (second.status_code, error.code, error.retry) == (503, "busy", True)
-            held.open.set()
-            assert (await first).status_code == 200
 
 
 async def test_a_failing_target_is_a_typed_error_and_the_session_goes_on(target: Engine, card: Card) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 import pytest
 import torch
@@ -18,18 +17,15 @@ from remote.protocol import (
     Memory,
     Progress,
     Sampling,
-    Stream,
     Verdict,
-    digest_of,
     encode_frame,
-    pack_tokens,
     unpack_tokens,
 )
 from remote.verifier.learning.likeliest import LEAST, likeliest
-from remote.verifier.sessions.sessions import Sessions
-from remote.verifier.sessions.turns import alone
 from tests.remote.verifier.conftest import LIMITS
-from tests.remote.verifier.test_sessions import PROMPT, Device, table
+from tests.remote.verifier.test_hosted import streaming
+from tests.remote.verifier.test_http import PROMPT
+from tests.remote.verifier.test_sessions import Device, frames_of, table
 from tests.remote.verifier.tiny import VOCABULARY, generated
 
 HOT = Sampling(temperature=2.0, top_k=2, seed=3)
@@ -75,9 +71,8 @@ def test_a_round_tells_what_the_target_might_have_said(target: TorchEngine, samp
     parents = [-1, -1, 0, 0, 1, 2, 2, 2, -1, -1, -1, -1, -1]
     tokens = [expected[0], others[0], expected[1], others[1], others[2], expected[2], others[3], others[4]]
     tree = DraftTree(np.array([*tokens, *others[1:6]]), np.array(parents))
-    message = msgspec.structs.replace(device.message(PROMPT, tree, sampling=sampling, memory_from=0), likeliest=8)
-    frames = [frame for frame in alone(target, device.sessions.round(message)) if frame is not None]
-    verdict, *memory, told = frames
+    message = device.message(PROMPT, tree, sampling=sampling, memory_from=0, likeliest=8)
+    verdict, *memory, told = frames = list(frames_of(device.sessions, message))
     assert isinstance(verdict, Verdict) and all(isinstance(one, Memory) for one in memory) and len(memory) == 1
     assert isinstance(told, Likeliest)
     nodes, listed, log_probs = told.unpack(8)
@@ -91,7 +86,7 @@ def test_a_round_tells_what_the_target_might_have_said(target: TorchEngine, samp
         assert agrees(said(target, [*PROMPT, *path]), listed[row], log_probs[row])
     if not sampling.temperature:
         assert len(verdict.accepted) == 3 and 4 not in nodes and len(nodes) == MOST_REJECTED
-    again = [encode_frame(frame) for frame in alone(target, device.sessions.round(message)) if frame is not None]
+    again = [encode_frame(frame) for frame in frames_of(device.sessions, message)]
     assert again == [encode_frame(frame) for frame in frames], "a repeated round gets the same bytes"
 
 
@@ -99,8 +94,8 @@ def test_nodes_keep_their_numbers_where_the_tree_is_cut_to_the_room_that_is_left
     device = Device(table(target))
     device.play([5 + at % 40 for at in range(LIMITS.max_tokens - 3)])
     wrong = DraftTree(np.array([2, 3, 4, 6, 7]), np.array([-1, 0, 1, -1, -1]))
-    message = msgspec.structs.replace(device.message([], wrong), likeliest=4)
-    verdict, told = [frame for frame in alone(target, device.sessions.round(message)) if frame is not None]
+    message = device.message([], wrong, likeliest=4)
+    verdict, told = frames_of(device.sessions, message)
     assert isinstance(verdict, Verdict) and isinstance(told, Likeliest)
     nodes, listed, log_probs = told.unpack(4)
     assert nodes == [node for node in wrong.rejected(verdict.accepted, 8) if wrong.depths()[node] <= 1]
@@ -112,19 +107,14 @@ def test_nodes_keep_their_numbers_where_the_tree_is_cut_to_the_room_that_is_left
 
 def test_who_does_not_ask_is_told_nothing(target: TorchEngine) -> None:
     device = Device(table(target))
-    answer = device.sessions.round(device.message(PROMPT, memory_from=0))
-    assert [type(frame) for frame in alone(target, answer) if frame is not None] == [Verdict, Memory]
+    frames = frames_of(device.sessions, device.message(PROMPT, memory_from=0))
+    assert [type(frame) for frame in frames] == [Verdict, Memory]
 
 
 def test_a_stream_tells_it_of_each_new_token(target: TorchEngine) -> None:
-    sessions: Sessions = table(target)
-    stream = Stream(
-        session="s", round=0, base=0, digest=digest_of([]), append=pack_tokens(PROMPT), most=6, likeliest=8,
-        memory_from=0,
-    )  # fmt: skip
     tokens, told = list(PROMPT), 0
     kinds, remembered = [], 0
-    for frame in alone(target, sessions.stream(stream)):
+    for frame in streaming(table(target), [], PROMPT, most=6, likeliest=8, memory_from=0):
         kinds.append(type(frame))
         if isinstance(frame, Memory):
             remembered += frame.count

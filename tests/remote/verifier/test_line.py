@@ -1,22 +1,16 @@
-"""Answers that wait for a place: in order, no more than agreed, and never for a client that has left."""
+"""Answers that wait for a place: in order, no more than agreed, and not for too long."""
 
 from __future__ import annotations
 
 import anyio
 import pytest
-from starlette.requests import ClientDisconnect
 
-from remote.verifier.completions import line as module
 from remote.verifier.completions.line import Line
 from remote.verifier.refusals import Overloaded
 
 
 async def stays() -> bool:
     return False
-
-
-async def left() -> bool:
-    return True
 
 
 async def test_who_waits_comes_in_order_and_no_more_run_than_there_are_places() -> None:
@@ -34,32 +28,6 @@ async def test_who_waits_comes_in_order_and_no_more_run_than_there_are_places() 
             group.start_soon(answer, number)
     assert order == list(range(6)) and most == 2
     assert (line.running, line.waiting) == (0, 0)
-
-
-async def test_too_many_are_told_when_to_come_again() -> None:
-    line = Line(1, 1)
-    async with line.place(stays), anyio.create_task_group() as group:
-        group.start_soon(line._enter, stays)
-        await anyio.wait_all_tasks_blocked()
-        with pytest.raises(
-            Overloaded, match=r"1 answers are being written and 1 requests wait. Try again in 2 s"
-        ) as told:
-            async with line.place(stays):
-                pass
-        assert told.value.seconds == line.expected == 2
-        group.cancel_scope.cancel()
-    assert (line.running, line.waiting) == (0, 0)
-
-
-async def test_a_client_that_leaves_gives_its_turn_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
-    line = Line(1, 5)
-    async with line.place(stays):
-        with pytest.raises(ClientDisconnect):
-            async with line.place(left):
-                pass
-    async with line.place(stays):
-        assert (line.running, line.waiting) == (1, 0)
 
 
 async def test_a_place_is_given_back_by_an_answer_that_fails() -> None:

@@ -7,31 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter.model import MemoryEncoder
-from drafter.runtime import Drafter
-from models.engines.engine import Engine
-from models.engines.target import load_target
-from models.engines.torch_engine import TorchEngine
 from models.tree import ROOT, DraftTree
 from remote.verifier.making.measure import CHAIN, DEEPEST, TREE, Tally, agreement_by_staleness, measure, rounds
 
 DEPTH = 4
 MOST = 1 + 3 * (DEPTH + 1)
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_pair) -> Engine:
-    return TorchEngine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture(scope="module")
-def prompts(drafter) -> list[list[int]]:
-    return [drafter.text.render([("user", question)]) for question in ("list all files", "unpack a tar archive")]
 
 
 def said(engine, prompt, propose, tally=None, **options) -> list[int]:

@@ -27,7 +27,7 @@ from remote.verifier.options import ServeOptions
 from remote.verifier.readiness import Readiness
 from remote.verifier.sessions.turns import Turns
 from tests.remote.verifier.test_hosted import ask
-from tests.remote.verifier.test_http import PATIENT, PROMPT, TOKEN, connected, gate, message, running
+from tests.remote.verifier.test_http import PATIENT, PROMPT, Gate, connected, message, reached
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 # ---- readiness -------------------------------------------------------------------------------------------------------
@@ -40,29 +40,25 @@ async def looked_at(client: httpx.AsyncClient) -> tuple[int, str]:
     return reply.status_code, reply.text
 
 
-async def test_a_server_that_is_idle_is_ready_and_says_so_to_anybody(target: Engine, card: Card) -> None:
-    async with connected(create_app(target, card, ServeOptions(tokens=Tokens.one(TOKEN)))) as client:
-        assert await looked_at(client) == (200, "ready\n")
-
-
 async def test_a_full_line_and_a_stuck_engine_are_not_ready(
     target: Engine, card: Card, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create_app(TorchEngine(target.model), card, ServeOptions(max_waiting=1))
-    with running(app) as url, gate(target.model) as held:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
-            waits = asyncio.create_task(client.post("/v1/rounds", content=message(1, [], PROMPT)))
-            while not held.came:
-                await asyncio.sleep(0.01)
-            assert await looked_at(client) == (503, "the line is full\n")
-            # For this look alone: turns that nobody waits for may stand in line a moment longer than their answer.
-            with monkeypatch.context() as patched:
-                patched.setattr("remote.verifier.readiness.STUCK_SECONDS", 0.0)
-                status, text = await looked_at(client)
-            assert status == 503 and text.startswith("the engine has finished nothing for ")
-            held.open.set()
-            assert (await waits).status_code == 200
-            assert await looked_at(client) == (200, "ready\n")
+    async with reached(app) as client, Gate(target.model) as held:
+        waits = asyncio.create_task(client.post("/v1/rounds", content=message(1, [], PROMPT)))
+        await held.entered()
+        assert await looked_at(client) == (503, "the line is full\n")
+        refused = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
+        error = decode(refused.content, Error)
+        assert (refused.status_code, error.code, error.retry) == (503, "busy", True)
+        # For this look alone: turns that nobody waits for may stand in line a moment longer than their answer.
+        with monkeypatch.context() as patched:
+            patched.setattr("remote.verifier.readiness.STUCK_SECONDS", 0.0)
+            status, text = await looked_at(client)
+        assert status == 503 and text.startswith("the engine has finished nothing for ")
+        held.open.set()
+        assert (await waits).status_code == 200
+        assert await looked_at(client) == (200, "ready\n")
 
 
 async def test_a_full_line_of_chat_completions_is_not_ready(target: Engine) -> None:

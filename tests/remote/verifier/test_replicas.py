@@ -89,16 +89,6 @@ async def test_a_session_stays_with_its_replica(served: RayProcess):
                 tokens.append(reply.verdict.bonus)
 
 
-async def test_the_header_of_dynamo_leads_to_the_same_replica(served: RayProcess):
-    async with VerifierClient(served.url) as client, httpx.AsyncClient(base_url=served.url, timeout=60) as plain:
-        for _ in range(8):
-            session = client.session()
-            await ask(session, list(PROMPT))
-            # Any other replica knows no such session, and answers 404.
-            dropped = await plain.delete(f"/v1/sessions/{session.id}", headers={"X-Dynamo-Session-ID": session.id})
-            assert dropped.status_code == 204
-
-
 @dataclass(frozen=True)
 class Id:
     unique_id: str

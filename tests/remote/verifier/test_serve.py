@@ -4,12 +4,9 @@ import hashlib
 import json
 import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 import torch
@@ -22,7 +19,7 @@ from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.errors import CorruptWeights, MissingTokenizer, UnknownModel
 from models.tree import DraftTree
-from remote.protocol import Card, Limits, decode
+from remote.protocol import Limits
 from remote.verifier.connections import bind
 from remote.verifier.holders import Tokens
 from remote.verifier.options import ServeOptions
@@ -157,32 +154,6 @@ def test_a_drafter_of_another_target(saved: Path, drafter: Path, tmp_path: Path)
     tiny_tokenizer().save_pretrained(other)
     with pytest.raises(UnfitDrafter, match="Serve its own target"):
         serve(ServeOptions(str(other), drafter, port=0))
-
-
-def test_the_process_says_when_it_is_ready_and_ends_with_its_stdin(saved: Path, drafter: Path) -> None:
-    call = f"serve(ServeOptions({str(saved)!r}, Path({str(drafter)!r}), port=0, watch_stdin=True))"
-    imports = "from pathlib import Path; from remote.verifier.serve import ServeOptions, serve"
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"{imports}; {call}"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[3],
-    )
-    assert process.stdin is not None and process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        assert line.startswith("outrider server ready at http://127.0.0.1:")
-        reply = httpx.get(line.split()[-1] + "/v1/card", timeout=120)
-        shown = decode(reply.content, Card)
-        assert shown.memory is not None and shown.memory.digest == tiny_encoder().digest
-        process.stdin.close()
-        assert process.wait(120) == 0
-        assert process.stdout.read() == ""
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def test_small_frames_leave_at_once() -> None:

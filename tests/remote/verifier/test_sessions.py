@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -12,17 +13,16 @@ from hypothesis import strategies as st
 from models.engines.engine import Engine
 from models.memory import unpack_memory
 from models.tree import Candidates, DraftTree
-from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
+from remote.protocol import Frame, Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
 from remote.verifier.drafting import pruner
 from remote.verifier.drafting.pruner import Pruner
 from remote.verifier.drafting.stream_payoff import Judged
-from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
+from remote.verifier.refusals import BadRound, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions.sessions import SHORTEST_SHARED, Sessions
 from remote.verifier.sessions.turns import alone
 from tests.remote.verifier.conftest import LIMITS
+from tests.remote.verifier.test_http import PROMPT, round_of
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
-
-PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 
 
 class Reply(NamedTuple):
@@ -32,8 +32,13 @@ class Reply(NamedTuple):
     memory: list[Memory]
 
 
+def frames_of(sessions: Sessions, message: Round) -> Iterator[Frame]:
+    """The frames of a round, as they come: without the turns whose result stays inside the verifier."""
+    return (frame for frame in alone(sessions.engine, sessions.round(message)) if frame is not None)
+
+
 def answered(sessions: Sessions, message: Round) -> Reply:
-    verdict, *memory = [frame for frame in alone(sessions.engine, sessions.round(message)) if frame is not None]
+    verdict, *memory = frames_of(sessions, message)
     assert isinstance(verdict, Verdict) and all(isinstance(frame, Memory) for frame in memory)
     return Reply(verdict, memory)  # type: ignore[arg-type]
 
@@ -46,36 +51,13 @@ class Device:
         self.tokens: list[int] = []
         self.round = 0
 
-    def message(
-        self,
-        append: list[int],
-        tree: DraftTree | None = None,
-        *,
-        sampling: Sampling | None = None,
-        memory_from: int | None = None,
-    ) -> Round:
+    def message(self, append: list[int], tree: DraftTree | None = None, **fields: object) -> Round:
         self.round += 1
-        return Round(
-            session=self.name,
-            round=self.round,
-            base=len(self.tokens),
-            digest=digest_of(self.tokens),
-            append=pack_tokens(append),
-            tree=Tree.pack(tree or DraftTree.empty()),
-            sampling=sampling or Sampling(),
-            memory_from=memory_from,
-        )
+        return round_of(self.round, self.tokens, append, tree, session=self.name, **fields)
 
-    def play(
-        self,
-        append: list[int],
-        tree: DraftTree | None = None,
-        *,
-        sampling: Sampling | None = None,
-        memory_from: int | None = None,
-    ) -> Reply:
+    def play(self, append: list[int], tree: DraftTree | None = None, **fields: object) -> Reply:
         tree = tree or DraftTree.empty()
-        reply = answered(self.sessions, self.message(append, tree, sampling=sampling, memory_from=memory_from))
+        reply = answered(self.sessions, self.message(append, tree, **fields))
         verdict = reply.verdict
         self.tokens += append + [int(tree.tokens[node]) for node in verdict.accepted]
         self.tokens += [] if verdict.bonus is None else [verdict.bonus]
@@ -88,14 +70,19 @@ def table(target: Engine, stop: int | None = None, max_sessions: int = 4, max_by
     return Sessions(target, LIMITS, stops, max_sessions=max_sessions, max_bytes=max_bytes)
 
 
-def test_rounds_with_any_trees_give_what_generate_gives(target: Engine) -> None:
-    expected = generated(target.model, PROMPT, 40)
-    device, rng = Device(table(target)), random.Random(0)
-    device.play(PROMPT)
-    while len(device.tokens) < len(PROMPT) + 40:
-        ahead = expected[len(device.tokens) - len(PROMPT) :][: rng.randrange(6)]
-        device.play([], DraftTree.chain(ahead) if rng.random() < 0.5 else random_tree(rng, 12))
-    assert device.tokens[len(PROMPT) :][:40] == expected
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.5, top_p=0.95, seed=11)])
+def test_no_tree_changes_what_rounds_give(target: Engine, sampling: Sampling) -> None:
+    off, on, rng = Device(table(target)), Device(table(target)), random.Random(0)
+    off.play(PROMPT, sampling=sampling)
+    while len(off.tokens) < 60:
+        off.play([], sampling=sampling)
+    if not sampling.temperature:
+        assert off.tokens == PROMPT + generated(target.model, PROMPT, len(off.tokens) - len(PROMPT))
+    on.play(PROMPT, random_tree(rng, 20), sampling=sampling)
+    while len(on.tokens) < 60:
+        ahead = off.tokens[len(on.tokens) :][: rng.randrange(6)]
+        on.play([], DraftTree.chain(ahead) if rng.random() < 0.6 else random_tree(rng, 20), sampling=sampling)
+    assert on.tokens[:60] == off.tokens[:60]
 
 
 def test_what_is_left_of_a_pruned_tree_gives_the_same_text_and_its_nodes_keep_their_numbers(
@@ -116,20 +103,6 @@ def test_what_is_left_of_a_pruned_tree_gives_the_same_text_and_its_nodes_keep_th
         assert device.play([], tree).verdict.accepted == (1, 2, 3, 4)
     assert sessions.counters.pruned_nodes == pruned + 1, "the first one is always wrong"
     assert device.tokens[len(PROMPT) :][:115] == expected[:115]
-
-
-def test_sampled_tokens_do_not_depend_on_the_trees(target: Engine) -> None:
-    sampling = Sampling(temperature=1.5, top_p=0.95, seed=11)
-    off, on = Device(table(target), "off"), Device(table(target), "on")
-    off.play(PROMPT, sampling=sampling)
-    while len(off.tokens) < 60:
-        off.play([], sampling=sampling)
-    rng = random.Random(1)
-    on.play(PROMPT, random_tree(rng, 20), sampling=sampling)
-    while len(on.tokens) < 60:
-        ahead = off.tokens[len(on.tokens) :][: rng.randrange(5)]
-        on.play([], DraftTree.chain(ahead) if rng.random() < 0.7 else random_tree(rng, 20), sampling=sampling)
-    assert on.tokens[:60] == off.tokens[:60]
 
 
 def test_the_same_round_gets_the_same_reply_and_memory(target: Engine) -> None:
@@ -180,30 +153,12 @@ def test_a_sampled_tree_is_cut_where_the_room_ends(target: Engine) -> None:
     assert only_bonus.accepted == () and only_bonus.finished
 
 
-def test_an_older_round_is_out_of_order(target: Engine) -> None:
+def test_a_conflict_tells_true_prefixes_longest_first_and_leaves_no_trace(target: Engine) -> None:
     sessions = table(target)
     device = Device(sessions)
-    old = device.message(PROMPT)
-    answered(sessions, old)
-    device.tokens = PROMPT[:]
-    device.play([8, 8])
-    with pytest.raises(OutOfOrder, match="round 1 comes after round 2"):
-        answered(sessions, old)
-
-
-def test_an_unknown_session_gets_a_conflict_and_leaves_no_trace(target: Engine) -> None:
-    sessions = table(target)
-    device = Device(sessions)
-    device.tokens = PROMPT[:]
-    with pytest.raises(UnknownPrefix) as caught:
-        answered(sessions, device.message([4]))
-    assert caught.value.conflict.have == ((0, digest_of([])),)
-    assert len(sessions.table) == 0
-
-
-def test_a_conflict_tells_true_prefixes_longest_first(target: Engine) -> None:
-    sessions = table(target)
-    device = Device(sessions)
+    with pytest.raises(UnknownPrefix) as unknown:
+        answered(sessions, round_of(1, PROMPT, [4]))
+    assert unknown.value.conflict.have == ((0, digest_of([])),) and len(sessions.table) == 0
     device.play(PROMPT)
     held = device.tokens[:]
     device.tokens = [*held[:6], 0, 0, 0, 0]
@@ -256,7 +211,7 @@ def test_memory_ends_early_once_its_tokens_are_gone(target: Engine) -> None:
     sessions = table(target)
     device = Device(sessions)
     first = device.message([2] * 150, memory_from=0)
-    frames = (frame for frame in alone(sessions.engine, sessions.round(first)) if frame is not None)
+    frames = frames_of(sessions, first)
     verdict = next(frames)
     assert isinstance(verdict, Verdict) and isinstance(next(frames), Memory)
     device.tokens = [2] * 150 + [verdict.bonus or 0]
@@ -265,11 +220,7 @@ def test_memory_ends_early_once_its_tokens_are_gone(target: Engine) -> None:
     device.tokens = device.tokens[:100]
     device.play([3, 3])
     assert next(frames, None) is None
-    later = (
-        frame
-        for frame in alone(sessions.engine, sessions.round(device.message([], memory_from=0)))
-        if frame is not None
-    )
+    later = frames_of(sessions, device.message([], memory_from=0))
     assert isinstance(next(later), Verdict)
     sessions.drop("a")
     assert next(later, None) is None
@@ -421,11 +372,7 @@ def test_a_newer_round_takes_the_place_of_one_that_is_read(target: Engine) -> No
         {"tree": Tree.pack(DraftTree(list(range(25)), [-1] * 25))},
         {"tree": Tree(tokens=b"\0" * 8, parents=b"\0" * 4)},
         {"tree": msgspec.structs.replace(Tree.pack(DraftTree.chain([2])), counts=b"\1\0")},
-        {
-            "tree": Tree.pack(
-                DraftTree([2], [-1], candidates={-1: Candidates(np.array([2, VOCABULARY]), np.array([3, 1]))})
-            )
-        },
+        {"tree": Tree.pack(DraftTree([2], [-1], candidates={-1: Candidates([2, VOCABULARY], [3, 1])}))},
         {"append": b""},
     ],
 )

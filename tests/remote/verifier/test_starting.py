@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -20,11 +19,14 @@ from models.engines.target import load_target
 from models.errors import UnknownModel
 from remote.protocol import Card, decode
 from remote.verifier.making.birth import BUDGET
-from remote.verifier.making.maker import kept_drafter
+from remote.verifier.making.maker import MakingTask, kept_drafter
+from remote.verifier.making.maker_worker import make
 from remote.verifier.options import ServeOptions
-from remote.verifier.serve import serve
+from remote.verifier.serve import build_app, serve
 from remote.verifier.start_errors import NoMemory
-from tests.support.serving import REPOSITORY
+from tests.remote.verifier.test_http import connected
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
 from tests.support.tiny import GOOD
 
 
@@ -41,55 +43,47 @@ def brief(tiny_pair: Path, tmp_path: Path) -> Path:
     return pair
 
 
-def started(
-    pair: Path, *options: str, drafter: bool = True, home: Path | None = None, until: str = ""
-) -> tuple[Card, str, str]:
-    """The card of `outrider serve` with these options, its metrics, and what it said on stderr.
+def started(pair: Path, folder: Path, *options: str, drafter: bool = True, until: str = "") -> tuple[Card, str, str]:
+    """The card of `outrider serve` with these options and its home in `folder`, its metrics, and what it said.
 
-    `drafter` False: the pair's own is not named. `home`: where drafters that are made are kept. `until`: ask something,
-    and wait for a line with these words.
+    `drafter` False: the pair's own is not named. `until`: ask something, and wait for a line with these words.
     """
-    command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin", *options]
-    command += ["--model", str(pair / "target"), *(["--drafter", str(pair / "drafter")] if drafter else [])]
-    pipe = subprocess.PIPE
-    place = {} if home is None else {"OUTRIDER_HOME": str(home)}
-    process = subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=REPOSITORY, env=os.environ | place
-    )
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    try:
-        line = process.stdout.readline()
-        assert line.startswith("outrider server ready at http://"), process.stderr.read()
-        url = "http://127.0.0.1:" + line.strip().rpartition(":")[2]
-        token = {"Authorization": "Bearer 0123456789abcdef"}
-        shown = decode(httpx.get(f"{url}/v1/card", timeout=300, headers=token, trust_env=False).content, Card)
-        metrics = httpx.get(f"{url}/metrics", timeout=300, headers=token, trust_env=False).text
-        said = ""
-        if until:
-            question = {"model": "target", "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}
-            httpx.post(f"{url}/v1/chat/completions", json=question, timeout=300, trust_env=False).raise_for_status()
-            while until not in said:
-                line = process.stderr.readline()
-                assert line, said
-                said += line
-        process.stdin.close()
-        assert process.stdout.read() == "", "stdout has one line"
-        return shown, metrics, said + process.stderr.read()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
+    said = folder / "said"
+    said.unlink(missing_ok=True)
+    model, headers = None if drafter else pair / "target", {"Authorization": "Bearer 0123456789abcdef"}
+    with VerifierProcess(pair, model=model, home=folder / "home", said=said, options=options) as server:
+        with httpx.Client(base_url=server.url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False) as client:
+            shown = decode(client.get("/v1/card").content, Card)
+            metrics = client.get("/metrics").text
+            if until:
+                question = {"model": "target", "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}
+                client.post("/v1/chat/completions", json=question).raise_for_status()
+            ends = time.monotonic() + PATIENCE_SECONDS
+            while until not in said.read_text():
+                assert time.monotonic() < ends, said.read_text()
+                time.sleep(0.05)
+        assert server.left() == (0, ""), "stdout has one line"
+    return shown, metrics, said.read_text()
+
+
+async def built(
+    capsys: pytest.CaptureFixture[str], model: Path, drafter: Path | None = None, **options: Any
+) -> tuple[Card, str]:
+    """The card of a server with these options that is made in this process, and what it said."""
+    async with connected(build_app(ServeOptions(str(model), drafter, **options).read())) as client:
+        shown = decode((await client.get("/v1/card")).content, Card)
+    return shown, capsys.readouterr().err
 
 
 def test_it_tells_what_it_loads_and_takes_its_limits(tiny_pair: Path, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("0123456789abcdef")
     shown, metrics, said = started(
-        tiny_pair, "--engine", "torch", "--max-sessions", "7", "--cache-mb", "40", "--max-tokens", "300",
+        tiny_pair, tmp_path, "--engine", "torch", "--max-sessions", "7", "--cache-mb", "40", "--max-tokens", "300",
         "--host", "0.0.0.0", "--token-file", str(token),
     )  # fmt: skip
     assert shown.limits.max_tokens == 300
+    assert shown.memory is not None and shown.memory.digest.hex() == read_config(tiny_pair / "drafter").memory
     assert {"outrider_max_sessions 7.0", "outrider_max_cached_bytes 4.194304e+07"} <= set(metrics.splitlines())
     for what in ("loading PyTorch", f"loading {tiny_pair / 'target'}", "million parameters", "loading the drafter"):
         assert what in said
@@ -105,55 +99,59 @@ def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
 def test_without_a_drafter_it_answers_first_then_makes_one_and_uses_it_from_the_next_start_on(
     brief: Path, tmp_path: Path
 ) -> None:
-    home = tmp_path / "home"
-    first, _, said = started(brief, drafter=False, home=home, until="the drafter:")
+    first, _, said = started(brief, tmp_path, drafter=False, until="the drafter:")
     assert first.memory is None and first.drafter is None and not first.drafts
     assert said.index("POST /v1/chat/completions 200") < said.index("making a drafter, while nobody asks ...")
     assert "the drafter: 3 of 3 layers, " in said and "It is used from the next start on" in said
-    (kept,) = (home / "data/drafters/made").iterdir()
-    again, _, said = started(brief, drafter=False, home=home)
+    (kept,) = (tmp_path / "home/data/drafters/made").iterdir()
+    again, _, said = started(brief, tmp_path, drafter=False)
     assert again.drafts and again.memory is not None and again.drafter is not None
     assert again.drafter.size == delivered_bytes(kept)
     assert "making" not in said and "devices may fetch the drafter" in said
     (kept / GRAPH).write_bytes(b"damaged")
-    third, _, said = started(brief, drafter=False, home=home, until="the drafter:")
+    third, _, said = started(brief, tmp_path, drafter=False, until="the drafter:")
     assert "the drafter is made again:" in said and third.drafter is None
-    fourth, _, said = started(brief, drafter=False, home=home)
-    assert fourth.drafter is not None
 
 
-def test_a_drafter_of_no_use_is_neither_used_nor_made_again(brief: Path, tmp_path: Path) -> None:
-    kept = kept_drafter(str(brief / "target"), BUDGET, tmp_path / "home/data/drafters/made")
+async def test_a_drafter_of_no_use_is_neither_used_nor_made_again(
+    brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = kept_drafter(str(brief / "target"), BUDGET, tmp_path / "made")
     assert kept is not None
     kept.mkdir(parents=True)
     useless = msgspec.structs.replace(read_config(brief / "drafter"), measured=msgspec.structs.replace(GOOD, tau=1.04))
     write_config(kept, useless)
-    shown, _, said = started(brief, drafter=False, home=tmp_path / "home")
-    assert shown.drafter is None and not shown.drafts and shown.memory is None
-    assert "no drafts: one was made of the model's own layers, and it gains 1.0 tokens a round" in said
     write_config(brief / "drafter", useless)
-    shown, _, said = started(brief)
-    assert shown.drafter is None and not shown.drafts and shown.memory is None
-    assert f"without the drafter {brief / 'drafter'}: it gains 1.0 tokens a round, and less than 1.5 do not pay" in said
+    made, said = await built(capsys, brief / "target", made=tmp_path / "made", budget=BUDGET)
+    assert "no drafts: one was made of the model's own layers, and it gains 1.0 tokens a round" in said
+    named, said = await built(capsys, brief / "target", brief / "drafter")
+    why = "it gains 1.0 tokens a round, and less than 1.5 do not pay"
+    assert f"without the drafter {brief / 'drafter'}: {why}" in said
+    for shown in (made, named):
+        assert shown.drafter is None and not shown.drafts and shown.memory is None
 
 
-def test_a_drafter_without_figures_drafts_here_and_is_not_offered_and_sessions_fit_into_memory(brief: Path) -> None:
+async def test_a_drafter_without_figures_drafts_here_and_is_not_offered_and_sessions_fit_into_memory(
+    brief: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = read_config(brief / "drafter")
     write_config(brief / "drafter", msgspec.structs.replace(config, measured=msgspec.UNSET))
-    shown, _, said = started(brief, "--cache-mb", "2")
+    shown, said = await built(capsys, brief / "target", brief / "drafter", cache_mb=2)
     assert shown.drafts and shown.drafter is None and "warning" not in said
     assert 0 < shown.limits.max_tokens < 1024
     assert f"sessions hold {shown.limits.max_tokens} tokens, not 1024" in said
     assert "it was never measured: outrider drafter eval --record does so" in said
 
 
-def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(brief: Path, tmp_path: Path) -> None:
-    shown, _, said = started(brief, "--no-drafter", drafter=False, home=tmp_path / "home")
+async def test_it_serves_without_a_drafter_where_none_is_wanted_or_none_fits(
+    brief: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown, said = await built(capsys, brief / "target", no_drafter=True, made=tmp_path / "made")
     assert shown.memory is None and shown.drafter is None and not shown.drafts and "drafter" not in said
-    shown, _, said = started(
-        brief, "--budget", "1KB", drafter=False, home=tmp_path / "home", until="Devices get plain text."
-    )
-    assert shown.drafter is None and "no drafter: A drafter for target takes at least 1 MB" in said
+    task = MakingTask(str(brief / "target"), str(tmp_path / "made"), str(tmp_path / "work"), 1000, ("hi",))
+    outcome = make(task)
+    assert not outcome.made and outcome.said.startswith("no drafter: A drafter for target takes at least 1 MB")
+    assert outcome.said.endswith("Devices get plain text.")
 
 
 def test_a_graph_without_weights_is_not_for_pytorch(tmp_path: Path) -> None:

@@ -1,32 +1,26 @@
-"""The chat template of a model, as transformers reads it; `--chat-template FILE`; and models that have none."""
+"""The chat template of a model's folder; `--chat-template FILE`; and models that have none."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-from starlette.applications import Starlette
 from transformers import AutoTokenizer
 
 from drafter.training.text_side import read_text_side as read_for_training
 from models.config import TEMPLATE
 from models.engines.onnx_graph import write_graph
 from models.engines.target import load_target
-from models.engines.torch_engine import TorchEngine
 from models.errors import BadTemplate, UnknownModel
 from models.text.text_side import read_template
-from remote.verifier.http import create_app
 from remote.verifier.loader import opened
 from remote.verifier.making.maker import kept_drafter
 from remote.verifier.options import ServeOptions
 from remote.verifier.replicas.replicas import serve_replicas
-from remote.verifier.serve import build_app, card, serve
-from tests.remote.verifier.test_http import connected
-from tests.remote.verifier.test_starting import started
+from remote.verifier.serve import build_app, serve
+from tests.remote.verifier.test_starting import built
 from tests.support.gguf_writer import write_gguf
 
 FORM = (
@@ -39,58 +33,29 @@ FORM = (
 ASKED = [{"role": "user", "content": " list <|end|> files "}]
 
 
-@pytest.fixture(scope="module")
-def folder(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(shutil.copytree(tiny_pair / "target", tmp_path_factory.mktemp("models") / "target"))
-    (folder / TEMPLATE).write_text(FORM)
-    settings = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "bos_token": "<|system|>"}))
-    return folder
+@pytest.fixture
+def target(tiny_pair: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_pair / "target", tmp_path / "target"))
 
 
-@pytest.fixture(scope="module")
-def app(folder: Path) -> Starlette:
-    target = load_target(str(folder), device="cpu")
-    engine = TorchEngine(target.model)
-    return create_app(engine, card(target, engine), text=target.text)
-
-
-async def used(client: httpx.AsyncClient, **fields: Any) -> int:
-    """Number of tokens of a prompt."""
-    response = await client.post("/v1/chat/completions", json={"max_tokens": 1, "temperature": 0, **fields})
-    assert response.status_code == 200, response.text
-    return int(response.json()["usage"]["prompt_tokens"])
-
-
-async def test_a_question_is_asked_as_in_transformers(app: Starlette, folder: Path) -> None:
-    theirs = AutoTokenizer.from_pretrained(folder)
+def test_a_question_is_asked_as_in_transformers(target: Path) -> None:
+    (target / TEMPLATE).write_text(FORM)
+    settings = json.loads((target / "tokenizer_config.json").read_text())
+    (target / "tokenizer_config.json").write_text(json.dumps({**settings, "bos_token": "<|system|>"}))
+    theirs = AutoTokenizer.from_pretrained(target)
     expected = theirs.apply_chat_template(ASKED, add_generation_prompt=True, sanitize_control_tokens=True)["input_ids"]
-    text = load_target(str(folder), device="cpu").text
+    text = load_target(str(target), device="cpu").text
     assert text is not None
     assert text.render([("user", ASKED[0]["content"])]) == expected and expected[0] == theirs.bos_token_id
-    async with connected(app) as client:
-        assert await used(client, messages=ASKED) == len(expected)
 
 
-async def test_an_answer_goes_on_behind_what_opens_answers(app: Starlette, folder: Path) -> None:
-    theirs = AutoTokenizer.from_pretrained(folder)
-    begun = [{"role": "user", "content": "list"}, {"role": "assistant", "content": "ls -"}]
-    expected = theirs.apply_chat_template(begun, continue_final_message=True)["input_ids"]
-    fields = {"continue_final_message": True, "add_generation_prompt": False}
-    async with connected(app) as client:
-        assert await used(client, messages=begun, **fields) == len(expected)
-        empty = [begun[0], {"role": "assistant", "content": ""}]
-        assert await used(client, messages=empty, **fields) == await used(client, messages=begun[:1]), "a new answer"
-
-
-def test_code_that_comes_with_a_model_is_not_run(folder: Path, tmp_path: Path) -> None:
+def test_code_that_comes_with_a_model_is_not_run(target: Path) -> None:
     """It is not fetched from the hub either, and nobody at the terminal is asked about it."""
-    copy = Path(shutil.copytree(folder, tmp_path / "own"))
-    settings = json.loads((copy / "config.json").read_text())
+    settings = json.loads((target / "config.json").read_text())
     foreign = {"AutoConfig": "someone/else--code.Config", "AutoModelForCausalLM": "someone/else--code.Model"}
-    (copy / "config.json").write_text(json.dumps({**settings, "model_type": "unheard-of", "auto_map": foreign}))
+    (target / "config.json").write_text(json.dumps({**settings, "model_type": "unheard-of", "auto_map": foreign}))
     with pytest.raises(UnknownModel):
-        load_target(str(copy), device="cpu")
+        load_target(str(target), device="cpu")
 
 
 # ---- a template given by a person ------------------------------------------------------------------------------------
@@ -104,11 +69,6 @@ def own(tmp_path: Path) -> Path:
     path = tmp_path / "own.jinja"
     path.write_text(OWN)
     return path
-
-
-@pytest.fixture
-def target(tiny_pair: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(tiny_pair / "target", tmp_path / "target"))
 
 
 @pytest.mark.parametrize("engine", ["torch", "onnx", "llama", "torch with a GGUF file"])
@@ -127,10 +87,10 @@ def test_every_engine_takes_it(target: Path, engine: str) -> None:
     assert side.text.decode(side.text.render([("user", "list")])) == "list, please"
 
 
-def test_the_card_brings_it_to_devices(tiny_pair: Path, own: Path) -> None:
-    card, _, said = started(tiny_pair, "--chat-template", str(own))
-    assert card.chat_template == OWN
+async def test_the_card_brings_it_to_devices(tiny_pair: Path, own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drafter = tiny_pair / "drafter"
+    shown, said = await built(capsys, tiny_pair / "target", drafter, chat_template=own)
+    assert shown.chat_template == OWN
     assert f"warning: the drafter {drafter} has another chat template. Devices that use it ask with that one" in said
 
 

@@ -20,8 +20,7 @@ from models.engines.onnx_graph import write_graph
 from models.engines.target import load_target
 from models.engines.torch_engine import TorchEngine
 from models.tree import DraftTree
-from remote.protocol import Limits, Memory, Progress, Stream, Tree, Verdict, digest_of, pack_tokens, unpack_tokens
-from remote.protocol import Round as RoundMessage
+from remote.protocol import Limits, Memory, Progress, Verdict, digest_of
 from remote.verifier.drafting.own_drafter import OwnDrafter
 from remote.verifier.drafting.stream_payoff import StreamPayoff
 from remote.verifier.learning.answers import Answer, Answers, Piece
@@ -32,6 +31,8 @@ from remote.verifier.options import ServeOptions
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import alone
 from remote.verifier.sessions.verification import Answer as Answering
+from tests.remote.verifier.test_hosted import ask, streaming, tokens_of
+from tests.remote.verifier.test_http import round_of
 
 LIMITS = Limits(max_nodes=200, max_depth=64, max_tokens=300, max_body_bytes=1 << 16)
 
@@ -44,11 +45,6 @@ def engine(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory, request: p
     graph = tmp_path_factory.mktemp("graph") / "target.onnx"
     write_graph(target, graph, int8=False)
     return OnnxEngine(graph, ArrayEncoder.load(drafter))
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
 
 
 class Server:
@@ -65,14 +61,12 @@ class Server:
 
     def stream(self, known: list[int], append: list[int], holder: str = "anna", **more: object) -> list:
         self._number += 1
-        base = {"session": "s", "round": self._number, "base": len(known), "digest": digest_of(known)}
-        message = Stream(**base, append=pack_tokens(append), **{"most": 24, "memory_from": 0} | more)
+        message = ask(known, append, self._number, **{"most": 24, "memory_from": 0} | more)
         return self._frames(self.sessions.stream(message, holder))
 
     def round(self, known: list[int], append: list[int], tree: DraftTree, memory: int | None) -> list:
         self._number += 1
-        base = {"session": "r", "round": self._number, "base": len(known), "digest": digest_of(known)}
-        message = RoundMessage(**base, append=pack_tokens(append), tree=Tree.pack(tree), memory_from=memory)
+        message = round_of(self._number, known, append, tree, session="r", memory_from=memory)
         return self._frames(self.sessions.round(message, "anna"))
 
     def _frames(self, answer: Answering) -> list:
@@ -90,15 +84,11 @@ def server(
     return Server(engine, drafter, tiny_pair / "drafter", tmp_path)
 
 
-def told(frames: list) -> list[int]:
-    return [token for frame in frames if isinstance(frame, Progress) for token in unpack_tokens(frame.tokens)]
-
-
 def test_a_stream_is_an_answer_that_can_be_drafted_again(server: Server, drafter: Drafter, tiny_pair: Path) -> None:
     prompt = drafter.asked_as("unpack a tar archive")
     frames = server.stream([], prompt)
     (answer,) = server.kept()
-    assert list(answer.tokens) == prompt + told(frames) and server.kept("bert") == []
+    assert list(answer.tokens) == prompt + tokens_of(frames) and server.kept("bert") == []
     assert answer.rounds[0] == Round(len(prompt), 0) and answer.rounds[-1].memory > len(prompt), "memory was there"
     assert len(answer.rounds) == sum(isinstance(frame, Progress) for frame in frames)
     replayer = Replayer(StepGraph(tiny_pair / "drafter" / GRAPH, drafter.config, states=True), drafter.config)
@@ -111,7 +101,7 @@ def test_a_stream_is_an_answer_that_can_be_drafted_again(server: Server, drafter
     assert hits.sum() > 4
     target = Distributions.unpack(answer.target)
     assert target.text.positions.tolist() == list(range(len(prompt), len(answer.tokens)))
-    assert target.text.tokens[:, 0].tolist() == told(frames), "the target says its likeliest token"
+    assert target.text.tokens[:, 0].tolist() == tokens_of(frames), "the target says its likeliest token"
     assert len(target.branches), "and it is known what it would have said after rejected ones"
 
 
@@ -152,11 +142,11 @@ def test_memory_that_the_server_never_sent_counts_as_none(server: Server, drafte
 
 def test_a_change_of_the_prompt_forgets_the_memory_behind_it(server: Server, drafter: Drafter) -> None:
     first, other = drafter.asked_as("list files"), drafter.asked_as("list all of it")
-    text = first + told(server.stream([], first))
+    text = first + tokens_of(server.stream([], first))
     same = next(at for at, (one, two) in enumerate(zip(first, other)) if one != two)
     frames = server.stream(text[:same], other[same:], memory_from=same)
     one, two = server.kept()
-    assert list(one.tokens) == text and list(two.tokens) == other + told(frames)
+    assert list(one.tokens) == text and list(two.tokens) == other + tokens_of(frames)
     for answer in (one, two):
         for start, rows in unpacked(answer, drafter.config):
             context = server.sessions.engine.context()
@@ -171,8 +161,7 @@ def test_a_change_of_the_prompt_forgets_the_memory_behind_it(server: Server, dra
 
 def test_without_learning_nothing_is_kept(engine: Engine, drafter: Drafter) -> None:
     sessions = Sessions(engine, LIMITS, frozenset(), max_sessions=2, max_bytes=1 << 30, own=OwnDrafter(drafter, engine))
-    base = {"session": "s", "round": 1, "base": 0, "digest": digest_of([])}
-    list(alone(engine, sessions.stream(Stream(**base, append=pack_tokens([5, 6, 7]), most=8))))
+    list(streaming(sessions, [], [5, 6, 7], most=8))
     session = sessions.table.get("s")
     assert session is not None and session.trail is None
 

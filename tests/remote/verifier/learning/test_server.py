@@ -17,7 +17,8 @@ from remote import Refused, VerifierClient
 from remote.delivery import fetch_drafter
 from remote.protocol import Card, Progress, Sampling, unpack_tokens
 from remote.verifier.learning.artefacts import Artefacts, Learnt
-from tests.support.learnable import bewilder
+from tests.support.learnable import bewilder, build_learnable
+from tests.support.made_once import made_once
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
@@ -26,6 +27,12 @@ pytestmark = pytest.mark.training
 ANNA, BERT = "0123456789abcdef-anna", "0123456789abcdef-bert"
 QUESTIONS = [f"how do I unpack number {number} of xylophones" for number in range(4)]
 ABOUT = Learnt(number=0, created="2030", answers=1, before=1.0, after=2.0, low=0.1, high=0.2, fixed=0.0)
+
+
+@pytest.fixture(scope="session")
+def learnable_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny pair whose drafter's layers can be trained."""
+    return made_once(tmp_path_factory, "learnable-pair", build_learnable)
 
 
 @pytest.fixture
@@ -171,17 +178,12 @@ async def test_learning_stands_back_and_a_kill_leaves_nothing_of_it(learnable_pa
         assert_no_text(drafter, home, tmp_path / "said")
 
 
-async def test_too_few_token_holders_share_nothing_and_without_the_option_nothing_is_kept(
-    learnable_pair: Path, tmp_path: Path, tokens: Path
-) -> None:
+async def test_too_few_token_holders_share_nothing(learnable_pair: Path, tmp_path: Path, tokens: Path) -> None:
     drafter = Drafter.load(learnable_pair / "drafter")
     with server(learnable_pair, tmp_path, tokens, "--learn", "shared") as serving:
         await ask(serving.url, ANNA, drafter, 2)
     said = (tmp_path / "said").read_text()
     assert "nothing is learnt: a shared drafter needs 5 token holders, and the token file knows 2" in said
-    with server(learnable_pair, tmp_path, tokens, "--max-sessions", "9") as serving:
-        await ask(serving.url, ANNA, drafter, 2)
-    assert "learn" not in (tmp_path / "said").read_text()[len(said) :].replace(str(learnable_pair), "")
     assert not (tmp_path / "home/data/drafters").exists()
 
 

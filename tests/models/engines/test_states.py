@@ -1,0 +1,169 @@
+"""Models whose states cannot be taken back: they are copied as a whole, never cut, and served without drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import torch
+
+from models.engines.engine import TargetContext, UnverifiableTarget
+from models.engines.llama_engine import STATE_TOKENS, LlamaEngine
+from models.engines.llama_lane import STATES, LlamaContext
+from models.engines.sequential_engine import SequentialEngine, tensors
+from models.engines.torch_engine import TorchEngine
+from models.tree import DraftTree
+from remote import VerifierClient
+from remote.protocol import Progress, Sampling, unpack_tokens
+from remote.verifier.http import create_app
+from remote.verifier.loader import opened
+from remote.verifier.options import ServeOptions
+from remote.verifier.serve import card
+from tests.models.engines.conftest import LLAMA_CPP_TREELESS, Bench, asked, holding, llama_bench
+from tests.remote.verifier.test_http import PATIENT, running
+from tests.remote.verifier.tiny import STOP, TREELESS, plain_logits, tiny_model, tiny_tokenizer
+
+EMPTY = DraftTree.empty()
+PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
+
+
+@pytest.fixture(params=LLAMA_CPP_TREELESS)
+def llama(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    bench = llama_bench(request.param, tmp_path)
+    yield bench
+    assert isinstance(bench.engine, LlamaEngine)
+    bench.engine.close()
+
+
+def begun(bench: Bench, tokens: list[int] = PROMPT) -> TargetContext:
+    """A conversation whose tokens are all computed, and one more that is not."""
+    context = holding(bench.engine, tokens)
+    bench.engine.verify(context, EMPTY)
+    context.commit(EMPTY, [], 8)
+    return context
+
+
+def right(bench: Bench, context: TargetContext) -> None:
+    bench.close(bench.engine.verify(context, EMPTY)[0], plain_logits(bench.model, context.tokens))
+
+
+def test_it_is_served_without_drafts_and_says_why(llama: Bench) -> None:
+    assert not llama.engine.takes_drafts and llama.engine.most_nodes == 1 and llama.engine.encoder is None
+    assert llama.engine.description.endswith(", without drafts, because its state cannot be taken back")
+
+
+@pytest.mark.parametrize("accepted", [[0], []])
+def test_a_node_that_is_tried_leaves_the_state_as_it_was(llama: Bench, accepted: list[int]) -> None:
+    context = begun(llama)
+    for token in (4, 17, 22):
+        chain = DraftTree.chain([token])
+        logits = llama.engine.verify(context, chain)
+        llama.close(logits[0], plain_logits(llama.model, context.tokens))
+        llama.close(logits[1], plain_logits(llama.model, [*context.tokens, token]))
+        context.commit(chain, accepted, 6)
+        assert context.computed == len(context.tokens) - 1 and context.rewinds == 0, "nothing is computed again"
+    right(llama, context)
+
+
+@pytest.mark.parametrize(
+    "name", [*(f"sequential {kind}" for kind in TREELESS), *(f"llama.cpp {kind}" for kind in LLAMA_CPP_TREELESS)]
+)
+def test_a_state_is_taken_over_as_a_whole_and_copied(made: Callable[[str], Bench], name: str) -> None:
+    bench = made(name)
+    first = begun(bench)
+    others = []
+    for end, count in (([4, 8], len(PROMPT)), ([6], len(PROMPT)), ([1, 1], 5)):
+        context = holding(bench.engine, [*PROMPT[:count], *end])
+        context.adopt(first, count)
+        assert context.computed == (count if count == len(PROMPT) else 0), "a part of a state is no state"
+        others.append(context)
+    for context in (*others, first):
+        right(bench, context)
+
+
+def test_a_conversation_that_changes_is_computed_again(llama: Bench) -> None:
+    context = begun(llama)
+    assert isinstance(context, LlamaContext)
+    context.assign(4, [1, 2, 3])
+    assert context.computed == 0 and context.rewinds
+    right(llama, context)
+    context.park()
+    context.commit(EMPTY, [], 9)
+    assert context.computed == len(context.tokens) - 1
+    right(llama, context)
+    context.park()
+    context.assign(2, [9])
+    assert context.computed == 0
+    right(llama, context)
+
+
+def test_more_conversations_than_a_lane_has_states_are_answered(llama: Bench) -> None:
+    contexts = [begun(llama, [number + 1, *PROMPT]) for number in range(STATES + 3)]
+    chain = DraftTree.chain([12])
+    for _ in range(2):
+        for context, logits in zip(contexts, llama.engine.forward([asked(context, chain) for context in contexts])):
+            assert isinstance(logits, np.ndarray)
+            llama.close(logits[1], plain_logits(llama.model, [*context.tokens, 12]))
+            context.commit(chain, [0], 7)
+    assert len({context.lane for context in contexts}) > 1
+    for context in contexts:
+        right(llama, context)
+        context.release()
+
+
+def test_a_state_is_counted_as_some_tokens(llama: Bench) -> None:
+    context = begun(llama, PROMPT * 20)
+    assert isinstance(context, LlamaContext)
+    held, rows = len(context.rows(0, context.computed)), llama.engine.bytes_per_token
+    assert rows * context.computed + STATE_TOKENS > held / 2 and held > rows * STATE_TOKENS / 2
+
+
+# ---- in PyTorch ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", TREELESS)
+def test_the_batching_engine_refuses_them(kind: str) -> None:
+    with pytest.raises(UnverifiableTarget):
+        TorchEngine(tiny_model(kind))
+
+
+@pytest.mark.parametrize("kind", TREELESS)
+def test_a_state_in_pytorch_is_counted_as_some_tokens(kind: str) -> None:
+    engine = SequentialEngine(tiny_model(kind))
+    context = holding(engine, PROMPT * 40)
+    engine.verify(context, EMPTY)
+    assert context.cache is not None
+    held = sum(part.numel() * part.element_size() for layer in context.cache.layers for part in tensors(vars(layer)))
+    assert held / 4 < engine.bytes_per_token * context.capacity < 4 * held
+
+
+async def test_one_is_served_without_drafts_to_devices_and_other_programs(tmp_path: Path) -> None:
+    """Its text is that of transformers' own `generate`."""
+    model = tiny_model("mamba")
+    model.config.eos_token_id = model.generation_config.eos_token_id = STOP
+    model.save_pretrained(tmp_path)
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
+    tokenizer.save_pretrained(tmp_path)
+    found = opened(ServeOptions(str(tmp_path), threads=1))
+    side, engine = found.side, found.engine
+    assert found.drafter is None and side.text is not None and "without drafts" in engine.description
+    words = "w5 w9 w30"
+    prompt = side.text.render([("user", words)])
+    read = {"input_ids": torch.tensor([prompt]), "attention_mask": torch.ones(1, len(prompt), dtype=torch.long)}
+    expected = model.generate(**read, max_new_tokens=20, do_sample=False)
+    wanted = expected[0, len(prompt) :].tolist()
+    with running(create_app(engine, card(side, engine), text=side.text)) as url:
+        async with VerifierClient(url) as device:
+            stream = await device.session().stream(
+                prompt, Sampling(), most=20, memory_from=None, deadline=PATIENT, silence=PATIENT
+            )
+            frames = [frame async for frame in stream if isinstance(frame, Progress)]
+        assert [token for frame in frames for token in unpack_tokens(frame.tokens)] == wanted
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            asked = {"messages": [{"role": "user", "content": words}], "max_tokens": 20, "temperature": 0}
+            answer = (await client.post("/v1/chat/completions", json=asked)).json()
+    assert answer["choices"][0]["message"]["content"] == side.text.decode(wanted)
