@@ -66,9 +66,13 @@ class OwnServer:
             command = own_command(target, drafter, str(file), threads, module="app.cli.own_server")
         pipe = subprocess.PIPE
         # A session of its own: Ctrl+C stops an answer, not the server.
-        self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, env=own_environment()
-        )
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, env=own_environment()
+            )
+        except OSError:
+            self._folder.cleanup()
+            raise
         self._said: deque[str] = deque(maxlen=20)
         """The last lines of its stderr."""
         self._first_line: Future[bytes] = Future()

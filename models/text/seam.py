@@ -32,7 +32,9 @@ class Seam:
     taken_back: list[int]
     """The tokens after them, which spell `forced`. Others may spell it better."""
     forced: bytes
-    """The end of the text, which the next tokens must spell."""
+    """What the next tokens must spell: the end of the text."""
+    known: int
+    """Characters of the text that `forced` spells, which may begin with a space that the tokenizer adds."""
 
 
 def seam(text: ChatText, begun: str) -> Seam:
@@ -41,10 +43,19 @@ def seam(text: ChatText, begun: str) -> Seam:
     kept, forced = len(tokens), b""
     while kept and not (_begins_word(data, forced) or (len(tokens) - kept >= MOST_TAKEN_BACK and _is_whole(forced))):
         grown = text.spelling(tokens[kept - 1])[1] + forced
+        if kept == 1 and grown == b" " + data:
+            return Seam([], tokens, grown, len(begun))
         if not data.endswith(grown):  # The tokenizer has changed the text.
             break
         kept, forced = kept - 1, grown
-    return Seam(tokens[:kept], tokens[kept:], forced) if _is_whole(forced) else Seam(tokens, [], b"")
+    if not _is_whole(forced):
+        return unhealed(tokens)
+    return Seam(tokens[:kept], tokens[kept:], forced, len(forced.decode()))
+
+
+def unhealed(tokens: list[int]) -> Seam:
+    """The seam behind whole tokens."""
+    return Seam(tokens, [], b"", 0)
 
 
 def _begins_word(data: bytes, end: bytes) -> bool:

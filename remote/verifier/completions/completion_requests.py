@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from models.text.chat_text import ChatText
 from models.text.detokenizer import Detokenizer
-from models.text.seam import Seam, Spellings, seam
+from models.text.seam import Seam, Spellings, seam, unhealed
 from models.text.template import TemplateFailed
 from remote.openai.request_fields import (
     CHAT_ALONE,
@@ -55,7 +55,7 @@ MOST_CHOICES = 64
 """Choices of one request: its prompts, each `n` times."""
 TEXT_TOKENS = 16
 """Most tokens of a plain text if the request names no number: OpenAI's default."""
-NO_SEAM = Seam([], [], b"")
+NO_SEAM = unhealed([])
 PROBE = "a"
 """A beginning that shows what a template writes before an answer. Some templates cut white space off the real one."""
 Request = TypeVar("Request", bound=CompletionRequest)
@@ -158,7 +158,7 @@ class RequestReader:
         if opened[len(opened) - len(probe) :] == probe:
             joint = seam(self._text, begun)
             return [*opened[: len(opened) - len(probe)], *joint.read], joint
-        return self._text.render_begun([*messages, ("assistant", begun)]), Seam(self._text.encode(begun), [], b"")
+        return self._text.render_begun([*messages, ("assistant", begun)]), unhealed(self._text.encode(begun))
 
     def _text_call(self, body: bytes) -> CompletionCall:
         given, request = self._read(body, TEXT)
@@ -214,7 +214,7 @@ class RequestReader:
                 most=most + len(joint.taken_back),
                 sampling=_sampling(request, seed + number),
                 options=options(),
-                pieces=Detokenizer(self._text, stops, joint.read, len(joint.forced.decode())),
+                pieces=Detokenizer(self._text, stops, joint.read, joint.known),
                 echo=self._text.decode(prompt) if echo else "",
             )
             for at, prompt in enumerate(prompts)

@@ -20,9 +20,9 @@ from tests.support.serving import VerifierProcess
 KEYS = re.findall(
     r"\w+",
     """
-    text token_ids model drafted_by provenance reason cut cut_by go_on sources reasoning mode rounds tau drafted_nodes
-    second_stage ahead_tries ahead_hits ahead_adopted seconds first_token_seconds rtt_ms line up_bytes_per_second
-    down_bytes_per_second bytes_up bytes_down trace risks
+    text token_ids model drafted_by stretches provenance reason cut cut_by go_on sources reasoning mode rounds tau
+    drafted_nodes second_stage ahead_tries ahead_hits ahead_adopted seconds first_token_seconds rtt_ms line
+    up_bytes_per_second down_bytes_per_second bytes_up bytes_down trace risks
     """,
 )
 NOBODY = "http://127.0.0.1:9"

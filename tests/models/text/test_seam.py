@@ -36,8 +36,9 @@ WORDS = st.text(alphabet="fileslistfind    \n€👍-", min_size=1, max_size=40)
 def written(text: ChatText, spellings: Spellings, begun: str, wanted: str) -> str:
     """What follows `begun` if a model, which may only choose tokens that fit, would like to have written `wanted`."""
     joint, left = seam(text, begun), wanted.encode()
-    forced, pieces, said = joint.forced, Detokenizer(text, before=joint.read, known=len(joint.forced.decode())), ""
-    left = left[len(begun.encode()) - len(forced) :]
+    forced, pieces, said = joint.forced, Detokenizer(text, before=joint.read, known=joint.known), ""
+    left = left[len(begun[: len(begun) - joint.known].encode()) :]
+    left = b" " + left if forced.startswith(b" ") and not left.startswith(b" ") else left
     while left:
         every = spellings.fitting(forced) if forced else spellings.fitting(left)
         token = max(
@@ -53,7 +54,7 @@ def written(text: ChatText, spellings: Spellings, begun: str, wanted: str) -> st
 @given(wanted=WORDS, share=st.floats(0, 1))
 def test_a_text_goes_on_at_the_character_where_it_broke_off(kind: str, wanted: str, share: float) -> None:
     wanted = f"list{wanted}"  # SentencePiece writes no space before a first word.
-    begun = wanted[: 4 + int(share * (len(wanted) - 4))]
+    begun = wanted[: 1 + int(share * (len(wanted) - 1))]
     assert written(TEXTS[kind], Spellings(TEXTS[kind], SIZES[kind]), begun, wanted) == wanted[len(begun) :]
 
 
@@ -61,12 +62,17 @@ def test_a_text_goes_on_at_the_character_where_it_broke_off(kind: str, wanted: s
 @given(begun=WORDS)
 def test_only_whole_words_and_characters_are_read(kind: str, begun: str) -> None:
     joint = seam(TEXTS[kind], begun)
-    assert begun.encode().endswith(joint.forced)
+    assert f" {begun}".encode().endswith(joint.forced)
     assert "\ufffd" not in joint.forced.decode(errors="replace")
     spelt = b"".join(TEXTS[kind].spelling(token)[1] for token in joint.taken_back)
     assert spelt == joint.forced
     if joint.forced and joint.forced != begun.encode() and len(joint.taken_back) < MOST_TAKEN_BACK:
         assert joint.forced[:1].isspace()
+
+
+def test_a_first_word_is_taken_back_whole() -> None:
+    joint = seam(TEXTS["SentencePiece"], "fid")
+    assert (joint.read, joint.forced, joint.known) == ([], b" fid", 3)
 
 
 @every
