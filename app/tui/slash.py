@@ -39,10 +39,6 @@ class SlashCommand(NamedTuple):
     def usage(self) -> str:
         return f"/{self.word} {self.argument}".rstrip()
 
-    @property
-    def needs_argument(self) -> bool:
-        return bool(self.argument) and not self.argument.startswith("[")
-
 
 COMMANDS = (
     SlashCommand("help", "Keys, commands and words", "show_help", key="app.help"),
@@ -100,8 +96,6 @@ class TypedCommand(NamedTuple):
         """Why it cannot be done as typed; empty if it can."""
         if self.argument and not self.command.argument:
             return f"Nothing can follow {self.command.usage}. {AS_QUESTION}"
-        if self.command.needs_argument and not self.argument:
-            return f"Write it as {self.command.usage}"
         return ""
 
 

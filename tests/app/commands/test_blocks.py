@@ -8,11 +8,6 @@ from app.commands.blocks import LONGEST, shell_blocks
 from app.commands.risk import Kind
 from app.commands.risks import answer_risks
 
-
-def commands(answer: str) -> list[str]:
-    return [block.command for block in shell_blocks(answer)]
-
-
 ANSWERS = {
     "a fence with a language": ("Text.\n\n```sh\nls -l\n```\n\nMore.", ["ls -l"]),
     "a fence without one": ("```\nls -l\n```", ["ls -l"]),
@@ -41,13 +36,10 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("answer", "expected"), ANSWERS.values(), ids=ANSWERS)
-def test_the_commands_of_an_answer(answer: str, expected: list[str]) -> None:
-    assert commands(answer) == expected
-
-
-@pytest.mark.parametrize("answer", [answer for answer, _ in ANSWERS.values()], ids=ANSWERS)
-def test_every_line_stands_in_the_answer(answer: str) -> None:
-    for block in shell_blocks(answer):
+def test_the_commands_of_an_answer_and_where_their_lines_stand_in_it(answer: str, expected: list[str]) -> None:
+    blocks = shell_blocks(answer)
+    assert [block.command for block in blocks] == expected
+    for block in blocks:
         for (_, outside), line in zip(block.lines, block.command.split("\n"), strict=True):
             assert answer[outside : outside + len(line)] == line
         assert block.span[0] <= block.lines[0][1] and block.lines[-1][1] <= block.span[1]

@@ -37,16 +37,11 @@ WORDS = {
 
 
 @pytest.mark.parametrize(("text", "words"), WORDS.items())
-def test_words_have_no_quotes(text: str, words: list[str]) -> None:
+def test_words_have_no_quotes_and_know_their_source(text: str, words: list[str]) -> None:
     assert values(only(text)) == words
-
-
-@pytest.mark.parametrize("text", WORDS)
-def test_the_span_of_a_word_is_its_source(text: str) -> None:
-    """The words' sources, with the white space between them, are the text."""
     at = 0
     for word in only(text).words:
-        assert text[at : word.span[0]].strip() == ""
+        assert text[at : word.span[0]].strip() == "", "the sources, with the white space between them, are the text"
         at = word.span[1]
     assert at == len(text)
 

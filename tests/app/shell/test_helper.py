@@ -42,15 +42,11 @@ def ended() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def test_it_starts_by_itself_and_answers_from_the_device(person: Path) -> None:
+def test_it_starts_by_itself_answers_from_the_device_and_keeps_nothing_that_was_asked(person: Path) -> None:
     assert connect(socket_path()) is None
     reply = reply_to("command", WORDS, shell="bash")
     assert reply["text"].startswith("tar ") and "not checked" in reply["note"]
     assert reply_to("status", "")["answered"] == 1
-
-
-def test_nothing_that_was_asked_is_kept(person: Path) -> None:
-    reply_to("command", WORDS)
     scratch = Path(f"{socket_path()}.d")
     assert scratch.exists() and not (person / "data").exists()
     line = connect(socket_path())
@@ -63,20 +59,26 @@ def test_nothing_that_was_asked_is_kept(person: Path) -> None:
     assert WORDS not in (person / "logs" / "outrider.log").read_text()
 
 
-def test_shells_that_begin_at_once_share_one(person: Path) -> None:
+def test_shells_share_one_and_one_that_crashed_or_is_of_another_version_is_replaced(person: Path) -> None:
     with ThreadPoolExecutor(4) as shells:
         replies = list(shells.map(lambda number: reply_to("command", f"{WORDS} {number}"), range(4)))
     assert all("text" in reply for reply in replies)
-    assert reply_to("status", "")["answered"] == 4
-
-
-def test_a_crash_leaves_a_socket_that_the_next_one_replaces(person: Path) -> None:
-    crashed = reply_to("status", "")["pid"]
-    os.kill(crashed, signal.SIGKILL)
+    first = reply_to("status", "")
+    assert first["answered"] == 4
+    os.kill(first["pid"], signal.SIGKILL)
     ended()
     assert Path(socket_path()).exists()
     assert reply_to("command", WORDS)["text"].startswith("tar ")
-    assert reply_to("status", "")["pid"] != crashed
+    second = reply_to("status", "")["pid"]
+    assert second != first["pid"]
+    line = connect(socket_path())
+    assert line is not None
+    line.send({**request("command", WORDS), "build": "another"})
+    assert line.reply(PATIENCE_SECONDS) == {"stale": True}
+    line.ended()
+    line.close()
+    assert reply_to("command", WORDS)["text"].startswith("tar ")
+    assert reply_to("status", "")["pid"] != second
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the end of another process is waited for as Linux does")
@@ -93,23 +95,15 @@ def test_one_whose_socket_was_cleared_away_leaves_the_next_one_alone(person: Pat
     assert reply_to("status", "")["pid"] == second
 
 
-def test_one_of_another_version_is_replaced(person: Path) -> None:
-    old = reply_to("status", "")["pid"]
-    line = connect(socket_path())
-    assert line is not None
-    line.send({**request("command", WORDS), "build": "another"})
-    assert line.reply(PATIENCE_SECONDS) == {"stale": True}
-    line.ended()
-    line.close()
-    assert reply_to("command", WORDS)["text"].startswith("tar ")
-    assert reply_to("status", "")["pid"] != old
-
-
-def test_it_obeys_the_settings_of_the_shell_that_asks(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_obeys_the_settings_of_the_shell_that_asks_and_ghost_text_never_goes_to_a_server(
+    person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = ChatServer([Script(["```sh\nuptime\n```"])])
     with served(server) as url:
         monkeypatch.setenv("OUTRIDER_MODE", "auto")
         monkeypatch.setenv("OUTRIDER_REMOTE", url)
+        assert reply_to("ghost", "unpack a tar.gz file in this folder")["text"].startswith("tar ")
+        assert reply_to("status", "")["remote"] == "" and server.asked == []
         assert reply_to("command", WORDS)["text"] == "uptime"
         monkeypatch.setenv("OUTRIDER_MODE", "offline")
         assert "no other model answers in its place" in reply_to("command", WORDS)["error"]
@@ -119,25 +113,11 @@ def test_it_obeys_the_settings_of_the_shell_that_asks(person: Path, monkeypatch:
         assert WORDS in server.asked[0]["messages"][-1]["content"]
 
 
-def test_ghost_text_never_goes_to_a_server(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = ChatServer([Script(["```sh\nuptime\n```"])])
-    with served(server) as url:
-        monkeypatch.setenv("OUTRIDER_MODE", "auto")
-        monkeypatch.setenv("OUTRIDER_REMOTE", url)
-        assert reply_to("ghost", "unpack a tar.gz file in this folder")["text"].startswith("tar ")
-        assert reply_to("status", "")["remote"] == "" and server.asked == []
-
-
-def test_a_shell_of_another_home_is_refused(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {**request("command", WORDS), "home": "/elsewhere"}
-    conversation = ask(asked)
+def test_what_is_no_request_or_comes_from_another_home_is_refused(person: Path) -> None:
+    conversation = ask({**request("command", WORDS), "home": "/elsewhere"})
     reply = conversation.reply(PATIENCE_SECONDS)
     conversation.close()
     assert reply is not None and "another home" in reply["error"]
-
-
-def test_what_is_no_request_is_refused(person: Path) -> None:
-    reply_to("status", "")
     for bad in (b"hello\n", b'{"kind": "command", "text": 3}\n', b'{"kind": "run"}\n', b"x" * (2 << 20)):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.connect(socket_path())

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from app.shell.mends import Failure, mend
-from app.shell.near_names import distance, nearest
 from tests.support.serving import REPOSITORY
 
 
@@ -75,10 +74,3 @@ def test_git_commands_and_aliases(folder: Path, tmp_path: Path) -> None:
             assert git(case["command"]) == case["mend"], case["command"]
     said = "fatal: The current branch x has no upstream branch.\n\n    git push --set-upstream origin x\n"
     assert git("git push", said) == "git push --set-upstream origin x"
-
-
-def test_distances() -> None:
-    assert [distance(*pair) for pair in (("gti", "git"), ("grpe", "grep"), ("ls", "ls"), ("a", "bc"))] == [1, 1, 0, 2]
-    assert nearest("ls", ["ls", "sl"]) is None
-    assert nearest("xy", ["ls", "cd"]) is None
-    assert nearest("gerp", ["grep", "perl"]) == "grep"

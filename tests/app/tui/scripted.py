@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -127,24 +128,20 @@ class ScriptedCore:
         self.stops += 1
         self._stopped.set()
 
-    async def reply(
-        self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
-    ) -> AsyncIterator[Event]:
-        self.prompts.append((conversation_id, prompt))
-        tip = self.store.conversations.get(conversation_id).tip_id
-        async for event in self.play(
-            self.store.messages.ask(conversation_id, prompt, parent_id=tip, attachments=attachments)
-        ):
-            yield event
+    def reply(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
+        return self._ask(conversation_id, prompt, attachments, None)
 
-    async def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
+    def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         question = self.store.messages.get(message_id)
-        self.prompts.append((question.conversation_id, text))
-        async for event in self.play(
-            self.store.messages.ask(
-                question.conversation_id, text, parent_id=question.parent_id, attachments=attachments
-            )
-        ):
+        return self._ask(question.conversation_id, text, attachments, question)
+
+    async def _ask(
+        self, conversation_id: str, text: str, attachments: Sequence[Attachment], instead: Message | None
+    ) -> AsyncIterator[Event]:
+        self.prompts.append((conversation_id, text))
+        tip = self.store.conversations.get(conversation_id).tip_id if instead is None else instead.parent_id
+        answer = self.store.messages.ask(conversation_id, text, parent_id=tip, attachments=attachments)
+        async for event in self.play(answer):
             yield event
 
     async def regenerate(self, message_id: str) -> AsyncIterator[Event]:
@@ -236,5 +233,6 @@ async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds:
 
     while not holds():
         if loop.time() > deadline:
-            raise AssertionError(f"still not so after {seconds} s: {predicate}")
+            step = inspect.getclosurevars(predicate).nonlocals
+            raise AssertionError(f"still not so after {seconds} s: {predicate} with {step}")
         await pilot.pause(0.01)

@@ -84,18 +84,7 @@ def test_the_settings_file_remaps_and_the_command_lists(
     assert outrider("keys").code == 2
 
 
-async def test_a_remapped_key_acts_and_the_old_one_does_not(store: Store) -> None:
-    conversation = store_turns(store, "old", [("q", "a")])
-    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await app.chat.open_conversation(conversation)
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: app.questions == ["q"])
-        await pilot.press("f11")
-        await wait_until(pilot, lambda: app.chat.conversation.id is None and app.questions == [])
-
-
-async def test_help_lists_the_keys_as_they_are_mapped_and_first_those_of_what_has_the_focus(store: Store) -> None:
+async def test_a_remapped_key_acts_and_the_help_and_the_palette_list_keys_as_they_are_mapped(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
 
@@ -107,21 +96,33 @@ async def test_help_lists_the_keys_as_they_are_mapped_and_first_those_of_what_ha
         await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
         return found
 
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with app.run_test(size=(120, 40)) as pilot:
+        offered = {command.title: command.help for command in ActionCommands(app.screen).commands()}
+        for action in actions({}):
+            room = next(room for room in rooms() if room.title == action.room)
+            if not room.over and action.id not in MOVES:
+                assert action.description in offered, action.id
+        assert offered["New conversation"] == "f11 · /new"
+        first = ["Export this conversation, or all", "Conversations", "Search in all conversations"]
+        assert list(offered)[:3] == first and list(offered).index("Quit") == 16, "those of the whole screen come first"
         rows = await listed("question_mark")
         assert app.prompt.text == "" and rows.index("Prompt") < rows.index("Conversation")
         assert [rows[at - 1] for at, row in enumerate(rows) if row == "New conversation"] == ["/new", "f11"]
         await app.chat.open_conversation(conversation)
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: app.questions == ["q"])
         app.screen.query_one(Transcript).focus()
         rows = await listed("f1")
         assert rows.index("Conversation") < rows.index("Prompt")
+        await pilot.press("f11")
+        await wait_until(pilot, lambda: app.chat.conversation.id is None and app.questions == [])
         await pilot.press("f7")
         await wait_until(pilot, lambda: shows(app, QueueScreen))
         rows = await listed("f1")
         assert rows[0] == "Queue" and "Everywhere" in rows and not {"Conversation", "Prompt"} & set(rows)
 
 
-async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
+async def test_hints_name_the_keys_as_they_are_mapped_and_screens_open_once(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     keys = {
         "app.help": "f13", "prompt.send": "f10", "prompt.keep": "alt+escape,f14", "chat.stop": "f11",
@@ -147,21 +148,11 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
             await pilot.press(key)
             await wait_until(pilot, lambda: app.screen is not app.screen_stack[1])
             await wait_until(pilot, lambda: "z close" in str(app.screen.query_one(panel).border_subtitle))  # noqa: B023
+            await pilot.press(key)
+            await pilot.pause()
+            assert len(app.screen_stack) == 3, "it opens once"
             await pilot.press("z")
             await wait_until(pilot, lambda: app.screen is app.screen_stack[1])
-
-
-async def test_the_palette_offers_every_action_of_the_screen(store: Store) -> None:
-    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
-    async with app.run_test(size=(120, 30)):
-        offered = {command.title: command.help for command in ActionCommands(app.screen).commands()}
-        for action in actions({}):
-            room = next(room for room in rooms() if room.title == action.room)
-            if not room.over and action.id not in MOVES:
-                assert action.description in offered, action.id
-        assert offered["New conversation"] == "f11 · /new"
-        first = ["Export this conversation, or all", "Conversations", "Search in all conversations"]
-        assert list(offered)[:3] == first and list(offered).index("Quit") == 16, "those of the whole screen come first"
 
 
 async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:

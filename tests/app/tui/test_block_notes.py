@@ -14,11 +14,10 @@ from app.events import Drafted, Retracted, Verified
 from app.tui.block_notes import MOST_LINES, UNASKED, UNCHECKED, answer_notes, notes_of_block
 from app.tui.code_blocks import CodeBlock
 from app.tui.markdown.notes import NO_BLOCK_NOTES
-from app.tui.turn import Turn, place_questions
 from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.message import AnswerView
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, finished, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
 from tests.app.tui.window import Window, started
 
 SIZE = (100, 40)
@@ -107,16 +106,6 @@ def test_a_rule_that_fails_takes_no_answer_away(monkeypatch: pytest.MonkeyPatch)
     notes_of_block.cache_clear()
 
 
-def test_a_follow_up_asks_with_the_words_of_the_question_before() -> None:
-    turns = [Turn("list files"), Turn("delete all logs"), Turn("and only the old ones?")]
-    place_questions(turns)
-    assert [turn.request for turn in turns] == [
-        "list files",
-        "list files\ndelete all logs",
-        "delete all logs\nand only the old ones?",
-    ]
-
-
 # ---- on the screen ---------------------------------------------------------------------------------------------------
 
 
@@ -138,43 +127,38 @@ async def test_a_stored_answer_has_its_notes_below_the_block(store: Store) -> No
         assert colours["rm -rf build"] != plain["ls"]
 
 
-async def test_notes_come_when_the_block_ends_while_the_answer_goes_on(store: Store) -> None:
-    before, after = asyncio.Event(), asyncio.Event()
-    script = [
+async def test_notes_come_when_the_block_ends_and_those_of_a_withdrawn_draft_go_with_it(store: Store) -> None:
+    gates = [asyncio.Event() for _ in range(4)]
+    first: list[Step] = [
         Verified("Use:\n\n```sh\nrm -rf build\n", 3, 0),
-        before,
+        gates[0],
         Verified("```\n\nIt", 3, 0),
-        after,
+        gates[1],
         Verified(" deletes.\n", 3, 0),
         finished(9),
     ]
-    async with started(ScriptedCore(store, [script]), SIZE) as (app, pilot):
+    second: list[Step] = [
+        Drafted("```sh\nrm -rf build\n```\n\nIt", 3),
+        gates[2],
+        Retracted(3),
+        Verified("```sh\nls\n```\n\nIt", 3, 0),
+        gates[3],
+        finished(9),
+    ]
+    async with started(ScriptedCore(store, [first, second]), SIZE) as (app, pilot):
         await pilot.press(*"room", "enter")
         await wait_until(pilot, lambda: app.drawing and any("rm -rf build" in row for row in rows(view(app))))
         assert noted(app) == []
-        before.set()
+        gates[0].set()
         await wait_until(pilot, lambda: len(noted(app)) == 1)
         assert app.screen.query_one(AnswerView).turn.running
-        after.set()
-        await wait_until(pilot, lambda: len(app.answers) == 1 and len(noted(app)) == 1)
-
-
-async def test_notes_of_a_withdrawn_draft_go_with_it(store: Store) -> None:
-    gates = [asyncio.Event(), asyncio.Event()]
-    script = [
-        Drafted("```sh\nrm -rf build\n```\n\nIt", 3),
-        gates[0],
-        Retracted(3),
-        Verified("```sh\nls\n```\n\nIt", 3, 0),
-        gates[1],
-        finished(9),
-    ]
-    async with started(ScriptedCore(store, [script]), SIZE) as (app, pilot):
-        await pilot.press(*"room", "enter")
-        await wait_until(pilot, lambda: len(noted(app)) == 1)
-        gates[0].set()
-        await wait_until(pilot, lambda: noted(app) == [])
         gates[1].set()
+        await wait_until(pilot, lambda: len(app.answers) == 1 and len(noted(app)) == 1)
+        await pilot.press("ctrl+n", *"room", "enter")
+        await wait_until(pilot, lambda: app.drawing and len(noted(app)) == 1)
+        gates[2].set()
+        await wait_until(pilot, lambda: noted(app) == [])
+        gates[3].set()
         await wait_until(pilot, lambda: app.answers == ["```sh\nls\n```\n\nIt"])
 
 

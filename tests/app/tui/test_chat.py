@@ -9,7 +9,7 @@ from textual import events
 from textual.widgets import OptionList
 
 from app.config import Folders, Settings
-from app.events import Drafted, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
+from app.events import Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.chat import screen as chat_screen
@@ -18,6 +18,7 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.panel import SHOWN, Rounds
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
@@ -26,29 +27,21 @@ from drafter.cost import Cost
 from storage import Message, Store
 from storage.database import Database
 from storage.messages import Messages
-from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, shows, store_turns, verified, wait_until
+from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, shows, store_turns, verified, wait_until
 from tests.app.tui.window import Window, started
 
 ANSWER = "Use `ls`:\n\n```sh\nls -la {{path}}\n```\n"
 WARMING = ModeChanged("warming", "starting the bundled model")
 
 
-async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> None:
-    core = ScriptedCore(store, mode=WARMING)
-    async with started(core) as (app, pilot):
+async def test_the_window_opens_before_the_verifier_is_ready_and_a_question_is_answered(store: Store) -> None:
+    core = ScriptedCore(store, [[*verified(ANSWER), RoundEnded(STATS), finished(21)]], WARMING)
+    async with started(core, (120, 30)) as (app, pilot):
         await wait_until(pilot, lambda: app.text("#badge") == "connecting")
         assert app.text("#why") == "starting the bundled model"
         assert app.prompt.has_focus and app.screen.query_one(Welcome).display
         core.modes.put_nowait(READY)
         await wait_until(pilot, lambda: app.text("#badge") == "online")
-        core.modes.put_nowait(ModeChanged("offline", "no route"))
-        await wait_until(pilot, lambda: app.screen.query_one(StatusBar).has_class("-offline"))
-        assert not app.screen.query_one(StatusBar).has_class("-edge")
-
-
-async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> None:
-    core = ScriptedCore(store, [[*verified(ANSWER), RoundEnded(STATS), finished(21)]])
-    async with started(core, (120, 30)) as (app, pilot):
         await pilot.press(*"list", "ctrl+j", *"files", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER])
         assert core.prompts == [(store.conversations.all()[0].id, "list\nfiles")]
@@ -58,6 +51,9 @@ async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> Non
         assert app.text("#figures") == "42 tokens/s  21 tokens checked"
         await pilot.press("ctrl+y")
         await wait_until(pilot, lambda: app.clipboard == "ls -la {{path}}")
+        core.modes.put_nowait(ModeChanged("offline", "no route"))
+        await wait_until(pilot, lambda: app.screen.query_one(StatusBar).has_class("-offline"))
+        assert not app.screen.query_one(StatusBar).has_class("-edge")
 
 
 async def test_an_example_is_within_reach_of_who_has_asked_before(store: Store) -> None:
@@ -73,69 +69,33 @@ async def test_an_example_is_within_reach_of_who_has_asked_before(store: Store) 
         await wait_until(pilot, lambda: app.questions == [EXAMPLES[-1]] and app.prompt.has_focus)
 
 
-async def test_escape_stops_the_answer_and_keeps_its_text(store: Store) -> None:
-    core = ScriptedCore(store, [[Verified("Use `ls", 3, 0), Drafted(" -l", 2), asyncio.Event()]])
-    async with started(core) as (app, pilot):
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.drawing)
-        await pilot.press("b", "enter")  # One answer at a time: the second prompt waits where it is.
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.answers == ["Use `ls"])
-        assert app.text("AnswerView > .note") == "stopped"
-        assert app.prompt.text == "b" and len(core.prompts) == 1
-        (question, answer) = store.branches.thread(store.conversations.all()[0].id)
-        assert (question.text, answer.text, answer.status) == ("a", "Use `ls", "stopped")
-
-
-@pytest.mark.parametrize("typed", ["", "next"])
-async def test_a_failure_is_told_and_the_prompt_kept(store: Store, typed: str) -> None:
+async def test_a_failure_is_told_and_what_was_asked_or_typed_since_is_kept(store: Store) -> None:
     hold = asyncio.Event()
-    failure = Failed("The verifier speaks another version; update Outrider.", "incompatible")
-    async with started(ScriptedCore(store, [[hold, failure]])) as (app, pilot):
+    failures = [Failed(f"The verifier speaks version {number}.", "incompatible") for number in range(3)]
+    broke_off: list[Step] = [Verified("Use `ls", 3, 0), failures[2]]
+    async with started(ScriptedCore(store, [[failures[0]], [hold, failures[1]], broke_off])) as (app, pilot):
         await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.text("AnswerView > .error") == failures[0].message)
+        assert app.prompt.text == "a"
+        await pilot.press(*"new")
+        assert app.prompt.text == "new", "what is typed next takes the place of what came back"
+        await pilot.press("ctrl+u", "ctrl+n", "b", "enter")
         await wait_until(pilot, lambda: app.prompt.answering)
-        await pilot.press(*typed)
-        hold.set()
-        await wait_until(pilot, lambda: app.text("AnswerView > .error") == failure.message)
-        assert app.prompt.text == (typed or "a")
-        if not typed:
-            await pilot.press(*"new")
-            assert app.prompt.text == "new", "what is typed next takes the place of what came back"
-        else:
-            await pilot.press("up")
-            assert app.prompt.text == "a", "it can be recalled"
-            await pilot.press("down")
-            assert app.prompt.text == typed
-
-
-async def test_a_question_whose_answer_broke_off_is_not_put_back(store: Store) -> None:
-    failure = Failed("The line broke.", "unavailable")
-    async with started(ScriptedCore(store, [[Verified("Use `ls", 3, 0), failure]])) as (app, pilot):
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.text("AnswerView > .error") == failure.message)
-        await wait_until(pilot, lambda: not app.prompt.answering)
         await pilot.press(*"next")
-        assert app.prompt.text == "next"
-        await pilot.press("up", "up")
-        assert app.prompt.text == "a", "it can be recalled"
-
-
-async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store) -> None:
-    hold = asyncio.Event()
-    other = store_turns(store, "other", [("old", "stored *answer*")])
-    core = ScriptedCore(store, [[Verified("first ", 1, 0), hold, Verified("second", 1, 0), finished(2)]])
-    async with started(core, (120, 30)) as (app, pilot):
-        await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: app.drawing)
-        screen = app.screen
-        assert isinstance(screen, ChatScreen) and screen.conversation.id
-        running = screen.conversation.id
-        await screen.open_conversation(other)
-        await wait_until(pilot, lambda: app.answers == ["stored *answer*"])
-        await screen.open_conversation(running)
-        await wait_until(pilot, lambda: app.questions == ["a"])
         hold.set()
-        await wait_until(pilot, lambda: app.answers == ["first second"])
+        await wait_until(pilot, lambda: app.text("AnswerView > .error") == failures[1].message)
+        assert app.prompt.text == "next"
+        await pilot.press("up")
+        assert app.prompt.text == "b", "it can be recalled"
+        await pilot.press("down")
+        assert app.prompt.text == "next"
+        await pilot.press("ctrl+u", "ctrl+n", "c", "enter")
+        await wait_until(pilot, lambda: app.text("AnswerView > .error") == failures[2].message)
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        await pilot.press(*"then")
+        assert app.prompt.text == "then", "the question whose answer broke off is not put back"
+        await pilot.press("up")
+        assert app.prompt.text == "c"
 
 
 def go_on_elsewhere(store: Store, conversation: str, question: str) -> None:
@@ -147,18 +107,9 @@ def go_on_elsewhere(store: Store, conversation: str, question: str) -> None:
         other.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
 
 
-async def test_what_another_window_asked_stands_before_the_next_question(store: Store) -> None:
+async def test_a_window_shows_what_another_did_when_one_comes_back_or_asks(store: Store) -> None:
     conversation = store_turns(store, "one", [("first", "a")])
-    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
-        await app.chat.open_conversation(conversation)
-        go_on_elsewhere(store, conversation, "elsewhere")
-        await pilot.press(*"mine", "enter")
-        await wait_until(pilot, lambda: app.questions == ["first", "elsewhere", "mine"] and "yes" in app.answers)
-
-
-async def test_a_window_that_one_comes_back_to_shows_what_another_did(store: Store) -> None:
-    conversation = store_turns(store, "one", [("first", "a")])
-    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
+    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]]), (120, 30)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: any("one" in title for title in app.titles))
         app.post_message(events.AppBlur())
@@ -167,6 +118,10 @@ async def test_a_window_that_one_comes_back_to_shows_what_another_did(store: Sto
         app.post_message(events.AppFocus())
         await wait_until(pilot, lambda: app.questions == ["first", "elsewhere"])
         await wait_until(pilot, lambda: any("two" in title for title in app.titles))
+        go_on_elsewhere(store, conversation, "again")
+        await pilot.press(*"mine", "enter")
+        wanted = ["first", "elsewhere", "again", "mine"]
+        await wait_until(pilot, lambda: app.questions == wanted and "yes" in app.answers)
 
 
 async def test_a_window_in_sight_shows_what_another_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +146,7 @@ async def test_a_window_in_sight_shows_what_another_does(store: Store, monkeypat
 
 
 async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(store: Store) -> None:
-    store_turns(store, "evil \x1b]0;title\x07\x1b[2Jname", [("one", "1"), ("two", "2")])
+    conversation = store_turns(store, "evil \x1b]0;title\x07\x1b[2Jname", [("one", "1"), ("two", "2")])
     async with started(ScriptedCore(store)) as (app, pilot):
         conversations, sidebar = app.screen.query_one(ConversationList), app.screen.query_one(Sidebar)
         assert not sidebar.display, "hidden below 110 columns"
@@ -207,6 +162,10 @@ async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(s
         assert app.prompt.text == "one"
         await pilot.press("ctrl+n")
         await wait_until(pilot, lambda: app.questions == [] and app.screen.query_one(Welcome).display)
+        store.bin.delete(conversation)
+        await app.chat.open_conversation(conversation)
+        assert app.chat.conversation.id is None
+        await wait_until(pilot, lambda: app.toasted(conversation))  # One that is gone is an error one can read.
 
 
 async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store: Store) -> None:
@@ -225,19 +184,6 @@ async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store:
         await wait_until(pilot, lambda: key.region.y == what.region.y > 0)
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.screen is app.chat and sidebar.display and app.prompt.has_focus)
-
-
-async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> None:
-    conversation = store_turns(store, "gone", [("q", "a")])
-    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
-        await wait_until(pilot, lambda: len(app.titles) == 2)
-        store.bin.delete(conversation)
-        await pilot.press("ctrl+b", "ctrl+b")
-        screen = app.screen
-        assert isinstance(screen, ChatScreen)
-        await screen.open_conversation(conversation)
-        assert screen.conversation.id is None
-        await wait_until(pilot, lambda: app.toasted(conversation))
 
 
 async def test_figures_stay_with_their_conversation_and_their_server(store: Store, tmp_path: Path) -> None:
@@ -334,27 +280,39 @@ class SlowMessages(Messages):
         return found
 
 
-async def test_an_answer_that_ends_while_its_conversation_is_opened_is_shown_whole(tmp_path: Path) -> None:
+async def test_an_answer_goes_on_while_another_conversation_is_open_and_is_whole_if_it_ends_while_its_own_opens(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path / "outrider.db")
     slow = store.messages = SlowMessages(store.database)
-    other = store_turns(store, "other", [("q", "a")])
-    hold = asyncio.Event()
-    async with started(
-        ScriptedCore(store, [[Verified("half", 1, 0), hold, Verified(" and the rest", 2, 0), finished(3)]])
-    ) as (app, pilot):
+    other = store_turns(store, "other", [("q", "stored *answer*")])
+    more, rest = asyncio.Event(), asyncio.Event()
+    events: list[Step] = [
+        Verified("half", 1, 0),
+        more,
+        Verified(" and more", 2, 0),
+        rest,
+        Verified(" and the rest", 2, 0),
+    ]
+    async with started(ScriptedCore(store, [[*events, finished(3)]])) as (app, pilot):
         await pilot.press(*"hi", "enter")
         await wait_until(pilot, lambda: app.drawing)
         asked = app.chat.conversation.id
         await app.chat.open_conversation(other)
-        await wait_until(pilot, lambda: app.answers == ["a"])
+        await wait_until(pilot, lambda: app.answers == ["stored *answer*"])
+        await app.chat.open_conversation(asked)
+        await wait_until(pilot, lambda: app.questions == ["hi"])
+        more.set()
+        await wait_until(pilot, lambda: app.screen.query_one(AnswerView).prose.source == "half and more")
+        await app.chat.open_conversation(other)
         slow.read.clear()
         slow.goes_on.clear()
         opening = asyncio.create_task(app.chat.open_conversation(asked))
         await wait_until(pilot, slow.read.is_set)
-        hold.set()
+        rest.set()
         await wait_until(pilot, lambda: app.chat.conversation.live is None)
         slow.goes_on.set()
         await opening
-        await wait_until(pilot, lambda: app.answers == ["half and the rest"])
-        assert app.chat.query_one("Transcript").turns[-1].outcome == "done"  # type: ignore[attr-defined]
+        await wait_until(pilot, lambda: app.answers == ["half and more and the rest"])
+        assert app.screen.query_one(AnswerView).turn.outcome == "done"
     store.close()

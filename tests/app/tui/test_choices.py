@@ -63,20 +63,23 @@ async def closed(app: Window, pilot: Pilot[None]) -> None:
 
 
 async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prompts: SystemPrompts) -> None:
-    async with started(ScriptedCore(store, [ANSWER])) as (app, pilot):
+    (prompts.folder / "broken.md").write_bytes(b"\xff\x1b[2J")
+    async with started(ScriptedCore(store, [[SystemUnread(), *ANSWER]]), (140, 30)) as (app, pilot):
         assert line(app) == ""
         await opened(app, pilot, "alt+s", SystemScreen)
-        assert listed(app) == [
-            "● none  the model gets no instructions",
-            "tutor  Explain step by step.",
-            "verse  Answer in verse. Rhyme.",
-        ]
+        none, broken, *others = listed(app)
+        assert none == "● none  the model gets no instructions" and "is not text in UTF-8" in broken
+        assert others == ["tutor  Explain step by step.", "verse  Answer in verse. Rhyme."]
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: app.toasted("cannot be chosen"))
+        assert isinstance(app.screen, SystemScreen)
         await pilot.press("down", "down", "enter")
         await closed(app, pilot)
         assert line(app) == "System prompt: verse · alt+u unfolds it · Answer in verse. Rhyme."
         assert not store.conversations.all(), "nothing is stored before the first question"
         await pilot.press(*"list files", "enter")
         await wait_until(pilot, lambda: app.answers == ["ls -a"])
+        assert app.toasted("does not read system prompts")
         assert chosen(store) == Choices(system="Answer in verse.\nRhyme.", system_name="verse")
         await pilot.press("alt+u")
         assert line(app) == "System prompt: verse · alt+u folds it\nAnswer in verse.\nRhyme."
@@ -106,7 +109,9 @@ async def test_the_prompt_of_a_conversation_stays_when_the_library_changes(
         assert chosen(store) == Choices(system="", temperature=0.5) and line(app) == ""
 
 
-async def test_one_is_written_for_this_conversation_alone(store: Store, prompts: SystemPrompts) -> None:
+async def test_one_is_written_for_this_conversation_alone_and_the_library_is_changed(
+    store: Store, prompts: SystemPrompts
+) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
@@ -128,81 +133,59 @@ async def test_one_is_written_for_this_conversation_alone(store: Store, prompts:
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: shows(app, SystemScreen))
         assert prompts.get("brief") == "Be brief."
-
-
-async def test_the_library_is_changed_on_the_screen(store: Store, prompts: SystemPrompts) -> None:
-    conversation = store_turns(store, "old", [("q", "a")])
-    store.conversations.choose(conversation, Choices(system=prompts.get("tutor"), system_name="tutor"))
-    async with started(ScriptedCore(store)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+        await pilot.press("escape")
+        await closed(app, pilot)
+        await app.run_action("system('tutor')", app.chat)
+        await wait_until(pilot, lambda: chosen(store).system_name == "tutor")
         await opened(app, pilot, "alt+s", SystemScreen)
-        assert listed(app)[1] == "● tutor  Explain step by step."
+        (row,) = (at for at, option in enumerate(listed(app)) if option == "● tutor  Explain step by step.")
+        app.screen.query_one(OptionList).highlighted = row
         await opened(app, pilot, "e", SystemForm)
         await pilot.press(*" Slowly.", "ctrl+s")
         await wait_until(pilot, lambda: shows(app, SystemScreen))
         assert prompts.get("tutor") == "Explain step by step. Slowly."
-        assert listed(app)[1] == "● tutor, an older text  Explain step by step."
+        assert "● tutor, an older text  Explain step by step." in listed(app)
         await opened(app, pilot, "d", Confirm)
         await pilot.press("y")
-        await wait_until(pilot, lambda: isinstance(app.screen, SystemScreen) and prompts.names() == ["verse"])
+        await wait_until(pilot, lambda: isinstance(app.screen, SystemScreen) and prompts.names() == ["brief", "verse"])
         await pilot.press("escape")
         await closed(app, pilot)
         assert chosen(store).system == "Explain step by step."
 
 
-async def test_what_cannot_be_read_is_listed_with_its_reason(store: Store, prompts: SystemPrompts) -> None:
-    (prompts.folder / "broken.md").write_bytes(b"\xff\x1b[2J")
-    async with started(ScriptedCore(store), (140, 30)) as (app, pilot):
-        await opened(app, pilot, "alt+s", SystemScreen)
-        assert "is not text in UTF-8" in listed(app)[1]
-        await pilot.press("down", "enter")
-        await wait_until(pilot, lambda: app.toasted("cannot be chosen"))
-        assert isinstance(app.screen, SystemScreen)
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("tutor", Choices(system="Explain step by step.", system_name="tutor")),
-        ("Be brief, please.", Choices(system="Be brief, please.")),
-        ("none", Choices(system="")),
-    ],
-)
-async def test_the_action_takes_a_name_or_a_text(
-    store: Store, prompts: SystemPrompts, given: str, expected: Choices
-) -> None:
+async def test_the_action_takes_a_name_or_a_text(store: Store, prompts: SystemPrompts) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
-        await app.run_action(f"system({given!r})", app.chat)
-        await wait_until(pilot, lambda: chosen(store) == expected)
-        assert app.screen is app.chat
+        for given, expected in (
+            ("tutor", Choices(system="Explain step by step.", system_name="tutor")),
+            ("Be brief, please.", Choices(system="Be brief, please.")),
+            ("none", Choices(system="")),
+        ):
+            await app.run_action(f"system({given!r})", app.chat)
+            await wait_until(pilot, lambda: chosen(store) == expected)  # noqa: B023
+            assert app.screen is app.chat
 
 
-async def test_the_command_line_gives_new_conversations_one(store: Store) -> None:
+async def test_the_command_line_gives_new_conversations_one_and_an_import_shows_its_own(store: Store) -> None:
     first = Choices(system="Be brief.")
     old = store_turns(store, "old", [("q", "a")])
+    imported = store.conversations.create("imported").id
+    system = store.messages.add(imported, "system", "Be \x1b[2Jlong.", parent_id=None, status="done")
+    store.messages.add(imported, "user", "hello", parent_id=system.id, status="done")
     app = Window(ScriptedCore(store, [ANSWER]), first=first)
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: line(app).endswith("Be brief."))
         await app.chat.open_conversation(old)
         assert line(app) == ""
+        await app.chat.open_conversation(imported)
+        await wait_until(pilot, lambda: line(app) == "System prompt · alt+u unfolds it · Be long.")
+        assert app.questions == ["hello"]
         await pilot.press("ctrl+n")
         await wait_until(pilot, lambda: line(app).endswith("Be brief."))
         await pilot.press(*"list files", "enter")
         await wait_until(pilot, lambda: app.answers == ["ls -a"])
         assert chosen(store) == first
-
-
-async def test_the_system_message_of_an_import_is_shown(store: Store) -> None:
-    conversation = store.conversations.create("imported").id
-    system = store.messages.add(conversation, "system", "Be \x1b[2Jlong.", parent_id=None, status="done")
-    store.messages.add(conversation, "user", "hello", parent_id=system.id, status="done")
-    async with started(ScriptedCore(store)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
-        await pilot.pause()
-        assert line(app) == "System prompt · alt+u unfolds it · Be long."
-        assert app.questions == ["hello"]
 
 
 async def test_a_default_is_shown_as_soon_as_it_is_known(
@@ -223,13 +206,6 @@ async def test_a_default_is_shown_as_soon_as_it_is_known(
             await wait_until(pilot, lambda: app.answers == ["ls"], PATIENCE_SECONDS)
             await wait_until(pilot, lambda: line(app).startswith("System prompt: verse"))
     assert server.asked[0]["messages"][0] == {"role": "system", "content": "Answer in verse.\nRhyme."}
-
-
-async def test_the_person_is_told_that_it_is_not_read(store: Store) -> None:
-    async with started(ScriptedCore(store, [[SystemUnread(), *ANSWER]])) as (app, pilot):
-        await pilot.press(*"list files", "enter")
-        await wait_until(pilot, lambda: app.answers == ["ls -a"])
-        assert app.toasted("does not read system prompts")
 
 
 # ---- sampling --------------------------------------------------------------------------------------------------------

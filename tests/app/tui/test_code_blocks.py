@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -17,7 +16,7 @@ from app.tui.turn import Turn
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, store_turns, wait_until
 from tests.app.tui.window import Window, started
 
 TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\ndu -sh\n```\n"
@@ -78,7 +77,7 @@ def test_the_question_that_has_it_explained() -> None:
 # ---- the cursor ------------------------------------------------------------------------------------------------------
 
 
-async def test_tab_walks_the_blocks_of_the_chosen_answer_and_then_goes_on(store: Store) -> None:
+async def test_tab_walks_the_blocks_of_the_chosen_answer_and_enter_offers_to_copy_one(store: Store) -> None:
     async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
         await pilot.press("alt+up")
@@ -94,32 +93,6 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_then_goes_on(store:
         await wait_until(pilot, lambda: marked_rows(app) == [])
         await pilot.press("alt+down", "tab", "tab", "tab")
         await wait_until(pilot, lambda: app.prompt.has_focus and marked_rows(app) == [])
-
-
-async def test_a_block_out_of_view_is_brought_into_view(store: Store) -> None:
-    long = "\n\n".join(f"word {n}\n\n```sh\necho {n}\n```" for n in range(1, 15))
-    async with started(ScriptedCore(store), (80, 16)) as (app, pilot):
-        await opened(pilot, app, store, [("q", long)])
-        transcript = app.screen.query_one(Transcript)
-        await pilot.press("alt+up")
-        await wait_until(pilot, lambda: transcript.has_focus)
-        for number in range(1, 11):
-            await pilot.press("tab")
-            await wait_until(pilot, lambda: transcript.block == number)  # noqa: B023
-        answer = app.screen.query_one(AnswerView)
-        await pilot.pause()
-        rows = answer.rows_of_block(10)
-        assert rows is not None
-        top = answer.virtual_region.y + rows[0]
-        await wait_until(pilot, lambda: transcript.scroll_y <= top and top + 4 <= transcript.scroll_y + 16)
-
-
-# ---- the menu --------------------------------------------------------------------------------------------------------
-
-
-async def test_enter_offers_to_copy_the_chosen_block_or_the_last_one(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
-        await opened(pilot, app, store)
         await pilot.press("alt+up", "enter")
         screen = await menu(pilot, app)
         assert screen.query_one("Vertical").border_title == "Code block 2 of 2"
@@ -138,10 +111,40 @@ async def test_enter_offers_to_copy_the_chosen_block_or_the_last_one(store: Stor
         await wait_until(pilot, lambda: app.toasted("That answer has no code block."))
 
 
-async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
+async def test_a_block_out_of_view_is_brought_into_view_and_code_that_is_no_command_is_not_for_the_shell(
+    store: Store,
+) -> None:
+    long = "\n\n".join(f"word {n}\n\n```python\nprint({n})\n```" for n in range(1, 15))
+    async with started(ScriptedCore(store), (80, 16)) as (app, pilot):
+        await opened(pilot, app, store, [("q", long)])
+        transcript = app.screen.query_one(Transcript)
+        await pilot.press("alt+up")
+        await wait_until(pilot, lambda: transcript.has_focus)
+        for number in range(1, 11):
+            await pilot.press("tab")
+            await wait_until(pilot, lambda: transcript.block == number)  # noqa: B023
+        answer = app.screen.query_one(AnswerView)
+        await pilot.pause()
+        rows = answer.rows_of_block(10)
+        assert rows is not None
+        top = answer.virtual_region.y + rows[0]
+        await wait_until(pilot, lambda: transcript.scroll_y <= top and top + 4 <= transcript.scroll_y + 16)
+        await pilot.press("enter")
+        screen = await menu(pilot, app)
+        assert [one.id for one in screen.query_one(OptionList).options] == ["copy", "explain"]
+        await pilot.press("s")
+        await wait_until(pilot, lambda: app.toasted("holds no command"))
+        assert app.screen is screen and app.for_shell == ""
+
+
+# ---- the menu --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_command_is_kept_for_the_shell_and_taken_back_or_explained(store: Store) -> None:
+    core = ScriptedCore(store, [[Verified("It lists.", 2, 0), finished(2)]])
+    async with started(core, (100, 40)) as (app, pilot):
         await opened(pilot, app, store)
-        await pilot.press("alt+up", "tab", "enter")
+        await pilot.press(*"half", "alt+up", "tab", "enter")
         await menu(pilot, app)
         await pilot.press("s")
         await wait_until(pilot, lambda: app.for_shell == "ls -l" and app.toasted("ls -l"))
@@ -156,24 +159,7 @@ async def test_a_command_is_kept_for_the_shell_and_can_be_taken_back(store: Stor
         assert "Keep it out" in str(options.get_option("shell").prompt)
         await pilot.press("down", "enter")
         await wait_until(pilot, lambda: app.for_shell == "" and not app.screen.query_one("#for-shell").display)
-
-
-async def test_code_that_is_no_command_is_not_for_the_shell(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
-        await opened(pilot, app, store, [("q", PROGRAM)])
-        await pilot.press("alt+up", "enter")
-        screen = await menu(pilot, app)
-        assert [one.id for one in screen.query_one(OptionList).options] == ["copy", "explain"]
-        await pilot.press("s")
-        await wait_until(pilot, lambda: app.toasted("holds no command"))
-        assert app.screen is screen and app.for_shell == ""
-
-
-async def test_explain_asks_the_conversation(store: Store) -> None:
-    core = ScriptedCore(store, [[Verified("It lists.", 2, 0), finished(2)]])
-    async with started(core, (100, 40)) as (app, pilot):
-        await opened(pilot, app, store)
-        await pilot.press(*"half", "alt+up", "tab", "enter")
+        await pilot.press("shift+tab", "enter")
         await menu(pilot, app)
         await pilot.press("e")
         await wait_until(pilot, lambda: app.answers[-1] == "It lists.")
@@ -181,17 +167,16 @@ async def test_explain_asks_the_conversation(store: Store) -> None:
         assert app.prompt.has_focus and app.prompt.text == "half", "what was typed stays"
 
 
-@pytest.mark.parametrize("closed", [False, True])
-async def test_a_block_that_is_still_written_cannot_be_used(store: Store, closed: bool) -> None:
-    gate = asyncio.Event()
-    begun: list[Step] = [Verified("```sh\nrm -r build" + "\n```\n\nIt" * closed, 2, 0)]
-    core = ScriptedCore(store, [[*begun, gate, finished(2)]])
-    async with started(core, (100, 40)) as (app, pilot):
+async def test_a_block_that_is_still_written_cannot_be_used(store: Store) -> None:
+    closes, ends = asyncio.Event(), asyncio.Event()
+    begun, rest = Verified("```sh\nrm -r build", 2, 0), Verified("\n```\n\nIt", 2, 0)
+    async with started(ScriptedCore(store, [[begun, closes, rest, ends, finished(2)]]), (100, 40)) as (app, pilot):
         await pilot.press(*"ask", "enter")
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("alt+up", "enter")
-        if closed:
-            await menu(pilot, app)
-        else:
-            await wait_until(pilot, lambda: app.toasted("still being written"))
-        gate.set()
+        await wait_until(pilot, lambda: app.toasted("still being written"))
+        closes.set()
+        await wait_until(pilot, lambda: "It" in app.screen.query_one(AnswerView).prose.plain)
+        await pilot.press("enter")
+        await menu(pilot, app)
+        ends.set()

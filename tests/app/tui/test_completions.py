@@ -10,7 +10,6 @@ from textual.widgets import OptionList
 
 from app.tui.completion import completion_of_paths
 from app.tui.widgets.completing_text_area import ROWS, Completions
-from app.tui.widgets.prompt import Prompt
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, wait_until
 from tests.app.tui.window import Window, started
@@ -21,34 +20,47 @@ def listed(app: Window) -> list[str]:
     return [str(option.prompt).split()[0] for option in completions.options] if completions.display else []
 
 
-@pytest.mark.parametrize("size", [(50, 12), (120, 36)])
-async def test_it_never_covers_the_prompt(store: Store, size: tuple[int, int]) -> None:
-    async with started(ScriptedCore(store), size) as (app, pilot):
+async def test_it_never_covers_the_prompt(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(12):
+        (tmp_path / f"name-{number}").touch()
+    monkeypatch.chdir(tmp_path)
+    async with started(ScriptedCore(store), (50, 12)) as (app, pilot):
         await pilot.press("/")
         await wait_until(pilot, lambda: len(listed(app)) > ROWS)
         completions, prompt = app.screen.query_one(Completions), app.prompt
-        await wait_until(pilot, lambda: completions.region.bottom == prompt.region.y)
-        assert completions.region.y >= 0 and completions.region.height in range(1, ROWS + 1)
-        assert app.prompt.region.bottom <= size[1] and app.prompt.has_focus
-
-
-async def test_in_a_tall_prompt_it_stays_above(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(12):
-        (tmp_path / f"name-{number}").touch()
-    app = Window(ScriptedCore(store))
-    monkeypatch.chdir(tmp_path)
-    async with app.run_test(size=(80, 24)) as pilot:
+        for width, height in ((50, 12), (120, 36)):
+            await pilot.resize_terminal(width, height)
+            await wait_until(pilot, lambda: app.screen.size.height == height)  # noqa: B023
+            await wait_until(pilot, lambda: completions.region.bottom == prompt.region.y)
+            assert completions.region.y >= 0 and completions.region.height in range(1, ROWS + 1)
+            assert app.prompt.region.bottom <= height and app.prompt.has_focus
+        await pilot.resize_terminal(80, 24)
         app.prompt.write("line\n" * 15)
         await pilot.press("@", "n")
         await wait_until(pilot, lambda: len(listed(app)) == 12)
+        await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
+        assert completions.region.y >= 0, "a tall prompt"
+
+
+async def test_tab_takes_the_first_escape_closes_it_and_clicks_and_arrows_choose(store: Store) -> None:
+    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        for key in ("/", "r", "e", "n", "tab"):  # In one burst, they count in their order.
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await wait_until(pilot, lambda: app.prompt.text == "/rename ")
+        await pilot.press("ctrl+u", *"/re")
+        await wait_until(pilot, lambda: listed(app) == ["/rename"])
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not listed(app))
+        await pilot.press("n")
+        assert app.prompt.text == "/ren" and not listed(app), "it stays closed for this word"
+        await pilot.press("ctrl+u", *"/qu")
+        await wait_until(pilot, lambda: listed(app) == ["/queue", "/quit"])
         completions = app.screen.query_one(Completions)
         await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
-        assert completions.region.y >= 0
-
-
-async def test_tab_takes_the_first_and_arrows_choose(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await pilot.press(*"/re", "tab")
+        await pilot.click(Completions, offset=(3, 1))
+        await wait_until(pilot, lambda: app.prompt.text == "/quit")
+        assert app.prompt.has_focus
+        await pilot.press("ctrl+u", *"/re", "tab")
         await wait_until(pilot, lambda: app.prompt.text == "/rename ")
         await pilot.press("ctrl+u", *"/qu")
         await wait_until(pilot, lambda: listed(app) == ["/queue", "/quit"])
@@ -59,31 +71,8 @@ async def test_tab_takes_the_first_and_arrows_choose(store: Store) -> None:
         await wait_until(pilot, lambda: app._exit)
 
 
-async def test_escape_closes_it_and_touches_nothing(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await pilot.press(*"/re")
-        await wait_until(pilot, lambda: listed(app) == ["/rename"])
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not listed(app))
-        await pilot.press("n")
-        assert app.prompt.text == "/ren" and not listed(app), "it stays closed for this word"
-        await pilot.press("ctrl+u", "/", "n")
-        await wait_until(pilot, lambda: listed(app) == ["/new"])
-
-
-async def test_a_click_takes_one_and_the_prompt_keeps_the_focus(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await pilot.press(*"/qu")
-        await wait_until(pilot, lambda: listed(app) == ["/queue", "/quit"])
-        completions = app.screen.query_one(Completions)
-        await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
-        await pilot.click(Completions, offset=(3, 1))
-        await wait_until(pilot, lambda: app.prompt.text == "/quit")
-        assert app.prompt.has_focus
-
-
 async def test_ordinary_text_and_pastes_open_nothing(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
         for text in ("how do I", "a/b", "/etc/hosts", " /n", "//n", "me@example.org"):
             seen: list[str] = []
             for letter in text:
@@ -98,6 +87,15 @@ async def test_ordinary_text_and_pastes_open_nothing(store: Store) -> None:
             await pilot.pause()
             assert not listed(app)
             app.prompt.write("")
+        await pilot.press("a", "tab")  # Tab and Escape mean what they did where nothing is offered.
+        await wait_until(pilot, lambda: not app.prompt.has_focus)
+        app.prompt.focus()
+        await pilot.press("escape")
+        assert app.prompt.text == "a"
+        await pilot.press("backspace", "/")
+        await wait_until(pilot, lambda: bool(listed(app)))
+        await pilot.press("ctrl+b", "ctrl+b")
+        await wait_until(pilot, lambda: isinstance(app.focused, OptionList) and not listed(app))
 
 
 async def test_a_path_is_completed_only_where_one_asks_for_it(
@@ -114,31 +112,6 @@ async def test_a_path_is_completed_only_where_one_asks_for_it(
         await wait_until(pilot, lambda: listed(app) == ["src/", "[red]x"])
         await pilot.press("enter")
         await wait_until(pilot, lambda: store.messages.asked(9) == ["see @"])
-
-
-async def test_tab_and_escape_mean_what_they_did_where_nothing_is_offered(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await pilot.press("a", "tab")
-        await wait_until(pilot, lambda: not app.prompt.has_focus)
-        app.prompt.focus()
-        await pilot.press("escape")
-        assert app.prompt.text == "a"
-
-
-async def test_it_closes_with_the_focus(store: Store) -> None:
-    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
-        await pilot.press("/")
-        await wait_until(pilot, lambda: bool(listed(app)))
-        await pilot.press("ctrl+b", "ctrl+b")
-        await wait_until(pilot, lambda: isinstance(app.focused, OptionList) and not listed(app))
-
-
-async def test_keys_that_come_in_one_burst_count_in_their_order(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        prompt = app.screen.query_one(Prompt)
-        for key in ("/", "r", "e", "n", "tab"):
-            app.post_message(events.Key(key, key if len(key) == 1 else None))
-        await wait_until(pilot, lambda: prompt.text == "/rename ")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-import pytest
 from rich.style import Style
 from textual.color import Color
 from textual.pilot import Pilot
@@ -22,7 +21,6 @@ from tests.app.tui.test_withdrawn import judged
 from tests.app.tui.window import Window, started
 
 LEAST = 4.5
-THEMES = [DARK.name, LIGHT.name]
 CODE = (
     "# Title\n\nUse `tar` to *read* **it** [here](https://example.org):\n\n```python\nimport os\n\n\n"
     "def f(path: str) -> int:\n"
@@ -70,22 +68,18 @@ def unreadable(app: OutriderApp) -> list[tuple[str, float]]:
 
 
 async def assert_readable(pilot: Pilot[None], app: OutriderApp) -> None:
-    await pilot.pause()
-    assert len(list(drawn(app))) > 3, "there is something to be read"
-    assert not (found := unreadable(app)), f"{app.theme}: {found}"
-
-
-def test_the_formula() -> None:
-    assert contrast(Color.parse("#fff"), Color.parse("#000")) == 21
-    assert round(contrast(Color.parse("#777777"), Color.parse("#ffffff")), 2) == 4.48
-
-
-@pytest.mark.parametrize("theme", THEMES)
-async def test_code_and_drafted_text(store: Store, theme: str) -> None:
-    app = Window(ScriptedCore(store, [[*verified(CODE[:150], 50), Drafted(CODE[150:], 20), asyncio.Event()]]))
-    conversation = store_turns(store, "title", [("first", CODE)])
-    async with app.run_test(size=(120, 90)) as pilot:
+    """In both themes."""
+    for theme in (DARK.name, LIGHT.name):
         app.theme = theme
+        await pilot.pause()
+        assert len(list(drawn(app))) > 3, "there is something to be read"
+        assert not (found := unreadable(app)), f"{theme}: {found}"
+
+
+async def test_code_and_drafted_text(store: Store) -> None:
+    running: list[Step] = [*verified(CODE[:150], 50), Drafted(CODE[150:], 20), asyncio.Event()]
+    conversation = store_turns(store, "title", [("first", CODE)])
+    async with started(ScriptedCore(store, [running]), (120, 90)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.answers == [CODE])
         await assert_readable(pilot, app)
@@ -98,12 +92,10 @@ async def test_code_and_drafted_text(store: Store, theme: str) -> None:
         await assert_readable(pilot, app)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-async def test_the_list_and_what_a_search_found(store: Store, theme: str) -> None:
+async def test_the_list_and_what_a_search_found(store: Store) -> None:
     for number in range(3):
         store_turns(store, f"conversation {number}", [("q", f"needle {number} in the hay")])
     async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
-        app.theme = theme
         conversations = app.screen.query_one(ConversationList)
         await wait_until(pilot, lambda: len(app.titles) == 4)
         await assert_readable(pilot, app)
@@ -117,14 +109,12 @@ async def test_the_list_and_what_a_search_found(store: Store, theme: str) -> Non
         await assert_readable(pilot, app)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-async def test_notes_and_what_was_not_kept(store: Store, theme: str) -> None:
+async def test_notes_and_what_was_not_kept(store: Store) -> None:
     conversation = judged(store)
     store.queue.add(conversation, "later")
     script: list[Step] = [Drafted("Use `df -h`:\n\n```sh\nrm -rf /\n```\n", 5), OFFLINE, finished(5, 5)]
     app = Window(ScriptedCore(store, [script], mode=OFFLINE))
     async with app.run_test(size=(120, 50), notifications=True) as pilot:
-        app.theme = theme
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: bool(app.answers))
         await pilot.press("alt+up", "w", "escape")
@@ -139,12 +129,10 @@ async def test_notes_and_what_was_not_kept(store: Store, theme: str) -> None:
         await assert_readable(pilot, app)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-async def test_screens(store: Store, theme: str) -> None:
+async def test_screens(store: Store) -> None:
     conversation = store_turns(store, "title", [("first", "second")])
     store.queue.add(conversation, "later")
     async with started(ScriptedCore(store), (120, 40)) as (app, pilot):
-        app.theme = theme
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.answers == ["second"])
         for key in ("f1", "f7", "f6", "ctrl+r", "f3"):

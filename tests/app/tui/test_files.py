@@ -66,8 +66,8 @@ async def write(app: Window, pilot: Pilot[None], text: str, wanted: Sequence[str
     await wait_until(pilot, lambda: lines(app) == list(wanted))
 
 
-async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
-    async with started(core := core_of(store), SIZE) as (app, pilot):
+async def test_what_goes_along_is_shown_before_it_is_sent_and_unfolds_in_the_question(store: Store) -> None:
+    async with started(core := core_of(store, 2), SIZE) as (app, pilot):
         await write(
             app,
             pilot,
@@ -88,19 +88,16 @@ async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
         (question,) = sent(store)
         assert question[0].endswith("@gone.py too")
         assert question[1] == (NOTES, Attachment("src/start.py", "text/plain", b"print('hi')\n"))
-        await wait_until(pilot, lambda: lines(app) == [])
-
-
-async def test_the_files_of_a_question_unfold(store: Store) -> None:
-    app = Window(core_of(store))
-    async with app.run_test(size=(80, 24)) as pilot:
+        await wait_until(pilot, lambda: lines(app) == [] and len(app.answers) == 1)
+        await pilot.press("ctrl+n")
+        await pilot.resize_terminal(80, 24)
         await write(app, pilot, '@notes.txt @"a b.png" what?', ["notes.txt · 13 bytes", "a b.png · 39 bytes · 3 × 2"])
         await pilot.press("enter")
-        await wait_until(pilot, lambda: app.answers == ["It says hi."])
-        question = app.screen.query_one(QuestionView)
+        await wait_until(pilot, lambda: app.answers == ["It says hi."] and len(core.prompts) == 2)
+        asked = app.screen.query_one(QuestionView)
 
         def rows() -> list[str]:
-            return [question.render_line(row).text.strip() for row in range(question.region.height)]
+            return [asked.render_line(row).text.strip() for row in range(asked.region.height)]
 
         await wait_until(pilot, lambda: "▸ notes.txt · 13 bytes" in rows())
         assert "▪ a b.png · 39 bytes · 3 × 2" in rows() and "second" not in rows()
@@ -109,13 +106,12 @@ async def test_the_files_of_a_question_unfold(store: Store) -> None:
         await pilot.press("enter")
         await wait_until(pilot, lambda: "second" not in rows())
         at = rows().index("▸ notes.txt · 13 bytes")
-        await pilot.click(question, offset=(6, at))
+        await pilot.click(asked, offset=(6, at))
         await wait_until(pilot, lambda: "second" in rows())
 
 
 async def test_a_dropped_file_becomes_a_line_that_can_be_removed(store: Store, folder: Path) -> None:
-    app = Window(core_of(store))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core := core_of(store), SIZE) as (app, pilot):
         app.prompt.write("what is")
         app.prompt.post_message(events.Paste(f"'{folder}/a b.png' "))
         await wait_until(pilot, lambda: app.prompt.text == 'what is @"a b.png" ')
@@ -127,33 +123,32 @@ async def test_a_dropped_file_becomes_a_line_that_can_be_removed(store: Store, f
             app.prompt.post_message(events.Paste(paste))
             await wait_until(pilot, lambda paste=paste: app.prompt.text == paste)  # type: ignore[misc]
             app.prompt.write("")
+        there, missing = "notes.txt · 13 bytes", "src/sta is not there, so nothing is sent for it"
+        await write(app, pilot, "@notes.txt @src/sta", [there])  # Still being typed.
+        await write(app, pilot, "@notes.txt @src/sta ", [there, missing])
+        await write(app, pilot, "", [])
+        app.prompt.post_message(events.Paste("see @notes.txt\n" * 30))
+        await wait_until(pilot, lambda: "⟦pasted" in app.prompt.text)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(core.prompts) == 1)
+        await wait_until(pilot, lambda: sent(store)[0][1] == ())
+        assert sent(store)[0][0].count("@notes.txt") == 30, "a long paste names no files"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such names there")
 async def test_a_dropped_file_with_a_hostile_name_is_not_attached(store: Store, folder: Path) -> None:
     evil = folder / "evil\x1b[2J\u202e.txt"
     evil.write_text("x")
-    app = Window(core_of(store))
-    async with app.run_test(size=SIZE) as pilot:
+    async with started(core_of(store), SIZE) as (app, pilot):
         app.prompt.post_message(events.Paste(str(evil)))
         await wait_until(pilot, lambda: app.toasted("cannot be typed"))
         assert "@" not in app.prompt.text and app.prompt.text.isprintable()
 
 
-async def test_a_long_paste_names_no_files(store: Store) -> None:
-    async with started(core := core_of(store), SIZE) as (app, pilot):
-        app.prompt.post_message(events.Paste("see @notes.txt\n" * 30))
-        await wait_until(pilot, lambda: "⟦pasted" in app.prompt.text)
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: len(core.prompts) == 1)
-        await wait_until(pilot, lambda: sent(store)[0][1] == ())
-        assert sent(store)[0][0].count("@notes.txt") == 30
-
-
-async def test_a_secret_is_asked_about_before_it_leaves_this_device(store: Store) -> None:
-    app = Window(core := core_of(store, 2))
-    core.here = False
-    async with app.run_test(size=SIZE) as pilot:
+async def test_a_secret_or_too_much_for_the_model_is_told_before_it_is_sent(store: Store, folder: Path) -> None:
+    (folder / "long.txt").write_text("words " * 8000)
+    async with started(core := core_of(store, 2), SIZE) as (app, pilot):
+        core.here = False
         await write(app, pilot, "see @.env", [".env · 7 bytes", ".env may hold a secret"])
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.toasted("would leave this device"))
@@ -163,19 +158,11 @@ async def test_a_secret_is_asked_about_before_it_leaves_this_device(store: Store
         core.here = True
         await write(app, pilot, "see @.env again", [".env · 7 bytes", ".env may hold a secret"])
         await pilot.press("enter")  # A server on this device: no question.
-        await wait_until(pilot, lambda: len(app.answers) == 2)
-
-
-async def test_too_much_for_the_model_is_told_before_it_is_sent(store: Store, folder: Path) -> None:
-    (folder / "long.txt").write_text("words " * 8000)
-    async with started(core := core_of(store, 2), SIZE) as (app, pilot):
-        app.prompt.write("hello")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.answers == ["It says hi."] and app.chat.conversation.context is not None)
+        await wait_until(pilot, lambda: len(app.answers) == 2 and app.chat.conversation.context is not None)
         await write(app, pilot, "@long.txt", ["long.txt · 48.0 kB"])
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.toasted("about 12,001 tokens, and the model has room for 8,1"))
-        assert len(core.prompts) == 1
+        assert len(core.prompts) == 2
 
 
 async def test_a_queued_prompt_keeps_its_files_even_if_they_change(store: Store, folder: Path) -> None:
@@ -186,6 +173,12 @@ async def test_a_queued_prompt_keeps_its_files_even_if_they_change(store: Store,
         await wait_until(pilot, lambda: app.waiting == ["read @notes.txt\n+ notes.txt · 13 bytes"])
         await wait_until(pilot, lambda: lines(app) == [])  # Else what is shown later may be what stood there before.
         (folder / "notes.txt").unlink()
+        await pilot.press("f7")
+        await wait_until(pilot, lambda: shows(app, QueueScreen))
+        (option,) = app.screen.query_one(OptionList).options
+        assert str(option.prompt).splitlines()[1].strip() == "with 1 file, begins a conversation"
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
         await pilot.press("ctrl+s")  # Take it back.
         await wait_until(pilot, lambda: app.prompt.text == "read @notes.txt")
         await wait_until(pilot, lambda: lines(app) == ["notes.txt · 13 bytes"])
@@ -212,9 +205,13 @@ async def test_other_words_for_a_question_keep_its_files(store: Store, folder: P
         await wait_until(pilot, lambda: lines(app) == [])
 
 
-async def test_thoughts_are_folded_above_the_answer(store: Store) -> None:
+async def test_thoughts_are_folded_above_the_answer_and_shown_again(store: Store) -> None:
     gate = asyncio.Event()
     script = [Reasoned("let me ", 0.0), Reasoned("see", 12.4), gate, *verified("It says hi."), finished(3)]
+    conversation = store.conversations.create("t").id
+    stored = store.messages.ask(conversation, "hello", parent_id=None)
+    stats = {"reasoning_seconds": 3.2}
+    store.messages.finish(stored.id, (), (), "Hi.", "done", stats, reasoning="a\x1b[2J greeting\u202e")
     async with started(ScriptedCore(store, [script]), SIZE) as (app, pilot):
         app.prompt.write("hello")
         await pilot.press("enter")
@@ -231,38 +228,11 @@ async def test_thoughts_are_folded_above_the_answer(store: Store) -> None:
         assert thoughts.region.y < answer.prose.region.y
         await pilot.click(thoughts.query_one(".label", Static))
         await wait_until(pilot, lambda: not text.display)
-
-
-async def test_stored_thoughts_are_shown_again(store: Store) -> None:
-    conversation = store.conversations.create("t").id
-    answer = store.messages.ask(conversation, "hello", parent_id=None)
-    stats = {"reasoning_seconds": 3.2}
-    store.messages.finish(answer.id, (), (), "Hi.", "done", stats, reasoning="a\x1b[2J greeting\u202e")
-    app = Window(core_of(store, 0))
-    async with app.run_test(size=SIZE) as pilot:
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.text(".thoughts > .label") == "▸ Thought for 3 s")
+        app.prompt.focus()
         await pilot.press("alt+up", "t")
         await wait_until(pilot, lambda: app.text(".thoughts > .text") == "a greeting")
-
-
-async def test_the_queue_says_which_prompts_have_files(store: Store) -> None:
-    conversation = store.conversations.create("later").id
-    store.queue.add(conversation, "with files", [NOTES, NOTES])
-    store.queue.add(conversation, "without")
-    async with started(ScriptedCore(store, mode=ModeChanged("offline", "no line")), SIZE) as (app, pilot):
-        await pilot.press("f7")
-        await wait_until(pilot, lambda: shows(app, QueueScreen))
-        options = [str(option.prompt).splitlines()[1].strip() for option in app.screen.query_one(OptionList).options]
-        assert options == ["with 2 files, in later", "in later"]
-
-
-async def test_a_path_that_is_still_being_typed_is_no_problem_yet(store: Store) -> None:
-    app = Window(core_of(store))
-    async with app.run_test(size=SIZE) as pilot:
-        there, missing = "notes.txt · 13 bytes", "src/sta is not there, so nothing is sent for it"
-        await write(app, pilot, "@notes.txt @src/sta", [there])
-        await write(app, pilot, "@notes.txt @src/sta ", [there, missing])
 
 
 async def test_what_was_left_out_is_told_even_if_there_was_no_time_to_show_it(

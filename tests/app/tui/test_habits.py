@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from textual.content import Content
 from textual.widgets import OptionList
 
 from app.events import Verified
 from app.tui.screens.chat import screen as chat_screen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.recall import RecallScreen
-from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.conversation_list import FOUND, ConversationList
 from app.tui.widgets.sidebar import SearchBox, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Store
@@ -19,9 +20,34 @@ from tests.app.tui.scripted import ScriptedCore, shows, store_turns, wait_until
 from tests.app.tui.window import started
 
 
-async def test_ctrl_c_twice_quits_once_there_is_nothing_else_for_it_to_do(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await pilot.press(*"hello", "ctrl+c")
+async def test_ctrl_c_twice_quits_once_there_is_nothing_else_for_it_to_do(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = ScriptedCore(store, [[asyncio.Event()]] * 2)
+    async with started(core, (80, 24)) as (app, pilot):
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press("x", "ctrl+c")
+        assert app.prompt.text == "" and app.prompt.answering, "first it clears what is typed"
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: not app.prompt.answering and core.stops == 1)
+        await pilot.press("b", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press("alt+up")
+        await wait_until(pilot, lambda: not app.prompt.has_focus)
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: not app.prompt.answering and core.stops == 2)
+        app.prompt.focus()
+        with monkeypatch.context() as soon:
+            soon.setattr(chat_screen, "LEAVING_SECONDS", 0.01)
+            for _ in range(3):  # Much later, each is the first again.
+                await pilot.press("ctrl+c")
+                await wait_until(pilot, lambda: not app.chat.leaving)
+            assert app.is_running and not app._exit
+        await pilot.press("a", "b", "shift+left", "ctrl+c")
+        await wait_until(pilot, lambda: app.clipboard == "b" and app.prompt.text == "ab" and bool(app.toasts))
+        app.clear_notifications()
+        await pilot.press("right", "ctrl+c")
         assert app.prompt.text == "" and not app.toasts, "it has cleared the prompt, and no more"
         await pilot.press("ctrl+c")
         await wait_until(pilot, lambda: app.toasts == ["Ctrl+c again quits."])
@@ -29,18 +55,20 @@ async def test_ctrl_c_twice_quits_once_there_is_nothing_else_for_it_to_do(store:
         await wait_until(pilot, lambda: app._exit)
 
 
-async def test_ctrl_c_much_later_is_the_first_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_screen, "LEAVING_SECONDS", 0.01)
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        for _ in range(3):
-            await pilot.press("ctrl+c")
-            await wait_until(pilot, lambda: not app.chat.leaving)
-        assert app.is_running and not app._exit
-
-
 async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(store: Store) -> None:
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await pilot.press(*"ab", "home", "ctrl+d")
+        app.prompt.write("one\ntwo")
+        places = []
+        for key in ("home", "end", "ctrl+home", "ctrl+end"):
+            await pilot.press(key)
+            places.append(app.prompt.cursor_location)
+        assert places == [(1, 0), (1, 3), (0, 0), (1, 3)]
+        app.prompt.write("list files")
+        await pilot.press("ctrl+u")
+        assert app.prompt.text == ""
+        await pilot.press("ctrl+underscore")
+        assert app.prompt.text == "list files", "the last change is taken back"
+        await pilot.press("ctrl+u", *"ab", "home", "ctrl+d")
         assert app.prompt.text == "b"
         await pilot.press("ctrl+d")
         assert app.prompt.text == "" and not app._exit
@@ -48,42 +76,23 @@ async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(store: 
         await wait_until(pilot, lambda: app._exit)
 
 
-@pytest.mark.parametrize(("keys", "focus"), [(("home", "end"), "prompt"), (("ctrl+home", "ctrl+end"), "messages")])
-async def test_home_and_end_reach_the_ends_of_the_conversation(store: Store, keys: tuple[str, str], focus: str) -> None:
+async def test_home_and_end_reach_the_ends_of_the_conversation(store: Store) -> None:
     conversation = store_turns(store, "long", [("q", "line\n\n" * 60)])
     async with started(ScriptedCore(store)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         transcript = app.screen.query_one(Transcript)
         await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
-        if focus == "messages":
-            await pilot.press("alt+up")
-        await pilot.press(keys[0])
-        await wait_until(pilot, lambda: transcript.scroll_y == 0)
-        await pilot.press(keys[1])
-        await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
-        await pilot.press("pageup")
-        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y)
-        await pilot.press("pagedown")
-        await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
-        assert app.prompt.has_focus == (focus == "prompt")
-
-
-async def test_home_and_end_move_through_what_is_typed(store: Store) -> None:
-    async with started(ScriptedCore(store)) as (app, pilot):
-        app.prompt.write("one\ntwo")
-        places = []
-        for key in ("home", "end", "ctrl+home", "ctrl+end"):
-            await pilot.press(key)
-            places.append(app.prompt.cursor_location)
-        assert places == [(1, 0), (1, 3), (0, 0), (1, 3)]
-
-
-async def test_the_last_change_is_taken_back(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await pilot.press(*"list files", "ctrl+u")
-        assert app.prompt.text == ""
-        await pilot.press("ctrl+underscore")
-        assert app.prompt.text == "list files"
+        for first, last in (("home", "end"), ("ctrl+home", "ctrl+end")):
+            await pilot.press(first)
+            await wait_until(pilot, lambda: transcript.scroll_y == 0)
+            await pilot.press(last)
+            await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
+            await pilot.press("pageup")
+            await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y)
+            await pilot.press("pagedown")
+            await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
+            assert app.prompt.has_focus == (first == "home")
+            await pilot.press("alt+up")  # From now on, the messages have the focus.
 
 
 async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: Store) -> None:
@@ -102,6 +111,9 @@ async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: 
         await wait_until(pilot, lambda: shown() == ["list files", "show the disk", "unpack a tar archive"])
         await pilot.press(*"tar UN")
         await wait_until(pilot, lambda: shown() == ["unpack a tar archive"])
+        found = prompts.options[0].prompt
+        assert isinstance(found, Content)
+        assert [found.plain[span.start : span.end] for span in found.spans if span.style == FOUND] == ["un", "tar"]
         await pilot.press("x")
         await wait_until(pilot, lambda: shown() == ["Nothing was asked with these words."])
         await pilot.press("enter")

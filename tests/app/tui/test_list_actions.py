@@ -12,10 +12,8 @@ import pytest
 from textual import events
 from textual.content import Content
 from textual.pilot import Pilot
-from textual.widgets import OptionList
 
 from app.tui.screens.export import ExportScreen
-from app.tui.screens.recall import RecallScreen
 from app.tui.widgets.conversation_list import FOUND, PAGE, ConversationList, age, day, group, marked_line
 from app.tui.widgets.message import QuestionView
 from app.tui.widgets.part_keys import PartKeys, in_lines
@@ -100,9 +98,10 @@ async def test_conversations_are_parted_by_age_and_pinned_ones_come_first(store:
         await wait_until(pilot, lambda: lines(app) == expected)
 
 
-async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
+async def test_a_conversation_is_renamed_in_place_where_one_can_see_it(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a"), ("r", "b")])
-    store_turns(store, "other", [("q", "a")])
+    store_turns(store, "other needle", [("q", "a")])
+    title = lambda: store.conversations.get(conversation).title  # noqa: E731
     async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
         await app.chat.open_conversation(conversation)
         await highlight(app, pilot, "old")
@@ -113,35 +112,28 @@ async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
         assert name.region.y == conversations.region.y + (conversations.line_of(conversation) or 0)
         await pilot.press("end", *" name", "enter")
         await wait_until(pilot, lambda: "▍ old name" in app.titles and conversations.has_focus)
-        assert store.conversations.get(conversation).title == "old name" and app.text("#title") == "old name"
+        assert title() == "old name" and app.text("#title") == "old name"
         await pilot.press("r", *"no", "escape")
         await wait_until(pilot, lambda: conversations.has_focus and not name.display)
-        assert store.conversations.get(conversation).title == "old name"
+        assert title() == "old name"
         await pilot.press("r", "end", "!", "tab")
-        await wait_until(pilot, lambda: store.conversations.get(conversation).title == "old name!")
-
-
-async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(store: Store) -> None:
-    conversation = store_turns(store, "old", [("q", "a")])
-    store_turns(store, "other needle", [("q", "a")])
-    async with started(ScriptedCore(store), (40, 30)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: title() == "old name!")
+        await pilot.resize_terminal(40, 30)
         await pilot.press("ctrl+f", *"needle")
         await wait_until(pilot, lambda: len(app.titles) == 1)
         app.chat.leave_list()
         await app.choose(pilot, "rename the conversation")
-        name = app.screen.query_one(TitleBox)
-        await wait_until(pilot, lambda: name.has_focus and name.region.height == 1 and name.value == "old")
-        below = lambda: conversations_of(app).line_of(conversation) or 0  # noqa: E731
-        await wait_until(pilot, lambda: name.region.y == conversations_of(app).region.y + below() > 3)
-        await pilot.press("end", *"er", "enter")
-        await wait_until(pilot, lambda: store.conversations.get(conversation).title == "older")
+        await wait_until(pilot, lambda: name.has_focus and name.region.height == 1 and name.value == "old name!")
+        below = lambda: conversations.line_of(conversation) or 0  # noqa: E731
+        await wait_until(pilot, lambda: name.region.y == conversations.region.y + below() > 3)
+        await pilot.press("end", *"!", "enter")
+        await wait_until(pilot, lambda: title() == "old name!!")
         assert app.screen.query_one(SearchBox).value == ""
 
 
-async def test_a_deleted_conversation_comes_back(store: Store) -> None:
+async def test_a_deleted_conversation_comes_back_and_one_that_is_being_answered_is_not_deleted(store: Store) -> None:
     first, second = (store_turns(store, title, [(title, "a")]) for title in ("first", "second"))
-    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
+    async with started(ScriptedCore(store, [[asyncio.Event()]]), (120, 30)) as (app, pilot):
         await app.chat.open_conversation(first)
         for title in ("first", "second"):
             await highlight(app, pilot, title)
@@ -156,102 +148,94 @@ async def test_a_deleted_conversation_comes_back(store: Store) -> None:
         assert {one.id for one in store.conversations.all()} == {first, second}
         await pilot.press("u")
         await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
-
-
-async def test_a_conversation_that_is_being_answered_is_not_deleted(store: Store) -> None:
-    async with started(ScriptedCore(store, [[asyncio.Event()]]), (120, 30)) as (app, pilot):
-        await pilot.press(*"running", "enter")
+        app.prompt.focus()
+        await pilot.press("ctrl+n", *"running", "enter")
         await wait_until(pilot, lambda: app.prompt.answering)
         await highlight(app, pilot, "running")
         await pilot.press("d")
         await wait_until(pilot, lambda: app.toasted("still running"))
-        assert len(store.conversations.all()) == 1
+        assert len(store.conversations.all()) == 3
         conversations_of(app).blur()
         await pilot.press("escape")
 
 
-@pytest.mark.parametrize("width", [60, 120])
-async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: Store, width: int) -> None:
+async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: Store) -> None:
     turns = [(f"question {number}", f"answer {number}\n\n" * 9) for number in range(30)]
     turns[3] = ("where is the needle?", "in the haystack")
     long = store_turns(store, "long", turns)
     store_turns(store, "evil \x1b]0;t\x07needle", [("q", "a")])
     store_turns(store, "neither", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(width, 30)) as pilot:
-        await pilot.press("ctrl+f")
+    async with started(ScriptedCore(store), (60, 30)) as (app, pilot):
         box = app.screen.query_one(SearchBox)
-        await wait_until(pilot, lambda: box.has_focus and app.screen.query_one(Sidebar).display)
-        await pilot.press(*"need")
-        await wait_until(pilot, lambda: len(app.titles) == 2)
-        first, second = sorted(app.titles)
-        assert first.startswith("  evil needle\n")
-        assert second.startswith("  long\n") and "…is the needle?" in second
-        await pilot.press(*"le hay")
-        await wait_until(pilot, lambda: lines(app) == ["Nothing found"])
-        await pilot.press(*["backspace"] * 4)
-        await wait_until(pilot, lambda: len(app.titles) == 2)
-        await pilot.press("down", "up", "enter")
-        await wait_until(pilot, lambda: app.chat.conversation.id == long and app.prompt.has_focus)
-        await wait_until(pilot, lambda: turns[3][0] in app.questions)
-        await wait_until(pilot, lambda: box.value == "" and len(app.titles) == 4)
-        question = next(one for one in app.screen.query(QuestionView) if str(one.content) == turns[3][0])
-        top = app.screen.query_one(Transcript).region.y
-        await wait_until(pilot, lambda: top <= question.region.y <= top + 3)
-        assert app.screen.query_one(Sidebar).display == (width == 120)
+        for width in (60, 120):
+            await pilot.resize_terminal(width, 30)
+            await app.chat.open_conversation(None)
+            await pilot.press("ctrl+f")
+            await wait_until(pilot, lambda: box.has_focus and app.screen.query_one(Sidebar).display)
+            await pilot.press(*"need")
+            await wait_until(pilot, lambda: len(app.titles) == 2)
+            first, second = sorted(app.titles)
+            assert first.startswith("  evil needle\n")
+            assert second.startswith("  long\n") and "…is the needle?" in second
+            await pilot.press(*"le hay")
+            await wait_until(pilot, lambda: lines(app) == ["Nothing found"])
+            await pilot.press(*["backspace"] * 4)
+            await wait_until(pilot, lambda: len(app.titles) == 2)
+            await pilot.press("down", "up", "enter")
+            await wait_until(pilot, lambda: app.chat.conversation.id == long and app.prompt.has_focus)
+            await wait_until(pilot, lambda: turns[3][0] in app.questions)
+            await wait_until(pilot, lambda: box.value == "" and len(app.titles) == 4)
+            question = next(one for one in app.screen.query(QuestionView) if str(one.content) == turns[3][0])
+            top = app.screen.query_one(Transcript).region.y
+            await wait_until(pilot, lambda: top <= question.region.y <= top + 3)  # noqa: B023
+            assert app.screen.query_one(Sidebar).display == (width == 120)
 
 
-async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store) -> None:
-    conversation = store_turns(store, "a needle", [("q", "a")])
-    async with started(ScriptedCore(store), (120, 24)) as (app, pilot):
-        await wait_until(pilot, lambda: len(app.titles) == 2)
-        for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle"), ("enter", "\r")):
-            app.post_message(events.Key(key, character))
-        await wait_until(pilot, lambda: app.chat.conversation.id == conversation and app.prompt.has_focus)
-        await pilot.press("ctrl+f", *"s")
-        box = app.screen.query_one(SearchBox)
-        for key in ("enter", "x"):  # What is typed after it is another search.
-            app.post_message(events.Key(key, "\r" if key == "enter" else key))
-        await wait_until(pilot, lambda: box.value == "sx" and lines(app) == ["Nothing found"])
-        assert box.has_focus
-
-
-async def test_the_last_words_come_back_with_another_search(store: Store) -> None:
+async def test_enter_before_anything_is_found_opens_the_first_of_it_and_its_words_come_back(store: Store) -> None:
     conversation = store_turns(store, "a needle", [("q", "a")])
     store_turns(store, "neither", [("q", "a")])
     async with started(ScriptedCore(store), (120, 24)) as (app, pilot):
         box = app.screen.query_one(SearchBox)
-        await pilot.press("ctrl+f", *"needle")
-        await wait_until(pilot, lambda: len(app.titles) == 1)
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.chat.conversation.id == conversation and len(app.titles) == 3)
+        await wait_until(pilot, lambda: len(app.titles) == 3)
+        for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle"), ("enter", "\r")):
+            app.post_message(events.Key(key, character))
+        await wait_until(pilot, lambda: app.chat.conversation.id == conversation and app.prompt.has_focus)
+        await wait_until(pilot, lambda: len(app.titles) == 3)
         await pilot.press("ctrl+f")
         await wait_until(pilot, lambda: box.value == "needle" and len(app.titles) == 1)
         await pilot.press(*"neither")
         await wait_until(pilot, lambda: box.value == "neither" and "neither" in app.titles[0])
         await pilot.press("escape", "ctrl+f")
         assert box.value == "", "what was given up does not come back"
+        await pilot.press("s")
+        for key in ("enter", "x"):  # What is typed after it is another search.
+            app.post_message(events.Key(key, "\r" if key == "enter" else key))
+        await wait_until(pilot, lambda: box.value == "sx" and lines(app) == ["Nothing found"])
+        assert box.has_focus
 
 
-@pytest.mark.parametrize("width", [40, 120])
-async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: Store, width: int) -> None:
+async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: Store) -> None:
     store_turns(store, "a needle", [("q", "a")])
-    app = Window(ScriptedCore(store))
-    async with app.run_test(size=(width, 24)) as pilot:
-        for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle")):
-            app.post_message(events.Key(key, character))
-        await wait_until(pilot, lambda: app.screen.query_one(SearchBox).value == "needle")
-        assert app.prompt.text == ""
-        await pilot.press("escape", "escape")
-        # Where the list still shows what was found, the first find is highlighted, and the letter deletes it.
-        await wait_until(pilot, lambda: app.prompt.has_focus and lines(app)[:1] == ["+ New conversation"])
-        for key, character in (("ctrl+b", None), *((letter, letter) for letter in "du")):
-            app.post_message(events.Key(key, character))
-        if width == 120:  # There the list goes away.
-            await wait_until(pilot, lambda: app.prompt.text == "du")
-        else:
-            await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
-            assert app.prompt.text == "", "letters act in the list"
+    async with started(ScriptedCore(store), (40, 24)) as (app, pilot):
+        for width in (40, 120):
+            await pilot.resize_terminal(width, 24)
+            await pilot.press("escape", "escape")
+            await wait_until(pilot, lambda: app.prompt.has_focus)
+            for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle")):
+                app.post_message(events.Key(key, character))
+            await wait_until(pilot, lambda: app.screen.query_one(SearchBox).value == "needle")
+            assert app.prompt.text == ""
+            await pilot.press("escape", "escape")
+            # Where the list still shows what was found, the first find is highlighted, and the letter deletes it.
+            await wait_until(pilot, lambda: app.prompt.has_focus and lines(app)[:1] == ["+ New conversation"])
+            app.clear_notifications()
+            for key, character in (("ctrl+b", None), *((letter, letter) for letter in "du")):
+                app.post_message(events.Key(key, character))
+            if width == 120:  # There the list goes away.
+                await wait_until(pilot, lambda: app.prompt.text == "du")
+            else:
+                await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
+                assert app.prompt.text == "", "letters act in the list"
 
 
 async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
@@ -283,36 +267,30 @@ async def test_the_palette_opens_conversations_by_what_was_said(store: Store) ->
         await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
 
 
-@pytest.mark.parametrize(("downs", "suffix", "titles"), [(0, "md", ["one"]), (5, "json", ["one", "two"])])
-async def test_conversations_are_exported(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downs: int, suffix: str, titles: list[str]
-) -> None:
-    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
-    for title in ("two", "one"):
-        store_turns(store, title, [("question", "answer")])
-    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
-        await highlight(app, pilot, "one")
-        await pilot.press("x")
-        await wait_until(pilot, lambda: shows(app, ExportScreen))
-        await pilot.press("home", *["down"] * downs, "enter")
-        await wait_until(pilot, lambda: app.toasted("Exported"))
-        (path,) = (tmp_path / "home" / "exports").iterdir()
-        assert path.suffix == f".{suffix}" and str(path) in app.toasts
-        text = path.read_text()
-        assert all(title in text for title in titles) and ("two" in text) == ("two" in titles)
-        if suffix == "json":
-            assert len(json.loads(text)["conversations"]) == len(titles)
-
-
-async def test_an_export_that_cannot_be_written_is_told(
+async def test_conversations_are_exported_or_the_person_told_why_not(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "exports").write_text("in the way")
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
-    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
-        await pilot.press(*"hi", "enter")
-        await wait_until(pilot, lambda: app.answers == ["yes"])
+    _, one = (store_turns(store, title, [("question", "answer")]) for title in ("two", "one"))
+    async with started(ScriptedCore(store), (120, 30)) as (app, pilot):
+        for downs, suffix in ((0, "md"), (5, "json")):
+            await highlight(app, pilot, "one")
+            await pilot.press("x")
+            await wait_until(pilot, lambda: shows(app, ExportScreen))
+            app.clear_notifications()
+            await pilot.press("home", *["down"] * downs, "enter")
+            await wait_until(pilot, lambda: app.toasted("Exported"))
+            (path,) = (tmp_path / "home" / "exports").glob(f"*.{suffix}")
+            assert str(path) in app.toasts
+            text = path.read_text()
+            assert "one" in text and ("two" in text) == (suffix == "json")
+        assert len(json.loads(text)["conversations"]) == 2
+        (tmp_path / "full").mkdir()
+        (tmp_path / "full" / "exports").write_text("in the way")
+        monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "full"))
+        await app.chat.open_conversation(one)
+        app.prompt.focus()
+        app.clear_notifications()
         await pilot.press("f6")
         await wait_until(pilot, lambda: shows(app, ExportScreen))
         await pilot.press("escape")
@@ -349,28 +327,23 @@ async def test_what_was_asked_in_the_shell_is_one_line_that_opens(store: Store) 
         await wait_until(pilot, lambda: len(app.titles) == 3)
 
 
-async def test_one_that_goes_on_in_the_chat_is_listed_with_the_others(store: Store) -> None:
+async def test_one_of_the_shell_is_found_and_named_and_listed_with_the_others_once_it_goes_on(store: Store) -> None:
     conversation, other = asked_in_shell(store, "asked"), asked_in_shell(store, "pinned")
     store.conversations.pin(other, True)
     async with started(ScriptedCore(store, [[*verified("Yes."), finished(1)]]), (120, 36)) as (app, pilot):
         await wait_until(pilot, lambda: "  pinned" in app.titles and "▸ Asked in the shell: 1" in app.titles)
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: "▍ Asked in the shell: 1" in app.titles)
-        app.prompt.focus()
-        await pilot.press(*"go on", "enter")
-        await wait_until(pilot, lambda: "▍ asked" in app.titles and len(app.titles) == 3)
-        assert store.conversations.get(conversation).choices.origin is None
-
-
-async def test_one_that_is_folded_is_found_and_named(store: Store) -> None:
-    conversation = asked_in_shell(store, "asked")
-    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: "▍ Asked in the shell: 1" in app.titles)
         await app.choose(pilot, "rename the conversation")
         await wait_until(pilot, lambda: app.screen.query_one(TitleBox).has_focus and "▍ asked" in app.titles)
         await pilot.press("escape", "slash", *"asked")
         await wait_until(pilot, lambda: any("asked" in title for title in app.titles) and len(app.titles) == 1)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: len(app.titles) == 4)
+        app.prompt.focus()
+        await pilot.press(*"go on", "enter")
+        await wait_until(pilot, lambda: "▍ asked" in app.titles and len(app.titles) == 3)
+        assert store.conversations.get(conversation).choices.origin is None
 
 
 async def test_the_keys_of_the_part_that_has_the_focus_are_told_below_the_list(store: Store) -> None:
@@ -425,14 +398,6 @@ def test_a_line_keeps_its_marks_and_nothing_that_could_harm() -> None:
     assert highlighted(marked_line("so the needle, and the needle", ((7, 13), (23, 29)))) == ["needle", "needle"]
 
 
-def test_the_first_word_that_was_found_is_in_view() -> None:
-    text = "a long beginning before the needle in it"
-    at = text.index("needle")
-    line = marked_line(text, ((at, at + 6),), before=12)
-    assert line.plain == "…before the needle in it" and highlighted(line) == ["needle"]
-    assert marked_line("the needle", ((4, 10),), before=12).plain == "the needle"
-
-
 async def test_a_found_conversation(store: Store) -> None:
     words = "a long sentence that comes before it says archive, and the archive again"
     conversation = store_turns(store, "Unpack it", [("archive?", words), ("more", "no")])
@@ -455,13 +420,3 @@ async def test_a_found_conversation(store: Store) -> None:
         assert title == "  Unpack it" and about.strip().startswith("today ") and about.endswith(" · 2 messages")
         assert set(highlighted(said)) == {"archive"} and "archive" in snippet[: found.size.width]
         assert highlighted(titled) == ["archives"] and titled.plain.endswith("in the title")
-
-
-async def test_words_are_marked_in_what_was_asked(store: Store) -> None:
-    store_turns(store, "t", [("unpack a tar file", "a"), ("rename a file", "b")])
-    async with started(ScriptedCore(store)) as (app, pilot):
-        await app.push_screen(RecallScreen(["unpack a tar file", "rename a File"], "file tar"))
-        asked = app.screen.query_one(OptionList)
-        await wait_until(pilot, lambda: len(asked.options) == 1)
-        prompt = asked.options[0].prompt
-        assert isinstance(prompt, Content) and highlighted(prompt) == ["tar", "file"]

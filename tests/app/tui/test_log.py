@@ -8,7 +8,7 @@ from textual.app import App
 from textual.widgets import Log, Static
 
 from app.tui.screens.log import LogScreen
-from tests.app.tui.scripted import shows, wait_until
+from tests.app.tui.scripted import wait_until
 
 
 class Host(App[None]):
@@ -60,19 +60,13 @@ async def test_before_there_is_a_log_it_is_empty_and_says_where_it_will_be(tmp_p
         path.parent.mkdir()
         write(path, "the first")
         await wait_until(pilot, lambda: app.lines == ["the first"])
+        await pilot.press("y")
+        await wait_until(pilot, lambda: app.copied == str(path))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not isinstance(app.screen, LogScreen))
 
 
 async def test_one_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     app = Host(tmp_path)  # A folder.
     async with app.run_test(size=(120, 24)) as pilot:
         await wait_until(pilot, lambda: "cannot be read" in str(app.screen.query_one("#path", Static).content))
-
-
-async def test_keys(tmp_path: Path) -> None:
-    app = Host(tmp_path / "outrider.log")
-    async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: shows(app, LogScreen))
-        await pilot.press("y")
-        await wait_until(pilot, lambda: app.copied == str(app.path))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not isinstance(app.screen, LogScreen))

@@ -45,7 +45,7 @@ class Host(App[None]):
         return "".join(str(line.content) for line in self.answer.query(f".{name}").results(Static) if line.display)
 
 
-async def test_code_is_plain_until_it_is_complete() -> None:
+async def test_code_is_plain_until_it_is_complete_or_the_answer_ends() -> None:
     turn = Turn("q")
     app = Host(turn)
     async with app.run_test() as pilot:
@@ -58,6 +58,12 @@ async def test_code_is_plain_until_it_is_complete() -> None:
         turn.apply(Verified(" b.tar\n```\n", 4, 1))
         await wait_until(pilot, lambda: bool(app.answer.prose.parsed[-1].content.spans))
         assert app.shown == ["Use tar:", "tar xf b.tar"] and app.answer.prose.ghost == ""
+        turn.apply(Verified("```py\nimport os\n", 9, 0))
+        await wait_until(pilot, lambda: app.shown[-1] == "import os")
+        assert not app.answer.prose.parsed[-1].content.spans
+        turn.apply(finished(9))
+        await wait_until(pilot, lambda: app.answer.drawn)
+        assert app.answer.prose.parsed[-1].content.spans
 
 
 @pytest.mark.parametrize("piece", [1, 200])
@@ -83,32 +89,6 @@ async def test_a_streamed_answer_ends_as_if_it_had_come_at_once(piece: int) -> N
         assert stored.answer.prose.source == TEXT
         assert stored.answer.prose.parsed == parsed
         assert stored.screen_text == before
-
-
-async def test_rows_that_stay_are_not_drawn_again() -> None:
-    turn = Turn("q")
-    app = Host(turn)
-    async with app.run_test() as pilot:
-        turn.apply(Verified("```py\n" + "x = 1\n" * 9, 9, 0))
-        await wait_until(pilot, lambda: len(app.answer.prose._styles_cache._cache) == 10)
-        before = dict(app.answer.prose._styles_cache._cache)
-        turn.apply(Verified("y = 2\n" * 4, 9, 0))
-        await wait_until(pilot, lambda: len(app.answer.prose._styles_cache._cache) == 14)
-        after = app.answer.prose._styles_cache._cache
-        assert [y for y, strip in before.items() if after[y] is strip] == list(range(9))
-        assert app.screen_text[1:14] == ["  x = 1"] * 9 + ["  y = 2"] * 4
-
-
-async def test_a_fence_that_is_never_closed_is_highlighted_at_the_end() -> None:
-    turn = Turn("q")
-    app = Host(turn)
-    async with app.run_test() as pilot:
-        turn.apply(Verified("```py\nimport os\n", 9, 0))
-        await wait_until(pilot, lambda: app.shown == ["import os"])
-        assert not app.answer.prose.parsed[0].content.spans
-        turn.apply(finished(9))
-        await wait_until(pilot, lambda: app.answer.drawn)
-        assert app.answer.prose.parsed[0].content.spans
 
 
 async def test_other_words_take_the_place_of_those_that_are_withdrawn_without_a_jump() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import pytest
 from textual.pilot import Pilot
 
 from app.events import Drafted, Failed, Verified
@@ -38,8 +37,8 @@ def cursor(app: Window) -> list[str]:
     return questions + [f"! {one.turn.text}" for one in app.screen.query(AnswerView) if one.has_class("-cursor")]
 
 
-async def test_the_cursor_walks_the_messages_and_esc_goes_back_to_the_prompt(store: Store) -> None:
-    async with started(ScriptedCore(store)) as (app, pilot):
+async def test_the_cursor_walks_the_messages_and_letters_act_on_the_chosen_one(store: Store) -> None:
+    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
         await pilot.press("alt+up")
         assert cursor(app) == [] and app.prompt.has_focus, "there is nothing to choose"
         await opened(pilot, app, store)
@@ -49,26 +48,6 @@ async def test_the_cursor_walks_the_messages_and_esc_goes_back_to_the_prompt(sto
         assert app.screen.query_one(Transcript).has_focus
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.prompt.has_focus and cursor(app) == [])
-        await pilot.press(*"cd")
-        assert app.prompt.text == "cd", "letters are typed"
-
-
-async def test_a_click_chooses_and_letters_act_on_it(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
-        await opened(pilot, app, store)
-        await pilot.click(app.screen.query(QuestionView).first())
-        await wait_until(pilot, lambda: cursor(app) == ["? one"])
-        await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "one" and app.toasted("Sent to the terminal one"))
-        await pilot.click(app.screen.query(AnswerView).first())
-        await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
-        await pilot.press("c")
-        await wait_until(pilot, lambda: app.clipboard == "first *answer*")
-
-
-async def test_words_marked_with_the_mouse_are_copied_and_the_prompt_keeps_the_focus(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
-        await opened(pilot, app, store)
         prose = app.screen.query(AnswerView).first().prose
         await pilot.mouse_down(prose, offset=(0, 0))
         await pilot.hover(prose, offset=(5, 0))
@@ -77,35 +56,39 @@ async def test_words_marked_with_the_mouse_are_copied_and_the_prompt_keeps_the_f
         marked = app.screen.get_selected_text()
         await pilot.press("ctrl+c")
         await wait_until(pilot, lambda: app.clipboard == marked and "first answer".startswith(marked or "?"))
-        await pilot.press("d")
-        assert app.prompt.text == "d" and cursor(app) == []
-
-
-async def test_code_blocks_are_copied_one_by_one(store: Store) -> None:
-    async with started(ScriptedCore(store), (100, 40)) as (app, pilot):
-        await opened(pilot, app, store)
-        await pilot.press("alt+up", "2")
+        await pilot.press(*"cd")
+        assert app.prompt.text == "cd" and cursor(app) == [], "letters are typed"
+        await pilot.click(app.screen.query(QuestionView).first())
+        await wait_until(pilot, lambda: cursor(app) == ["? one"])
+        await pilot.press("c")
+        await wait_until(pilot, lambda: app.clipboard == "one" and app.toasted("Sent to the terminal one"))
+        await pilot.click(app.screen.query(AnswerView).first())
+        await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
+        await pilot.press("c")
+        await wait_until(pilot, lambda: app.clipboard == "first *answer*")
+        await pilot.press("escape", "alt+up", "2")
         await wait_until(pilot, lambda: app.clipboard == "ls -la")
         await pilot.press("1")
         await wait_until(pilot, lambda: app.clipboard == "ls -l")
         await pilot.press("3")
         await wait_until(pilot, lambda: app.toasted("That answer has 2 code blocks."))
-        prose = app.screen.query(AnswerView).last().prose
-        rows = [prose.render_line(y).text for y in range(prose.size.height)]
-        row = next(y for y, text in enumerate(rows) if text.rstrip().endswith("copy 2"))
-        await pilot.click(prose, offset=(len(rows[row].rstrip()) - 3, row))
-        await wait_until(pilot, lambda: app.clipboard == "ls -la")
 
 
-async def test_a_question_is_asked_in_other_words(store: Store) -> None:
+async def test_a_question_is_asked_in_other_words_and_those_given_up_can_be_recalled(store: Store) -> None:
     async with started(ScriptedCore(store, [says("other")])) as (app, pilot):
         conversation = await opened(pilot, app, store)
-        await pilot.press(*"half", "alt+up", "alt+up", "alt+up", "e")
-        await wait_until(pilot, lambda: app.prompt.has_focus and app.prompt.text == "one")
-        assert "edit this question" in str(app.prompt.border_title)
+        kept = lambda: UnsentTexts(store.path).read(conversation)  # noqa: E731
+        await pilot.press(*"half", "alt+up", "e")
+        await wait_until(pilot, lambda: app.prompt.text == "two" and kept() == "half")
+        assert app.prompt.has_focus and "edit this question" in str(app.prompt.border_title)
+        await pilot.press(*" more")
+        await wait_until(pilot, lambda: kept() == "half\n\ntwo more")
         await pilot.press("escape")
-        assert app.prompt.text == "half" and not app.prompt.border_title, "given up"
-        await pilot.press("alt+up", "alt+up", "alt+up", "e")
+        await wait_until(pilot, lambda: app.prompt.text == "half" and kept() == "half")
+        assert not app.prompt.border_title, "given up"
+        await pilot.press("up")
+        assert app.prompt.text == "two more"
+        await pilot.press("down", "alt+up", "alt+up", "alt+up", "e")
         await wait_until(pilot, lambda: app.prompt.text == "one")
         await pilot.press("s", "enter")
         await wait_until(pilot, lambda: app.questions == ["ones"] and app.answers == ["other"])
@@ -114,20 +97,6 @@ async def test_a_question_is_asked_in_other_words(store: Store) -> None:
         assert len(store.messages.of(conversation)) == 6, "nothing is overwritten"
         question = app.screen.query_one(QuestionView)
         await wait_until(pilot, lambda: str(question.render()) == "ones  2/2")
-
-
-async def test_other_words_that_were_given_up_can_be_recalled(store: Store) -> None:
-    async with started(ScriptedCore(store)) as (app, pilot):
-        conversation = await opened(pilot, app, store)
-        await pilot.press(*"half", "alt+up", "e")
-        kept = lambda: UnsentTexts(store.path).read(conversation)  # noqa: E731
-        await wait_until(pilot, lambda: app.prompt.text == "two" and kept() == "half")
-        await pilot.press(*" more")
-        await wait_until(pilot, lambda: kept() == "half\n\ntwo more")
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: app.prompt.text == "half" and kept() == "half")
-        await pilot.press("up")
-        assert app.prompt.text == "two more"
 
 
 async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store) -> None:
@@ -150,35 +119,42 @@ async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store
         assert [message.text for message in store.branches.thread(conversation)] == ["one", "third"]
 
 
-async def test_a_stopped_answer_goes_on(store: Store) -> None:
-    stops: list[Step] = [Verified("half ", 1, 0), asyncio.Event()]
-    async with started(
-        ScriptedCore(store, [stops, [Verified("half ", 1, 0), Verified("and whole", 1, 0), finished(2)]])
-    ) as (app, pilot):
+async def test_escape_stops_an_answer_which_keeps_its_text_and_can_go_on(store: Store) -> None:
+    stops: list[Step] = [Verified("half ", 1, 0), Drafted("more", 1), asyncio.Event()]
+    goes_on: list[Step] = [Verified("half ", 1, 0), Verified("and whole", 1, 0), finished(2)]
+    async with started(core := ScriptedCore(store, [stops, goes_on])) as (app, pilot):
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.drawing)
+        await pilot.press("b", "enter")  # One answer at a time: the second prompt waits where it is.
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.answers == ["half "])
+        assert app.text("AnswerView > .note") == "stopped"
+        assert app.prompt.text == "b" and len(core.prompts) == 1
+        conversation = store.conversations.all()[0].id
+        (question, answer) = store.branches.thread(conversation)
+        assert (question.text, answer.text, answer.status) == ("a", "half ", "stopped")
         await pilot.press("alt+up", "g")
         await wait_until(pilot, lambda: app.answers == ["half and whole"] and app.questions == ["a"])
         await wait_until(pilot, lambda: app.text("AnswerView > .note") == "2/2")
-        assert store.branches.thread(store.conversations.all()[0].id)[-1].status == "done"
+        assert store.branches.thread(conversation)[-1].status == "done"
 
 
-@pytest.mark.parametrize("key", ["r", "g", "e"])
-async def test_where_nothing_comes_of_it_all_is_as_it_was(store: Store, key: str) -> None:
+async def test_where_nothing_comes_of_it_all_is_as_it_was(store: Store) -> None:
     failure = Failed("No verifier: no route.", "unavailable")
-    async with started(ScriptedCore(store, [[failure]])) as (app, pilot):
+    async with started(ScriptedCore(store, [[failure]] * 3)) as (app, pilot):
         conversation = await opened(pilot, app, store)
         before = [message.id for message in store.branches.thread(conversation)]
-        await pilot.press("alt+up", key, *(["x", "enter"] if key == "e" else []))
-        await wait_until(pilot, lambda: app.toasted(failure.message))
-        await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
-        assert [message.id for message in store.branches.thread(conversation)] == before
-        assert app.prompt.text == ("twox" if key == "e" else "")
+        for keys in (["r"], ["g"], ["e", "x", "enter"]):
+            app.clear_notifications()
+            await pilot.press("alt+up", *keys)
+            await wait_until(pilot, lambda: app.toasted(failure.message))
+            await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
+            assert [message.id for message in store.branches.thread(conversation)] == before, keys
+            assert app.prompt.text == ("twox" if "x" in keys else ""), keys
+            await pilot.press("escape")
 
 
-async def test_a_message_is_deleted_and_brought_back(store: Store) -> None:
+async def test_messages_are_deleted_and_brought_back_until_another_conversation_is_opened(store: Store) -> None:
     async with started(ScriptedCore(store)) as (app, pilot):
         conversation = await opened(pilot, app, store)
         await pilot.press("u")
@@ -196,15 +172,16 @@ async def test_a_message_is_deleted_and_brought_back(store: Store) -> None:
         await pilot.press("u")
         await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
         assert len(store.branches.thread(conversation)) == 4
-
-
-async def test_a_conversation_is_forked_at_a_message(store: Store) -> None:
-    async with started(ScriptedCore(store)) as (app, pilot):
-        conversation = await opened(pilot, app, store)
-        await pilot.press("alt+up", "alt+up", "alt+up", "f")
+        await pilot.press("escape", "alt+up", "d")
+        await wait_until(pilot, lambda: app.answers == ["first *answer*", ""])
+        await pilot.click(app.screen.query(AnswerView).first())
+        app.clear_notifications()
+        await pilot.press("f")
         await wait_until(pilot, lambda: app.questions == ["one"] and app.chat.conversation.id != conversation)
-        assert len(store.branches.thread(conversation)) == 4 and len(store.conversations.all()) == 2
-        assert app.prompt.has_focus
+        assert app.prompt.has_focus and len(store.conversations.all()) == 2, "a fork up to that message"
+        assert len(store.branches.thread(conversation)) == 3
+        await pilot.press("alt+up", "u")
+        await wait_until(pilot, lambda: app.toasted("Nothing was deleted"))
 
 
 async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None:
@@ -241,6 +218,9 @@ async def test_while_an_answer_runs_others_wait(store: Store) -> None:
         conversation = await opened(pilot, app, store)
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.drawing)
-        await pilot.press("alt+up", "alt+up", "alt+up", "r", "d", "left_square_bracket")
-        await wait_until(pilot, lambda: app.toasted("still running"))
+        await pilot.press("alt+up", "alt+up", "alt+up")
+        for key in ("r", "g", "d", "left_square_bracket"):
+            app.clear_notifications()
+            await pilot.press(key)
+            await wait_until(pilot, lambda: app.toasted("still running"))
         assert len(store.messages.of(conversation)) == 6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -47,10 +46,15 @@ def rows(app: Window) -> list[str]:
     return [str(option.prompt) for option in app.screen.query_one(OptionList).options]
 
 
-async def test_a_model_is_picked_for_this_conversation_alone(store: Store, folders: Folders) -> None:
+async def test_a_model_is_picked_for_this_conversation_alone_and_the_bundled_one_comes_back(
+    store: Store, folders: Folders
+) -> None:
     app = window(store, folders)
+    gone = store.conversations.create("gone", Choices(remote="sold", model="other")).id
     conversation = store.conversations.create("old", Choices(system="Be brief.")).id
     async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(gone)
+        await wait_until(pilot, lambda: app.toasted("sold") and app.toasted("F5"))
         await app.chat.open_conversation(conversation)
         await pilot.press("f5")
         await wait_until(pilot, lambda: shows(app, ModelsScreen))
@@ -69,8 +73,18 @@ async def test_a_model_is_picked_for_this_conversation_alone(store: Store, folde
         await wait_until(pilot, lambda: shows(app, ModelsScreen))
         await wait_until(pilot, lambda: "● other  streams only" in rows(app))
         await pilot.press("escape")
+        await app.run_action("app.models('checks')")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and len(rows(app)) == 2)
+        assert app.screen.query_one(Input).value == "checks"
+        await pilot.press("enter")
+        bundled = Choices(system="Be brief.", remote=BUNDLED)
+        await wait_until(pilot, lambda: store.conversations.get(conversation).choices == bundled)
         await app.chat.open_conversation(None)
-        assert app.chat.conversation.core.followed[-1] == Choices(), "another conversation keeps its own"
+        chat = app.chat
+        assert chat.conversation.core.followed[-1] == Choices(), "another conversation keeps its own"
+        await app.run_action("app.models('other')")  # An exact name is picked by itself.
+        await wait_until(pilot, lambda: chat.conversation.choices == Choices(remote="mine", model="other"))
+        await wait_until(pilot, lambda: app.screen is chat)
 
 
 async def test_a_model_that_is_picked_answers_new_conversations_too(store: Store, folders: Folders) -> None:
@@ -92,55 +106,14 @@ async def test_a_model_that_is_picked_answers_new_conversations_too(store: Store
     assert again.switcher is not None and again.switcher.default == ("mine", "talker"), "after a restart, too"
 
 
-async def test_an_exact_name_is_picked_by_itself(store: Store, folders: Folders) -> None:
-    app = window(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
-        chat = app.chat
-        await app.run_action("app.models('other')")
-        await wait_until(pilot, lambda: chat.conversation.choices == Choices(remote="mine", model="other"))
-        await wait_until(pilot, lambda: app.screen is chat)
-
-
-async def test_the_bundled_model_comes_back(store: Store, folders: Folders) -> None:
-    app = window(store, folders)
-    conversation = store.conversations.create("old", Choices(remote="mine", model="other")).id
-    async with app.run_test(size=(80, 24)) as pilot:
-        await app.chat.open_conversation(conversation)
-        await app.run_action("app.models('checks')")
-        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and len(rows(app)) == 2)
-        assert app.screen.query_one(Input).value == "checks"
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: store.conversations.get(conversation).choices == Choices(remote=BUNDLED))
-
-
-async def test_a_server_that_is_gone_is_told_with_the_key(store: Store, folders: Folders) -> None:
-    app = window(store, folders)
-    gone = store.conversations.create("old", Choices(remote="sold", model="other")).id
-    async with app.run_test(size=(100, 30)) as pilot:
-        await app.chat.open_conversation(gone)
-        await wait_until(pilot, lambda: app.toasted("sold") and app.toasted("F5"))
-
-
-async def test_each_answer_has_the_name_of_its_model(store: Store) -> None:
-    done = Done(False, "end", (), (), Stats(streamed=2, counted=True, seconds=1.0), model="qwen2.5:7b")
-    core = ScriptedCore(store, [[Verified("Paris.", 2, 0), done]])
-    app = Window(core, Settings())
+async def test_each_answer_has_the_name_of_its_model_and_nothing_is_claimed_of_a_server_that_streams(
+    store: Store,
+) -> None:
+    mode = ModeChanged("hosted", "answered by talker at mine", model="talker", checks=False)
+    done = Done(False, "end", (), (), Stats(streamed=2, counted=True, seconds=1.0), model="talker")
     old = store.conversations.create("old").id
     answer = store.messages.ask(old, "q", parent_id=None)
     store.messages.finish(answer.id, (), (), "a", "done", {"model": "bad\x1b[2J llama", "streamed": 1})
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.prompt.put("what is the capital of France")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: app.text("AnswerView > .model") == "qwen2.5:7b")
-        assert not app.screen.query_one(AnswerView).turn.note
-        await app.chat.open_conversation(old)
-        await wait_until(pilot, lambda: app.text("AnswerView > .model") == "bad llama")
-        await asyncio.sleep(0)
-
-
-async def test_the_screen_claims_nothing_of_a_server_that_streams(store: Store) -> None:
-    mode = ModeChanged("hosted", "answered by talker at mine", model="talker", checks=False)
-    done = Done(False, "end", (), (), Stats(streamed=2, counted=True, seconds=1.0), model="talker")
     app = Window(ScriptedCore(store, [[Verified("Paris.", 2, 0), done]], mode), Settings())
     async with app.run_test(size=(140, 40)) as pilot:
         await pilot.press("f3")
@@ -149,7 +122,10 @@ async def test_the_screen_claims_nothing_of_a_server_that_streams(store: Store) 
                 app.prompt.put("what is the capital of France")
                 await pilot.press("enter")
                 await wait_until(pilot, lambda: app.text("AnswerView > .model") == "talker")
+                assert not app.screen.query_one(AnswerView).turn.note
             shown = " ".join(app.text(part) for part in ("#badge", "#model", "#figures", "#why", "Panel Static"))
             assert "talker" in shown
             for word in ("verified", "checked", "τ", "tau"):
                 assert word not in shown, (word, asked)
+        await app.chat.open_conversation(old)
+        await wait_until(pilot, lambda: app.text("AnswerView > .model") == "bad llama")

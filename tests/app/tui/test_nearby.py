@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,9 @@ TOKEN = "sk-do-not-show-me-0123456789"
 class First(Window):
     """The application at its first start, and what it shows of it."""
 
-    def __init__(
-        self, store: Store, folders: Folders, ports: Sequence[int] = (), settings: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, store: Store, folders: Folders, ports: Sequence[int] = ()) -> None:
         self.scripted = ScriptedCore(store, [[*verified("yes"), finished(3)]])
-        chosen = Settings().replaced(settings or {}, "a test")
-        super().__init__(self.scripted, chosen, RemoteSwitcher(chosen, folders, self.scripted, ports=ports))
+        super().__init__(self.scripted, Settings(), RemoteSwitcher(Settings(), folders, self.scripted, ports=ports))
 
     @property
     def offered(self) -> bool:
@@ -66,6 +64,17 @@ class First(Window):
     async def choose_row(self, pilot: Pilot[None], row: int) -> None:
         self.screen.query_one(OptionList).highlighted = row
         await pilot.press("enter")
+
+
+@asynccontextmanager
+async def looked(store: Store, folders: Folders, *ports: int) -> AsyncIterator[tuple[First, Pilot[None]]]:
+    """The first start after a look at these ports, the first of which has been found."""
+    app = First(store, folders, ports)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await wait_until(pilot, lambda: app.offered)
+        await pilot.press("f12")
+        await app.looked(pilot, 2)
+        yield app, pilot
 
 
 @pytest.fixture(autouse=True)
@@ -116,22 +125,8 @@ async def test_a_question_that_is_typed_is_asked(store: Store, folders: Folders)
         assert app.scripted.prompts[0][1] == "yn" and not app.offered
         await pilot.press("ctrl+n")
         await wait_until(pilot, lambda: app.offered)  # It was not answered yet.
-
-
-async def test_the_words_can_be_clicked(store: Store, folders: Folders) -> None:
-    app = First(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: app.offered)
         await pilot.click("#decline")
         await wait_until(pilot, lambda: not app.offered)
-    store.path.with_name("screen.json").unlink()
-    app = First(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: app.offered)
-        await pilot.click("#look")
-        await wait_until(pilot, lambda: shows(app, NearbyScreen))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
 
 
 @pytest.mark.parametrize(
@@ -155,46 +150,25 @@ def test_it_does_not_ask_who_has_chosen_or_has_servers(
     assert switcher.unconfigured == asks
 
 
-async def test_a_server_that_is_added_by_hand_ends_the_question(store: Store, folders: Folders) -> None:
-    app = First(store, folders)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: app.offered)
-        await pilot.press("f4")
-        await wait_until(pilot, lambda: shows(app, RemotesScreen))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: shows(app, ChatScreen))
-        assert app.offered
-        await pilot.press("f4")
-        await wait_until(pilot, lambda: shows(app, RemotesScreen))
-        Remotes(folders).put("mine", Remote(url="http://127.0.0.1:9"))
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
-
-
 # ---- what was found --------------------------------------------------------------------------------------------------
 
 
 async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, folders: Folders) -> None:
-    async with ModelServer(dialects.OLLAMA).listening() as port:
-        app = First(store, folders, [port])
-        async with app.run_test(size=(80, 24)) as pilot:
-            await wait_until(pilot, lambda: app.offered)
-            await pilot.press("f12")
-            await app.looked(pilot, 2)
-            assert app.rows[0].startswith("Shell Guide") and app.said == ""
-            assert app.rows[1] == f"Ollama  127.0.0.1:{port}\n  llama3.2:latest, qwen3:8b"
-            await pilot.press("enter")  # What was found is highlighted.
-            await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
-            assert "Which model of Ollama?" in app.said
-            await pilot.press("escape")
-            await wait_until(pilot, lambda: len(app.rows) == 2 and app.rows[0].startswith("Shell Guide"))
-            await pilot.press("enter")
-            await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
-            await pilot.press("down", "enter")
-            await wait_until(pilot, lambda: shows(app, ChatScreen))
-            assert app.toasts == ["qwen3:8b at Ollama answers now. This server is called ollama."]
-            source = app.scripted.sources[-1]
-            assert isinstance(source, RemoteSource) and source.name == "ollama" and not app.offered
+    async with ModelServer(dialects.OLLAMA).listening() as port, looked(store, folders, port) as (app, pilot):
+        assert app.rows[0].startswith("Shell Guide") and app.said == ""
+        assert app.rows[1] == f"Ollama  127.0.0.1:{port}\n  llama3.2:latest, qwen3:8b"
+        await pilot.press("enter")  # What was found is highlighted.
+        await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
+        assert "Which model of Ollama?" in app.said
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: len(app.rows) == 2 and app.rows[0].startswith("Shell Guide"))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
+        assert app.toasts == ["qwen3:8b at Ollama answers now. This server is called ollama."]
+        source = app.scripted.sources[-1]
+        assert isinstance(source, RemoteSource) and source.name == "ollama" and not app.offered
     remotes = Remotes(folders)
     assert remotes.used == "ollama"
     assert dict(remotes) == {"ollama": Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", model="qwen3:8b")}
@@ -202,11 +176,7 @@ async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, fol
 
 async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: Store, folders: Folders) -> None:
     with serving(ToyVerifier().app()) as port:
-        app = First(store, folders, [port])
-        async with app.run_test(size=(80, 24)) as pilot:
-            await wait_until(pilot, lambda: app.offered)
-            await pilot.press("f12")
-            await app.looked(pilot, 2)
+        async with looked(store, folders, port) as (app, pilot):
             assert app.rows[1].endswith("toy, checks drafts")
             await pilot.press("enter")
             await wait_until(pilot, lambda: shows(app, ChatScreen))
@@ -224,7 +194,7 @@ async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Fo
         app = First(store, folders, [port])
         async with app.run_test(size=(80, 24)) as pilot:
             await wait_until(pilot, lambda: app.offered)
-            await pilot.press("f12")
+            await pilot.click("#look")
             await app.looked(pilot, 2)
             assert app.rows[1].endswith("wants a token")
             await pilot.press("enter")
@@ -247,38 +217,33 @@ async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Fo
 async def test_a_server_that_lists_nothing_and_loads_anything_is_asked_for_a_model_by_name(
     store: Store, folders: Folders
 ) -> None:
-    async with ModelServer(dialects.BARE_TRANSFORMERS).listening() as port:
-        app = First(store, folders, [port])
-        async with app.run_test(size=(80, 24)) as pilot:
-            await wait_until(pilot, lambda: app.offered)
-            await pilot.press("f12")
-            await app.looked(pilot, 2)
-            await pilot.press("enter")
-            await wait_until(pilot, lambda: shows(app, RemoteForm))
-            await wait_until(pilot, lambda: app.screen.query_one("#model").has_focus)
-            app.screen.query_one("#model", Input).value = "Qwen/Qwen3-0.6B"
-            await pilot.press("ctrl+s")
-            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
+    server = ModelServer(dialects.BARE_TRANSFORMERS)
+    async with server.listening() as port, looked(store, folders, port) as (app, pilot):
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: shows(app, RemoteForm))
+        await wait_until(pilot, lambda: app.screen.query_one("#model").has_focus)
+        app.screen.query_one("#model", Input).value = "Qwen/Qwen3-0.6B"
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
     model = Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", model="Qwen/Qwen3-0.6B")
     assert dict(Remotes(folders)) == {"transformers": model}
 
 
 async def test_it_looks_again(store: Store, folders: Folders) -> None:
     pages: dict[str, Any] = dict(dialects.EMPTY_OLLAMA)
-    async with ModelServer(pages).listening() as port, raw_peer(lambda number: b"\x1b[2Jgarbage") as other:
-        app = First(store, folders, [port, other])
-        async with app.run_test(size=(100, 30)) as pilot:
-            await wait_until(pilot, lambda: app.offered)
-            await pilot.press("f12")
-            await app.looked(pilot, 2)
-            assert app.said.startswith(f"Port {other} cannot be used: ") and "\x1b" not in app.said
-            await pilot.press("enter")
-            await wait_until(pilot, lambda: app.toasts == ["Ollama lists no model. Load one there; r looks again."])
-            pages |= dialects.OLLAMA
-            await pilot.press("r")
-            await wait_until(pilot, lambda: app.rows[-1].endswith("llama3.2:latest, qwen3:8b"), PATIENCE_SECONDS)
-            await pilot.press("q")
-            await wait_until(pilot, lambda: shows(app, ChatScreen))
+    async with (
+        ModelServer(pages).listening() as port,
+        raw_peer(lambda number: b"\x1b[2Jgarbage") as other,
+        looked(store, folders, port, other) as (app, pilot),
+    ):
+        assert app.said.startswith(f"Port {other} cannot be used: ") and "\x1b" not in app.said
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.toasts == ["Ollama lists no model. Load one there; r looks again."])
+        pages |= dialects.OLLAMA
+        await pilot.press("r")
+        await wait_until(pilot, lambda: app.rows[-1].endswith("llama3.2:latest, qwen3:8b"), PATIENCE_SECONDS)
+        await pilot.press("q")
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
     app = First(store, folders, [port])
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: shows(app, ChatScreen))
@@ -287,24 +252,32 @@ async def test_it_looks_again(store: Store, folders: Folders) -> None:
         assert app.said == "No model server answers here. Start one, and r looks again."
 
 
-async def test_a_long_list_of_wild_names_is_shown_in_part(store: Store, folders: Folders) -> None:
+async def test_a_long_list_of_wild_names_is_shown_in_part_and_a_server_that_cannot_be_kept_is_told(
+    store: Store, folders: Folders
+) -> None:
     names = ["evil\x1b]52;c;x\x07[bold]", *(f"m{number}" for number in range(SHOWN_MODELS + 9))]
-    async with ModelServer({"/v1/models": dialects.listed(*names, owner="llamacpp")}).listening() as port:
-        app = First(store, folders, [port])
-        async with app.run_test(size=(100, 30)) as pilot:
-            await wait_until(pilot, lambda: app.offered)
-            await pilot.press("f12")
-            await app.looked(pilot, 2)
-            await pilot.press("enter")
-            await wait_until(pilot, lambda: len(app.rows) == SHOWN_MODELS)
-            assert app.rows[0] == "evil[bold]" and "10 more are not listed: f4 adds one" in app.said
+    server = ModelServer({"/v1/models": dialects.listed(*names, owner="llamacpp")})
+    async with server.listening() as port, looked(store, folders, port) as (app, pilot):
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(app.rows) == SHOWN_MODELS)
+        assert app.rows[0] == "evil[bold]" and "10 more are not listed: f4 adds one" in app.said
+        folders.config.mkdir(parents=True)
+        (folders.config / "remotes.toml").write_text("broken = ")
+        await app.choose_row(pilot, 1)
+        await wait_until(pilot, lambda: app.toasted("not valid TOML"))
+        assert isinstance(app.screen, NearbyScreen) and app.scripted.sources == []
 
 
-async def test_the_screen_of_remotes_looks_too(store: Store, folders: Folders) -> None:
+async def test_the_screen_of_remotes_looks_too_and_a_server_ends_the_question(store: Store, folders: Folders) -> None:
     async with ModelServer(dialects.LLAMA_CPP).listening() as port:
         app = First(store, folders, [port])
         async with app.run_test(size=(100, 30)) as pilot:
             await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f4")
+            await wait_until(pilot, lambda: shows(app, RemotesScreen))
+            await pilot.press("f4", "escape")
+            await wait_until(pilot, lambda: shows(app, ChatScreen))
+            assert app.offered, "no server was added"
             await pilot.press("f4")
             await wait_until(pilot, lambda: shows(app, RemotesScreen))
             await pilot.press("l")
@@ -316,17 +289,3 @@ async def test_the_screen_of_remotes_looks_too(store: Store, folders: Folders) -
             assert options.highlighted == 1
             await pilot.press("escape")
             await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
-
-
-async def test_a_server_that_cannot_be_kept_is_told(store: Store, folders: Folders) -> None:
-    async with ModelServer(dialects.LLAMA_CPP).listening() as port:
-        app = First(store, folders, [port])
-        async with app.run_test(size=(100, 30)) as pilot:
-            await wait_until(pilot, lambda: app.offered)
-            await pilot.press("f12")
-            await app.looked(pilot, 2)
-            folders.config.mkdir(parents=True)
-            (folders.config / "remotes.toml").write_text("broken = ")
-            await pilot.press("enter")
-            await wait_until(pilot, lambda: app.toasted("not valid TOML"))
-            assert isinstance(app.screen, NearbyScreen) and app.scripted.sources == []

@@ -13,7 +13,7 @@ from app.tui.widgets.panel import TEXT, Panel, lines
 from app.tui.widgets.status_bar import StatusBar, figures
 from storage import Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
-from tests.app.tui.window import Window, started
+from tests.app.tui.window import started
 
 
 def ended(levels: int, gained: int, rtt: float = 0.08, stats: Stats = Stats()) -> RoundEnded:  # noqa: B008
@@ -113,7 +113,7 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
         await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
 
 
-async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
+async def test_the_context_meter_follows_the_conversation_and_stays_in_a_narrow_status_bar(store: Store) -> None:
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
     hold = asyncio.Event()
     core = ScriptedCore(store, [[RoundEnded(Stats(rounds=1, verified=30)), hold, *verified("yes"), finished(3)]])
@@ -125,34 +125,6 @@ async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
         await wait_until(pilot, lambda: app.text("#context") == "context 131/8.2k")
         hold.set()
         await wait_until(pilot, lambda: app.text("#context") == "context 101/8.2k")
-        await pilot.resize_terminal(60, 30)
-        await wait_until(pilot, lambda: app.text("#context") == "ctx 1%")
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: app.text("#context") == "")
-
-
-async def test_a_conversation_that_is_nearly_full_is_told_once(store: Store) -> None:
-    conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
-    core = ScriptedCore(store)
-    core.limit = 110
-    app = Window(core)
-    app.NOTIFICATION_TIMEOUT = 600  # A slow machine must not lose a toast before it is counted.
-    async with app.run_test(size=(100, 30)) as pilot:
-        for _ in range(3):
-            await app.chat.open_conversation(conversation)
-            await wait_until(pilot, lambda: app.text("#context") == "context 100/110")
-            await app.chat.open_conversation(None)
-            await wait_until(pilot, lambda: app.text("#context") == "")
-        told = [toast for toast in app.toasts if "is nearly full" in toast]
-        assert len(told) == 1 and "(100 of 110 tokens)" in told[0]
-        assert app.screen.query_one(StatusBar).query_one("#context")
-
-
-async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_meter(store: Store) -> None:
-    conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
-    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
-        await app.chat.open_conversation(conversation)
-        await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.text("#figures") == "42 tokens/s  21 tokens checked")
         for width, figures in ((40, "42 tok/s  21 checked"), (30, "42 tok/s"), (50, "42 tok/s  21 checked")):
             await pilot.resize_terminal(width, 30)
@@ -160,6 +132,28 @@ async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_mete
             meter = app.screen.query_one("#context")
             await wait_until(pilot, lambda: 0 < meter.region.right <= width)  # noqa: B023
             assert app.text("#context") == "ctx 1%"
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: app.text("#context") == "")
+
+
+async def test_a_conversation_that_is_nearly_full_is_told_once_until_there_is_room(store: Store) -> None:
+    conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
+    core = ScriptedCore(store)
+    core.limit = 110
+    async with started(core) as (app, pilot):
+        for _ in range(3):
+            await app.chat.open_conversation(conversation)
+            await wait_until(pilot, lambda: app.text("#context") == "context 100/110")
+            await app.chat.open_conversation(None)
+            await wait_until(pilot, lambda: app.text("#context") == "")
+        told = lambda: [toast for toast in app.toasts if "is nearly full" in toast]  # noqa: E731
+        assert len(told()) == 1 and "(100 of 110 tokens)" in told()[0]
+        app.clear_notifications()
+        for limit, meter in ((1000, "context 100/1.0k"), (110, "context 100/110")):
+            core.limit = limit
+            await app.chat.open_conversation(conversation)
+            await wait_until(pilot, lambda: app.text("#context") == meter)  # noqa: B023
+        await wait_until(pilot, lambda: len(told()) == 1)  # There was room in between.
 
 
 async def test_in_a_low_window_the_panels_columns_stay_whole(store: Store) -> None:

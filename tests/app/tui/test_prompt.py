@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from textual import events
 from textual.app import App, ComposeResult
 from textual.message import Message
@@ -18,6 +17,10 @@ class Host(App[None]):
         self.said: list[Message] = []
         self.helped = False
 
+    @property
+    def sent(self) -> list[str]:
+        return [message.text for message in self.said if isinstance(message, Prompt.Submitted)]
+
     def action_show_help(self) -> None:
         self.helped = True
 
@@ -27,35 +30,22 @@ class Host(App[None]):
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         self.said.append(event)
 
-    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
-        self.said.append(event)
-
     def on_prompt_left(self, event: Prompt.Left) -> None:
         self.said.append(event)
 
 
-async def test_enter_sends_and_never_sends_nothing() -> None:
+async def test_enter_sends_and_never_nothing_and_a_new_line_does_not_send() -> None:
     app = Host()
     async with app.run_test() as pilot:
         await pilot.press("enter", "space", "enter", "l", "s", "enter")
-        await wait_until(pilot, lambda: bool(app.said))
-        assert [message.text for message in app.said if isinstance(message, Prompt.Submitted)] == ["ls"]
-
-
-async def test_text_and_enter_in_one_burst_are_sent_in_order() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
-        for key, character in (("a", "a"), ("ctrl+j", "\n"), ("b", "b"), ("enter", "\r")):
+        await wait_until(pilot, lambda: app.sent == ["ls"])
+        app.query_one(Prompt).text = ""
+        for key, character in (("a", "a"), ("ctrl+j", "\n"), ("b", "b"), ("enter", "\r")):  # In one burst.
             app.post_message(events.Key(key, character))
-        await wait_until(pilot, lambda: bool(app.said))
-        assert [message.text for message in app.said if isinstance(message, Prompt.Submitted)] == ["a\nb"]
-
-
-async def test_a_new_line_does_not_send() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: app.sent == ["ls", "a\nb"])
+        app.query_one(Prompt).text = ""
         await pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "alt+enter", "d")
-        assert app.query_one(Prompt).text == "a\nb\nc\nd" and not app.said
+        assert app.query_one(Prompt).text == "a\nb\nc\nd" and app.sent == ["ls", "a\nb"]
 
 
 PASTED = "\n".join(f"line {number}" for number in range(400))
@@ -68,25 +58,24 @@ async def paste(app: Host, pilot: Pilot[None], text: str) -> None:
     await wait_until(pilot, lambda: app.query_one(Prompt).text != before)
 
 
-async def test_a_long_paste_is_folded_and_sent_whole_and_clean() -> None:
+async def test_a_long_paste_is_folded_and_sent_whole_and_clean_and_a_short_one_stays_as_it_is() -> None:
     app = Host()
     async with app.run_test() as pilot:
         prompt = app.query_one(Prompt)
+        for text in ("short", "\n".join("twenty lines" for _ in range(20))):
+            prompt.text = ""
+            await paste(app, pilot, text)
+            assert prompt.text == text
+        prompt.text = ""
+        await paste(app, pilot, MARK)
+        await paste(app, pilot, f"{MARK}\n" * 30)
+        assert prompt.full_text == MARK + f"{MARK}\n" * 30, "what looks like a mark is only text"
+        prompt.text = ""
         await pilot.press(*"see ")
         await paste(app, pilot, PASTED.replace("\n", "\r\n") + "\x1b]52;c;aGk=\x07\x1b[2J")
         assert prompt.text == f"see {MARK}" and prompt.full_text == f"see {PASTED}"
         await pilot.press(*"?", "enter")
-        await wait_until(pilot, lambda: bool(app.said))
-        assert [message.text for message in app.said if isinstance(message, Prompt.Submitted)] == [f"see {PASTED}?"]
-
-
-async def test_a_short_paste_stays_as_it_is() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
-        for text in ("short", "\n".join("twenty lines" for _ in range(20))):
-            app.query_one(Prompt).text = ""
-            await paste(app, pilot, text)
-            assert app.query_one(Prompt).text == text
+        await wait_until(pilot, lambda: app.sent == [f"see {PASTED}?"])
 
 
 async def test_a_mark_goes_and_comes_back_as_one() -> None:
@@ -112,47 +101,45 @@ async def test_a_mark_goes_and_comes_back_as_one() -> None:
         assert prompt.full_text in ("y", "") and "⟦" not in prompt.text
 
 
-@pytest.mark.parametrize("how", ["key", "click"])
-async def test_a_mark_is_unfolded(how: str) -> None:
+async def test_a_mark_is_unfolded_by_a_key_or_a_click() -> None:
     app = Host()
     async with app.run_test() as pilot:
         prompt = app.query_one(Prompt)
-        await pilot.press(*"a ")
-        await paste(app, pilot, PASTED)
-        await pilot.press(*" b")
-        if how == "key":
+        for how in ("key", "click"):
+            prompt.text = ""
+            await pilot.press(*"a ")
+            await paste(app, pilot, PASTED)
+            await pilot.press(*" b")
+            if how == "key":
+                await pilot.press("ctrl+o")
+            else:
+                await pilot.click(Prompt, offset=(8, 1))
+            await wait_until(pilot, lambda: prompt.text == f"a {PASTED} b")
             await pilot.press("ctrl+o")
-        else:
-            await pilot.click(Prompt, offset=(8, 1))
-        await wait_until(pilot, lambda: prompt.text == f"a {PASTED} b")
-        await pilot.press("ctrl+o")
-        assert prompt.text == f"a {PASTED} b"
-
-
-async def test_what_looks_like_a_mark_is_only_text() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
-        await paste(app, pilot, MARK)
-        await paste(app, pilot, f"{MARK}\n" * 30)
-        assert app.query_one(Prompt).full_text == MARK + f"{MARK}\n" * 30
+            assert prompt.text == f"a {PASTED} b"
 
 
 async def test_up_and_down_recall_and_what_was_typed_comes_back() -> None:
     app = Host()
     async with app.run_test() as pilot:
         prompt = app.query_one(Prompt)
+        await pilot.press("up")
+        await wait_until(pilot, lambda: bool(app.said))
+        assert isinstance(app.said[0], Prompt.Left), "there is nothing to recall"
+        await pilot.press("question_mark")
+        await wait_until(pilot, lambda: app.helped and prompt.text == "")
         prompt.remember(["one", "two\nlines\x1b[2J"])
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
             await pilot.press(key)
             seen.append(prompt.text)
         assert seen == ["two\nlines", "one", "one", "two\nlines", "", ""]
-        await pilot.press("x", "ctrl+j", "y", "up")
-        assert prompt.text == "x\ny", "the cursor has a line to go up to"
+        await pilot.press("x", "question_mark", "ctrl+j", "y", "up")
+        assert prompt.text == "x?\ny", "the cursor has a line to go up to"
         await pilot.press("up")
         assert prompt.text == "two\nlines"
         await pilot.press("down")
-        assert prompt.text == "x\ny"
+        assert prompt.text == "x?\ny"
 
 
 async def test_a_recalled_prompt_that_was_changed_is_not_lost() -> None:
@@ -166,35 +153,3 @@ async def test_a_recalled_prompt_that_was_changed_is_not_lost() -> None:
             await pilot.press(key)
             seen.append(prompt.text)
         assert seen == ["my", "one", "my", "one!"]
-
-
-async def test_control_c_clears_and_then_asks_to_stop() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
-        prompt = app.query_one(Prompt)
-        await pilot.press("a", "b", "shift+left", "ctrl+c")
-        assert app.clipboard == "b" and prompt.text == "ab"
-        await pilot.press("right", "ctrl+c")
-        assert prompt.text == "" and not app.said
-        await pilot.press("ctrl+c")
-        await wait_until(pilot, lambda: any(isinstance(one, Prompt.Cancelled) for one in app.said))
-        await pilot.press("up")
-        assert prompt.text == "ab"
-
-
-async def test_up_with_nothing_to_recall_leaves_the_prompt() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
-        await pilot.press("up")
-        await wait_until(pilot, lambda: bool(app.said))
-        assert isinstance(app.said[0], Prompt.Left)
-
-
-async def test_a_question_mark_asks_for_help_only_in_an_empty_prompt() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
-        await pilot.press("question_mark")
-        await wait_until(pilot, lambda: app.helped)
-        assert app.query_one(Prompt).text == ""
-        await pilot.press("a", "question_mark")
-        assert app.query_one(Prompt).text == "a?"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from app.tui.screens.export import ExportScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.log import LogScreen
 from app.tui.screens.queue import QueueScreen
-from app.tui.theme import DARK, LIGHT
+from app.tui.theme import LIGHT
 from app.tui.widgets.panel import Panel, Rounds
 from app.tui.widgets.sidebar import SearchBox, TitleBox
 from storage import Store
@@ -64,53 +63,39 @@ def asked(store: Store) -> list[str]:
 
 async def test_commands_without_words_open_what_they_name(store: Store) -> None:
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        await pilot.press("f4")  # Nothing here manages servers.
+        assert app.screen is app.chat
         for text, screen in (("/log", LogScreen), ("/help", HelpScreen), ("/queue", QueueScreen)):
             await send(app, pilot, text)
-            await wait_until(pilot, partial(shows, app, screen))
+            await wait_until(pilot, lambda: shows(app, screen))  # noqa: B023
             await pilot.press("escape")
             await wait_until(pilot, lambda: app.screen is app.screen_stack[1])
-        await send(app, pilot, "/panel")
-        await wait_until(pilot, lambda: app.screen.query_one(Panel).display)
+        app.prompt.write("/panel")
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: app.screen.query_one(Panel).display and not app.prompt.text)
+        assert not store.queue.all(), "a command is never queued"
+        await pilot.press("up")
+        assert app.prompt.text == "/panel"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not app.screen.query_one(Panel).display)
         await send(app, pilot, "/rounds")
         await wait_until(pilot, lambda: app.screen.query_one(Rounds).display)
         await send(app, pilot, "/search tar")
         await wait_until(pilot, lambda: app.screen.query_one(SearchBox).value == "tar")
         assert app.screen.query_one(SearchBox).has_focus
-        assert not asked(store) and not store.conversations.all() and not app.toasts
-
-
-async def test_the_open_conversation_is_named_pinned_left_and_deleted(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    conversation = store_turns(store, "old", [("how?", ANSWER)])
-    async with app.run_test(size=(120, 36)) as pilot:
-        await opened(app, pilot, conversation)
-        await send(app, pilot, "/rename about [red]tar[/]")
-        await wait_until(pilot, lambda: store.conversations.get(conversation).title == "about [red]tar[/]")
-        await wait_until(pilot, lambda: app.text("#title") == "about [red]tar[/]")
-        await send(app, pilot, "/rename")
-        await wait_until(pilot, lambda: app.screen.query_one(TitleBox).has_focus)
-        await pilot.press("escape")
         app.prompt.focus()
-        await send(app, pilot, "/pin")
-        await wait_until(pilot, lambda: store.conversations.get(conversation).pinned)
-        await send(app, pilot, "/pin")
-        await wait_until(pilot, lambda: not store.conversations.get(conversation).pinned)
-        await send(app, pilot, "/new")
-        await wait_until(pilot, lambda: app.chat.conversation.id is None and not app.prompt.text)
-        await send(app, pilot, "/delete")
-        await wait_until(pilot, lambda: app.toasted("No conversation is open here yet."))
-        assert app.prompt.text == "/delete" and store.conversations.all(), "nothing but the open one is ever meant"
-        await opened(app, pilot, conversation)
-        await send(app, pilot, "/delete")
-        await wait_until(pilot, lambda: not store.conversations.all())
-        assert asked(store) == [] and store.bin.conversations()
+        assert not asked(store) and not store.conversations.all() and not app.toasts
+        await send(app, pilot, f"/theme {LIGHT.name}")
+        await wait_until(pilot, lambda: app.theme == LIGHT.name)
+        await send(app, pilot, "/theme pink")
+        await wait_until(pilot, lambda: app.toasted("no theme 'pink'"))
+        await send(app, pilot, "/theme")
+        await wait_until(pilot, lambda: shows(app, CommandPalette))
 
 
-async def test_answers_again_and_its_code_copied(store: Store) -> None:
-    core = ScriptedCore(store, [[*verified("Another."), finished(3)]])
-    app = Window(core)
+async def test_the_open_conversation_is_copied_answered_again_named_pinned_left_and_deleted(store: Store) -> None:
     conversation = store_turns(store, "old", [("how?", ANSWER)])
-    async with app.run_test(size=(120, 36)) as pilot:
+    async with started(ScriptedCore(store, [[*verified("Another."), finished(3)]]), (120, 36)) as (app, pilot):
         await opened(app, pilot, conversation)
         await send(app, pilot, "/copy code")
         await wait_until(pilot, lambda: app.clipboard == "tar xf a.tar")
@@ -124,6 +109,26 @@ async def test_answers_again_and_its_code_copied(store: Store) -> None:
         await send(app, pilot, "/edit")
         await wait_until(pilot, lambda: app.prompt.text == "how?")
         assert asked(store) == ["how?"]
+        await pilot.press("escape")
+        await send(app, pilot, "/rename about [red]tar[/]")
+        await wait_until(pilot, lambda: store.conversations.get(conversation).title == "about [red]tar[/]")
+        await wait_until(pilot, lambda: app.text("#title") == "about [red]tar[/]")
+        await send(app, pilot, "/rename")
+        await wait_until(pilot, lambda: app.screen.query_one(TitleBox).has_focus)
+        await pilot.press("escape")
+        app.prompt.focus()
+        for pinned in (True, False):
+            await send(app, pilot, "/pin")
+            await wait_until(pilot, lambda: store.conversations.get(conversation).pinned == pinned)  # noqa: B023
+        await send(app, pilot, "/new")
+        await wait_until(pilot, lambda: app.chat.conversation.id is None and not app.prompt.text)
+        await send(app, pilot, "/delete")
+        await wait_until(pilot, lambda: app.toasted("No conversation is open here yet."))
+        assert app.prompt.text == "/delete" and store.conversations.all(), "nothing but the open one is ever meant"
+        await opened(app, pilot, conversation)
+        await send(app, pilot, "/delete")
+        await wait_until(pilot, lambda: not store.conversations.all())
+        assert asked(store) == [] and store.bin.conversations()
 
 
 async def test_commands_are_done_while_an_answer_runs(store: Store) -> None:
@@ -168,20 +173,9 @@ async def test_export_writes_where_it_is_told(store: Store, tmp_path: Path, monk
         await wait_until(pilot, lambda: shows(app, ExportScreen))
 
 
-async def test_a_theme_is_named_or_chosen(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        assert app.theme == DARK.name
-        await send(app, pilot, f"/theme {LIGHT.name}")
-        await wait_until(pilot, lambda: app.theme == LIGHT.name)
-        await send(app, pilot, "/theme pink")
-        await wait_until(pilot, lambda: app.toasted("no theme 'pink'"))
-        await send(app, pilot, "/theme")
-        await wait_until(pilot, lambda: shows(app, CommandPalette))
-
-
 async def test_what_another_part_provides_is_offered_only_where_it_is(store: Store) -> None:
     app = WithModels(ScriptedCore(store))
-    async with app.run_test() as pilot:
+    async with app.run_test(size=(100, 40)) as pilot:
         assert "model" in words(app) and not {"servers", "nothing"} & set(words(app))
         await send(app, pilot, "/model llama 3")
         await send(app, pilot, "/models")
@@ -190,57 +184,37 @@ async def test_what_another_part_provides_is_offered_only_where_it_is(store: Sto
         await wait_until(pilot, lambda: app.prompt.text == "/model llama3")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.chosen[2:] == ["llama3"])
+        await app.choose(pilot, "Models: choose")
+        await wait_until(pilot, lambda: app.chosen[3:] == [None])
+        helps = {command.title: command.help for command in ActionCommands(app.screen).commands()}
+        assert helps["New conversation"] == "^n · /new" and helps["Models: choose who answers"] == "f5 · /model"
 
 
-async def test_without_that_part_the_word_is_unknown_and_nothing_is_sent(store: Store) -> None:
+async def test_a_command_that_cannot_be_done_does_not_swallow_the_next(store: Store) -> None:
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        for failed in ("/theme nosuch", "/exportt"):
+            app.clear_notifications()
+            shown = app.screen.query_one(Panel).display
+            await send(app, pilot, failed)
+            await wait_until(pilot, lambda: bool(app.toasts) and app.prompt.text == failed)  # noqa: B023
+            await pilot.press("ctrl+c")
+            assert app.prompt.text == "", "it is cleared as any other text"
+            await pilot.press("up")
+            assert app.prompt.text == failed, "it can be corrected"
+            await send(app, pilot, failed)
+            await wait_until(pilot, lambda: app.prompt.selected_text == failed)  # noqa: B023
+            await pilot.press(*"/panel", "enter")
+            await wait_until(pilot, lambda: app.screen.query_one(Panel).display != shown)  # noqa: B023
+            assert app.prompt.text == "" and not asked(store)
+
+
+async def test_a_slash_of_its_own_is_sent_and_an_unknown_word_alone_is_not(store: Store) -> None:
+    async with started(ScriptedCore(store, [[finished(1)]] * 4), (80, 24)) as (app, pilot):
         await send(app, pilot, "/model")
         await wait_until(pilot, lambda: app.toasted("There is no command /model"))
         assert app.prompt.text == "/model" and not asked(store)
-        await send(app, pilot, "/model llama3 says no")
-        await wait_until(pilot, lambda: asked(store) == ["/model llama3 says no"])
-
-
-@pytest.mark.parametrize("failed", ["/theme nosuch", "/exportt"])
-async def test_a_command_that_cannot_be_done_does_not_swallow_the_next(store: Store, failed: str) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await send(app, pilot, failed)
-        await wait_until(pilot, lambda: bool(app.toasts) and app.prompt.text == failed)
-        await pilot.press("ctrl+c")
-        assert app.prompt.text == "", "it is cleared as any other text"
-        await pilot.press("up")
-        assert app.prompt.text == failed, "it can be corrected"
-        await send(app, pilot, failed)
-        await wait_until(pilot, lambda: app.prompt.selected_text == failed)
-        await pilot.press(*"/panel", "enter")
-        await wait_until(pilot, lambda: app.screen.query_one(Panel).display and app.prompt.text == "")
-        assert not asked(store)
-
-
-async def test_a_slash_of_its_own_is_sent(store: Store) -> None:
-    async with started(ScriptedCore(store, [[finished(1)]] * 3), (80, 24)) as (app, pilot):
-        for text in (" /help", "//new", "/etc/hosts is missing"):
+        questions = ["/model llama3 says no", " /help", "//new", "/etc/hosts is missing"]
+        for text in questions:
             await send(app, pilot, text)
             await wait_until(pilot, lambda: not app.prompt.text and app.chat.conversation.live is None)
-        assert asked(store) == ["/help", "/new", "/etc/hosts is missing"]
-
-
-async def test_a_command_comes_back_with_up_and_is_never_queued(store: Store) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        app.prompt.write("/panel")
-        await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.screen.query_one(Panel).display and not app.prompt.text)
-        assert not store.queue.all()
-        await pilot.press("up")
-        assert app.prompt.text == "/panel"
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: not app.screen.query_one(Panel).display)
-
-
-async def test_the_palette_says_the_words_too(store: Store) -> None:
-    app = WithModels(ScriptedCore(store))
-    async with app.run_test(size=(100, 40)) as pilot:
-        await app.choose(pilot, "Models: choose")
-        await wait_until(pilot, lambda: app.chosen == [None])
-        helps = {command.title: command.help for command in ActionCommands(app.screen).commands()}
-        assert helps["New conversation"] == "^n · /new" and helps["Models: choose who answers"] == "f5 · /model"
+        assert asked(store) == ["/model llama3 says no", "/help", "/new", "/etc/hosts is missing"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tui.completion import Completion
-from app.tui.slash import COMMANDS, Question, SlashCommand, TypedCommand, UnknownCommand, completion_of_commands, parse
+from app.tui.slash import COMMANDS, Question, TypedCommand, UnknownCommand, completion_of_commands, parse
 
 QUESTIONS = (
     "list hidden files",
@@ -72,13 +72,6 @@ def test_a_command_that_takes_nothing_is_not_done_with_something_after_it() -> N
     assert isinstance(typed, TypedCommand) and "begin it with a space" in typed.problem
 
 
-def test_a_command_that_needs_something_says_how_it_is_written() -> None:
-    commands = [SlashCommand("add", "Add one", "add", "NAME")]
-    typed = parse("/add", commands)
-    assert isinstance(typed, TypedCommand) and typed.problem == "Write it as /add NAME"
-    assert parse("/add a", commands) == TypedCommand(commands[0], "a")
-
-
 @pytest.mark.parametrize(
     ("text", "near"),
     [
@@ -101,12 +94,6 @@ def test_an_unknown_word_that_is_near_nothing_sends_nothing_either() -> None:
     typed = parse("/xyzzy", COMMANDS)
     assert isinstance(typed, UnknownCommand) and not typed.near
     assert typed.problem.startswith("There is no command /xyzzy. /help lists the commands.")
-
-
-def test_what_cannot_be_done_now_is_unknown() -> None:
-    without = [one for one in COMMANDS if one.word != "servers"]
-    assert isinstance(parse("/servers", without), UnknownCommand)
-    assert isinstance(parse("/remotes", without), UnknownCommand)
 
 
 @given(st.text(max_size=40))
@@ -144,18 +131,6 @@ def offered(text: str, cursor: int | None = None) -> list[str]:
     return [] if completion is None else [one.text for one in completion.candidates]
 
 
-def test_a_slash_offers_everything_and_letters_less() -> None:
-    assert len(offered("/")) == len(COMMANDS)
-    assert offered("/ren") == ["/rename "]
-    assert offered("/QU") == ["/queue", "/quit"]
-    assert offered("/etc") == offered("/zzz") == []
-
-
-@pytest.mark.parametrize("text", ["", "a", "a /", " /", "//", "//h", "/etc/", "/help\n", "/a.b", "how /he"])
-def test_ordinary_text_offers_nothing(text: str) -> None:
-    assert completed(text) is None
-
-
 def test_a_word_is_replaced_whole_and_what_follows_stays() -> None:
     completion = completed("/exp md notes.md", 3)
     assert completion is not None and (completion.start, completion.end) == (0, 4)
@@ -167,9 +142,3 @@ def test_the_first_word_after_a_command_is_completed_but_enter_waits_for_a_choic
     assert (completion.start, completion.end, [one.text for one in completion.candidates]) == (8, 9, ["html"])
     assert offered("/export ") == ["md", "html"]
     assert offered("/export md notes") == offered("/new ") == []
-
-
-def test_what_stands_there_already_is_complete() -> None:
-    completion = completed("/rename")
-    assert completion is not None and completion.is_complete("/rename", 0)
-    assert not completion.is_complete("/renam", 0)

@@ -17,7 +17,7 @@ from app.tui.screens.confirm import Confirm
 from remote.errors import NotDelivered
 from remote.protocol import Card, DrafterOffer, Limits
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, shows, wait_until
+from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.app.tui.test_prompt_commands import send
 from tests.app.tui.window import Window, started
 from tests.support.patience import PATIENCE_SECONDS
@@ -50,7 +50,7 @@ async def test_a_notice_says_what_was_learnt_or_why_nothing(
     assert [one.returncode for one in processes] == [0]
 
 
-async def test_it_says_what_went_wrong(
+async def test_it_says_what_went_wrong_and_ends_with_the_window(
     store: Store, processes: list[asyncio.subprocess.Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "many")
@@ -58,13 +58,10 @@ async def test_it_says_what_went_wrong(
         await send(app, pilot, "/learn")
         await wait_until(pilot, lambda: len(app.toasts) == 2)
         assert "max_tokens" in app.toasts[1].lower()
-
-
-async def test_it_ends_with_the_window(store: Store, processes: list[asyncio.subprocess.Process]) -> None:
-    async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
+        monkeypatch.delenv("OUTRIDER_MAX_TOKENS")
         await send(app, pilot, "/learn")
-        await wait_until(pilot, lambda: bool(processes))
-    assert await asyncio.wait_for(processes[0].wait(), PATIENCE_SECONDS) != 0
+        await wait_until(pilot, lambda: len(processes) == 2)
+    assert await asyncio.wait_for(processes[1].wait(), PATIENCE_SECONDS) != 0
 
 
 async def test_the_switch_holds_here_too(store: Store) -> None:
@@ -94,44 +91,37 @@ def opened(store: Store, core: ScriptedCore, home: Path) -> Window:
     return Window(core, Settings(), RemoteSwitcher(Settings(), folders, core))
 
 
-@pytest.mark.parametrize(("key", "fetched"), [("y", 1), ("n", 0)])
-async def test_it_is_asked_once_and_does_what_the_person_says(
-    store: Store, tmp_path: Path, key: str, fetched: int
-) -> None:
+async def test_each_offer_is_asked_about_once_and_the_answer_is_obeyed(store: Store, home: Path) -> None:
     core = ScriptedCore(store)
-    app = opened(store, core, tmp_path)
+    app = opened(store, core, home)
+    walk = (
+        (1, "n", None, "Later: outrider drafter fetch office"),
+        (2, "y", None, "The small model is here"),
+        (3, "y", NotDelivered("the disk has no room for it"), "To go on: outrider drafter fetch office"),
+    )
     async with app.run_test(size=(100, 30)) as pilot:
-        core.offer = OFFER
-        core.modes.put_nowait(ONLINE)
-        await wait_until(pilot, lambda: isinstance(app.screen, Confirm) and bool(app.screen.query("Static")))
-        assert "office offers a small model for org/Model-8B: 212 MB, licence apache-2.0." in str(
-            app.screen.query_one("Static").render()
-        )
-        await pilot.press(key)
-        said = "The small model is here" if fetched else "Later: outrider drafter fetch office"
-        await wait_until(pilot, lambda: app.toasted(said))
-        assert core.fetched == fetched
-        core.offer = OFFER
-        core.modes.put_nowait(ONLINE)
-        core.modes.put_nowait(ONLINE)
-        await wait_until(pilot, core.modes.empty)
-        await wait_until(
-            pilot, lambda: not any(one.group == "offer" for one in app.chat.workers if not one.is_finished)
-        )
-        assert not isinstance(app.screen, Confirm)
-
-
-async def test_a_failure_says_how_to_go_on(store: Store, tmp_path: Path) -> None:
-    core = ScriptedCore(store)
-    core.trouble = NotDelivered("the disk has no room for it")
-    app = opened(store, core, tmp_path)
-    async with app.run_test(size=(100, 30)) as pilot:
-        core.offer = OFFER
-        core.modes.put_nowait(ONLINE)
-        await wait_until(pilot, lambda: shows(app, Confirm))
-        await pilot.press("y")
-        await wait_until(pilot, lambda: app.toasted("the disk has no room for it"))
-        assert app.toasted("To go on: outrider drafter fetch office")
+        for number, key, trouble, said in walk:
+            core.trouble = trouble
+            drafter = DrafterOffer(digest=bytes([number]) * 32, size=212_400_000, licence="apache-2.0")
+            offer = Offer(msgspec.structs.replace(CARD, drafter=drafter), "office")
+            core.offer = offer
+            core.modes.put_nowait(ONLINE)
+            await wait_until(pilot, lambda: isinstance(app.screen, Confirm) and bool(app.screen.query("Static")))
+            assert "office offers a small model for org/Model-8B: 212 MB, licence apache-2.0." in str(
+                app.screen.query_one("Static").render()
+            )
+            await pilot.press(key)
+            await wait_until(pilot, lambda: app.toasted(said))  # noqa: B023
+            assert core.fetched == (number > 1), number
+            core.offer = offer
+            core.modes.put_nowait(ONLINE)
+            core.modes.put_nowait(ONLINE)
+            await wait_until(pilot, core.modes.empty)
+            await wait_until(
+                pilot, lambda: not any(one.group == "offer" for one in app.chat.workers if not one.is_finished)
+            )
+            assert not isinstance(app.screen, Confirm), number
+        assert app.toasted("the disk has no room for it")
 
 
 def test_what_was_told_is_remembered_by_what_is_offered(tmp_path: Path) -> None:

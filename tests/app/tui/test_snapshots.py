@@ -263,33 +263,24 @@ async def opened(pilot: Pilot[None], conversation: str) -> ChatScreen:
 
 
 @pytest.mark.parametrize(("width", "light"), [(60, False), (100, True)])
-def test_a_question_with_the_cursor(store: Store, snap_compare: Any, width: int, light: bool) -> None:
+def test_a_question_with_the_cursor_and_what_nobody_verified(
+    store: Store, snap_compare: Any, width: int, light: bool
+) -> None:
     conversation = talk(store)
 
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press(*["f2"] * light)
         screen = await opened(pilot, conversation)
-        await pilot.press("alt+up", "alt+up", "alt+up", "alt+up")
+        await pilot.press("alt+up", "p")
+        await wait_until(pilot, lambda: bool(screen.query(AnswerView).last().prose.shaded))
+        await pilot.press("alt+up", "alt+up", "alt+up")
         await wait_until(pilot, lambda: screen.query(QuestionView).first().has_class("-cursor"))
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(width, 44), run_before=play)
 
 
-def test_what_nobody_verified_is_shaded(store: Store, snap_compare: Any) -> None:
-    conversation = talk(store)
-
-    async def play(pilot: Pilot[None]) -> None:
-        await pilot.press("f2")
-        screen = await opened(pilot, conversation)
-        await pilot.press("alt+up", "p")
-        await wait_until(pilot, lambda: bool(screen.query(AnswerView).last().prose.shaded))
-        await pilot.pause()
-
-    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 44), run_before=play)
-
-
-def test_a_deleted_answer_can_be_brought_back(store: Store, snap_compare: Any) -> None:
+def test_a_deleted_answer_can_be_brought_back_while_a_question_is_reworded(store: Store, snap_compare: Any) -> None:
     conversation = talk(store)
 
     async def play(pilot: Pilot[None]) -> None:
@@ -297,35 +288,11 @@ def test_a_deleted_answer_can_be_brought_back(store: Store, snap_compare: Any) -
         await pilot.press("alt+up", "d")
         await wait_until(pilot, lambda: screen.query(AnswerView).last().turn.versions == (2, 2))
         await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-cursor"))
-        await wait_until(pilot, lambda: bool(screen.query("Toast")))
+        await pilot.press("e")
+        await wait_until(pilot, lambda: screen.query_one("Prompt").has_focus and bool(screen.query("Toast")))
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 44), run_before=play)
-
-
-def test_a_question_is_reworded(store: Store, snap_compare: Any) -> None:
-    conversation = talk(store)
-
-    async def play(pilot: Pilot[None]) -> None:
-        screen = await opened(pilot, conversation)
-        await pilot.press("alt+up", "e")
-        await wait_until(pilot, lambda: screen.query_one("Prompt").has_focus)
-        await pilot.pause()
-
-    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 44), run_before=play)
-
-
-def test_an_answer_goes_on(store: Store, snap_compare: Any) -> None:
-    conversation = talk(store)
-    core = ScriptedCore(store, [[Verified(f"{SHORT} So does", 1, 0), asyncio.Event()]])
-
-    async def play(pilot: Pilot[None]) -> None:
-        screen = await opened(pilot, conversation)
-        await pilot.press("alt+up", "g")
-        await wait_until(pilot, lambda: screen.query(AnswerView).last().prose.source.endswith("So does"))
-        await pilot.pause()
-
-    assert snap_compare(OutriderApp(core), terminal_size=(100, 44), run_before=play)
 
 
 RISKY = (

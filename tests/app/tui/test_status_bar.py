@@ -32,15 +32,22 @@ def figures(host: Host) -> str:
     return shown(host, "#figures")
 
 
-async def test_the_bar_has_no_figures_of_the_line() -> None:
+async def test_the_bar_has_no_figures_of_the_line_and_no_reason_that_does_not_fit() -> None:
     host = Host()
-    async with host.run_test(size=(120, 5)):
+    async with host.run_test(size=(120, 5)) as pilot:
         bar = host.query_one(StatusBar)
         bar.show_mode(ModeChanged("edge", "checked by target"))
         bar.show_stats(STATS)
         assert figures(host) == "9 tokens/s  9 tokens checked"
         bar.show_mode(ModeChanged("offline", "no route"))
         assert figures(host) == "9 tokens/s  9 tokens checked"
+        bar.show_stats(None)
+        await pilot.resize_terminal(80, 5)
+        await wait_until(pilot, lambda: bar.size.width == 80)
+        bar.show_mode(ModeChanged("edge", "checked by target " * 5, model="target"))
+        assert shown(host, "#why") == "" and shown(host, "#model") == "target"
+        bar.show_mode(ModeChanged("edge", "checked by target", model="target"))
+        assert shown(host, "#why") == "checked by target"
 
 
 LONG = "registry.example.com/somebody/Llama-3.3-70B-Instruct-abliterated-GGUF:Q4_K_M"
@@ -66,13 +73,3 @@ async def test_nothing_is_cut_off_in_80_columns() -> None:
             assert shown(host, "#badge") in ("online", "offline", "connecting")
             name = shown(host, "#model")
             assert name == model or (name.startswith("registry.") and name.endswith(":Q4_K_M") and "…" in name)
-
-
-async def test_a_reason_that_does_not_fit_is_left_out_while_somebody_answers() -> None:
-    host = Host()
-    async with host.run_test(size=(80, 5)):
-        bar = host.query_one(StatusBar)
-        bar.show_mode(ModeChanged("edge", "checked by target " * 5, model="target"))
-        assert shown(host, "#why") == "" and shown(host, "#model") == "target"
-        bar.show_mode(ModeChanged("edge", "checked by target", model="target"))
-        assert shown(host, "#why") == "checked by target"

@@ -230,7 +230,7 @@ async def test_a_line_more_draws_one_line_and_is_laid_out_once() -> None:
             assert growing.drawn == ([4, 5] if lines == 4 else []), "what is out of view is not drawn at all"
 
 
-async def test_the_end_is_followed_until_somebody_scrolls_and_again_from_there() -> None:
+async def test_the_end_is_followed_until_somebody_scrolls_and_each_way_to_scroll_jumps_and_is_announced() -> None:
     app = Host()
     async with app.run_test(size=(40, 10)) as pilot:
         scroll = app.scroll
@@ -247,23 +247,18 @@ async def test_the_end_is_followed_until_somebody_scrolls_and_again_from_there()
         assert not scroll.follows_end and not scroll.is_anchored
         scroll.release_end(until_reached=True)
         assert not scroll.follows_end and scroll.is_anchored
-
-
-async def test_each_way_to_scroll_is_announced_and_jumps() -> None:
-    app = Host()
-    async with app.run_test(size=(40, 10)) as pilot:
-        scroll = app.scroll
         scroll.scroll_to(y=40)
         await wait_until(pilot, lambda: scroll.scroll_y == 40)
         wheel = MouseScrollUp(scroll, 3, 3, 0, 0, 0, False, False, False, screen_x=3, screen_y=3)
+        end = LINES + 1 - 10
         for number, (move, place) in enumerate(
             [
                 (lambda: scroll.post_message(wheel), 40 - app.scroll_sensitivity_y),
                 (lambda: scroll.scroll_relative(y=10, immediate=True), 50 - app.scroll_sensitivity_y),
                 (lambda: scroll.scroll_home(), 0),
-                (lambda: scroll.scroll_end(), LINES - 10),
-                (lambda: scroll.scroll_up(), LINES - 11),
-                (lambda: scroll.scroll_page_up(), LINES - 21),
+                (lambda: scroll.scroll_end(), end),
+                (lambda: scroll.scroll_up(), end - 1),
+                (lambda: scroll.scroll_page_up(), end - 11),
             ]
         ):
             asked, seen = scroll.asked, set()

@@ -35,14 +35,10 @@ def test_stopping_drops_guesses_that_were_not_stored() -> None:
     assert (turn.text, turn.note, turn.outcome) == ("ls", "stopped", "stopped")
 
 
-def test_an_answer_cut_at_the_limit_says_so() -> None:
+def test_an_answer_cut_at_the_limit_says_so_and_when_it_is_opened_again(store: Store) -> None:
     assert played(Verified("ls", 1, 0), Done(False, "length", (1,), (True,), Stats())).note == "cut at the length limit"
-
-
-def test_an_answer_cut_at_the_limit_says_so_when_it_is_opened_again(store: Store) -> None:
     conversation = store.conversations.create("t").id
-    question = store.messages.add(conversation, "user", "a", parent_id=None, status="done").id
-    answer = store.messages.add(conversation, "assistant", "", parent_id=question, status="pending").id
+    answer = store.messages.ask(conversation, "a", parent_id=None).id
     store.messages.finish(answer, (1,), (True,), "ls", "done", {"reason": "length"})
     (turn,) = Turn.of_thread(store.branches.thread(conversation))
     assert turn.note == "cut at the length limit"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,48 +67,43 @@ async def test_what_is_typed_is_in_its_file_before_the_program_ends(store: Store
         await wait_until(pilot, lambda: kept(store, conversation) == "half a thought")
         await pilot.press("ctrl+u")
         await wait_until(pilot, lambda: kept(store, conversation) == "")
+        folder = store.path.with_name("unsent")
+        shutil.rmtree(folder)
+        folder.write_text("in the way")
+        await pilot.press("a")
+        await wait_until(pilot, lambda: app.toasted("cannot be saved"))
+        assert app.prompt.text == "a"
 
 
 async def test_what_was_typed_in_an_erased_conversation_leaves_the_disk(store: Store) -> None:
     gone, binned = (store_turns(store, title, [("q", "a")]) for title in ("gone", "binned"))
-    for conversation in (gone, binned):
+    for conversation in (gone, binned, "young"):
         UnsentTexts(store.path).write(conversation, "a thought")
+    for conversation in (gone, binned):
         os.utime(store.path.parent / "unsent" / f"in-{conversation}", (0, 0))
     store.bin.erase(gone)
     store.bin.delete(binned)
     async with Window(ScriptedCore(store)).run_test() as pilot:
         await wait_until(pilot, lambda: kept(store, gone) == "")
     assert kept(store, binned) == "a thought", "it can come back"
+    assert kept(store, "young") == "a thought", "it may be of a conversation that was begun a moment ago"
 
 
-async def test_what_was_sent_is_not_offered_again(store: Store) -> None:
-    async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
-        await pilot.press(*"sent", "enter")
-        await wait_until(pilot, lambda: app.answers == ["yes"])
-        await pilot.press(*"later", "ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["later"])
-    async with started(ScriptedCore(store)) as (app, pilot):
-        assert app.prompt.text == ""
-        await wait_until(pilot, lambda: app.prompt.earlier == ["sent"])
-        await pilot.press("up")
-        assert app.prompt.text == "sent", "from the database"
+async def test_what_is_typed_in_one_burst_behind_a_question_is_kept_and_the_question_leaves(store: Store) -> None:
+    async with started(ScriptedCore(store, [[asyncio.Event()]] * 3)) as (app, pilot):
+        for keys in (("enter", "b"), ("ctrl+s", "b"), ("enter", "b", "enter")):
+            await pilot.press("escape", "ctrl+n", "ctrl+u")
+            await wait_until(pilot, lambda: not app.prompt.answering and app.chat.conversation.id is None)
+            app.prompt.post_message(events.Paste(PASTED))
+            await wait_until(pilot, lambda: app.prompt.full_text == PASTED)
+            for pressed in ("ctrl+j", "a", *keys, "c"):
+                app.post_message(events.Key(pressed, pressed if len(pressed) == 1 else None))
+            await wait_until(pilot, lambda: app.prompt.text == "bc")
+            assert app.prompt.earlier == [f"{PASTED}\na"], keys
+            await wait_until(pilot, lambda: kept(store, app.chat.conversation.id) == "bc")
 
 
-@pytest.mark.parametrize("keys", [("enter", "b"), ("ctrl+s", "b"), ("enter", "b", "enter")])
-async def test_what_is_typed_in_one_burst_behind_a_question_is_kept_and_the_question_leaves(
-    store: Store, keys: tuple[str, ...]
-) -> None:
-    async with started(ScriptedCore(store, [[asyncio.Event()]])) as (app, pilot):
-        app.prompt.post_message(events.Paste(PASTED))
-        await wait_until(pilot, lambda: app.prompt.full_text == PASTED)
-        for pressed in ("ctrl+j", "a", *keys, "c"):
-            app.post_message(events.Key(pressed, pressed if len(pressed) == 1 else None))
-        await wait_until(pilot, lambda: app.prompt.text == "bc")
-        assert app.prompt.earlier == [f"{PASTED}\na"]
-        await wait_until(pilot, lambda: kept(store, app.chat.conversation.id) == "bc")
-
-
-async def test_questions_of_all_conversations_are_recalled(store: Store) -> None:
+async def test_questions_of_all_conversations_are_recalled_and_what_was_sent_is_not_offered_again(store: Store) -> None:
     store_turns(store, "one", [("first", "a"), ("again", "b")])
     store_turns(store, "two", [("second", "a"), ("again", "b")])
     async with started(ScriptedCore(store, [[*verified("yes"), finished(3)]])) as (app, pilot):
@@ -119,6 +115,13 @@ async def test_questions_of_all_conversations_are_recalled(store: Store) -> None
             await pilot.press("up")
             seen.append(app.prompt.text)
         assert seen == ["third", "again", "second", "first"]
+        await pilot.press("ctrl+u", *"later", "ctrl+s")
+        await wait_until(pilot, lambda: app.waiting == ["later"])
+    async with started(ScriptedCore(store)) as (app, pilot):
+        assert app.prompt.text == ""
+        await wait_until(pilot, lambda: app.prompt.earlier == ["first", "second", "again", "third"])
+        await pilot.press("up")
+        assert app.prompt.text == "third", "from the database"
 
 
 async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store: Store) -> None:
@@ -133,31 +136,6 @@ async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store:
         assert app.prompt.text == "typed"
 
 
-async def test_control_c_stops_an_answer(store: Store) -> None:
-    core = ScriptedCore(store, [[asyncio.Event()]])
-    async with started(core) as (app, pilot):
-        await pilot.press(*"a", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
-        await pilot.press("x", "ctrl+c")
-        assert app.prompt.text == "" and app.prompt.answering, "first it clears what is typed"
-        await pilot.press("ctrl+c")
-        await wait_until(pilot, lambda: not app.prompt.answering)
-        assert core.stops == 1
-
-
-async def test_control_c_stops_an_answer_wherever_the_focus_is(store: Store) -> None:
-    store_turns(store, "one", [("q", "a")])
-    core = ScriptedCore(store, [[asyncio.Event()]])
-    async with started(core) as (app, pilot):
-        await pilot.press(*"a", "enter")
-        await wait_until(pilot, lambda: app.prompt.answering)
-        await pilot.press("alt+up")
-        await wait_until(pilot, lambda: not app.prompt.has_focus)
-        await pilot.press("ctrl+c")
-        await wait_until(pilot, lambda: not app.prompt.answering)
-        assert core.stops == 1
-
-
 async def test_a_word_that_is_said_again_stands_there_once(store: Store) -> None:
     app = Window(ScriptedCore(store, [[asyncio.Event()]]))
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
@@ -168,14 +146,6 @@ async def test_a_word_that_is_said_again_stands_there_once(store: Store) -> None
         await pilot.press("ctrl+c", "ctrl+s")
         await wait_until(pilot, lambda: app.toasted("Nothing is queued here."))
         assert len(app.toasts) == 2, "one of them for three presses"
-
-
-async def test_a_file_that_cannot_be_written_is_told_once_it_matters(store: Store) -> None:
-    async with started(ScriptedCore(store)) as (app, pilot):
-        store.path.with_name("unsent").write_text("in the way")
-        await pilot.press("a")
-        await wait_until(pilot, lambda: app.toasted("cannot be saved"))
-        assert app.prompt.text == "a"
 
 
 def script(folder: Path, body: str) -> str:
@@ -207,29 +177,33 @@ async def test_an_editor_writes_the_prompt_while_an_answer_runs(
         assert app.prompt.text == f"text {PASTED}", "what was there can be recalled"
 
 
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ("sys.exit(3)", "ended with 3; the prompt is as it was"),
-        ("path.write_text('half'); sys.exit(1)", "what was written there is in"),
-        ("path.unlink()", "cannot be read"),
-        ("", "no-such-editor did not start"),
-        ("pass", "cannot be lent"),
-    ],
-)
 async def test_an_editor_that_fails_takes_nothing(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, told: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VISUAL", script(tmp_path, body) if body else "no-such-editor --wait")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    app = (Window if body == "pass" else Lending)(ScriptedCore(store))
+    app = Lending(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press(*"typed", "ctrl+g")
-        await wait_until(pilot, lambda: app.toasted(told))
-        assert app.prompt.text == "typed"
-        left = [path.read_text() for path in tmp_path.glob("outrider-prompt-*")]
-        assert left == (["half"] if "half" in body else [])
+        await pilot.press(*"typed")
+        for body, told in (
+            ("sys.exit(3)", "ended with 3; the prompt is as it was"),
+            ("path.write_text('half'); sys.exit(1)", "what was written there is in"),
+            ("path.unlink()", "cannot be read"),
+            ("", "no-such-editor did not start"),
+        ):
+            monkeypatch.setenv("VISUAL", script(tmp_path, body) if body else "no-such-editor --wait")
+            await pilot.press("ctrl+g")
+            await wait_until(pilot, lambda: app.toasted(told))  # noqa: B023
+            assert app.prompt.text == "typed", body
+            left = list(tmp_path.glob("outrider-prompt-*"))
+            assert [path.read_text() for path in left] == (["half"] if "half" in body else [])
+            for path in left:
+                path.unlink()
+    async with started(ScriptedCore(store)) as (window, pilot):
+        await wait_until(pilot, lambda: window.prompt.text == "typed")
+        await pilot.press("ctrl+g")
+        await wait_until(pilot, lambda: window.toasted("cannot be lent"))
+        assert window.prompt.text == "typed"
 
 
 def test_which_editor() -> None:
@@ -282,19 +256,6 @@ def test_a_window_that_typed_nothing_takes_nothing_from_another(tmp_path: Path) 
     assert first.read("one") == ""
 
 
-def test_what_was_typed_in_a_conversation_leaves_with_it(tmp_path: Path) -> None:
-    unsent = UnsentTexts(tmp_path / "outrider.db")
-    unsent.sweep(list)  # There is no folder yet.
-    for conversation in ("gone", "there", "../../imported", "young"):
-        unsent.write(conversation, conversation)
-    for path in (tmp_path / "unsent").glob("in-*"):
-        if path.name != "in-young":
-            os.utime(path, (0, 0))
-    unsent.sweep(lambda: ["there", "../../imported"])
-    assert [unsent.read(one) for one in ("gone", "there", "../../imported")] == ["", "there", "../../imported"]
-    assert unsent.read("young") == "young", "it may be of a conversation that was begun a moment ago"
-
-
 def test_what_was_half_written_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = UnsentTexts(tmp_path / "outrider.db")
     first.write(None, "whole")
@@ -320,9 +281,3 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     assert (modes["in-"], modes["new"]) == (0o600, 0o600)
     assert (tmp_path / "unsent").stat().st_mode & 0o777 == 0o700
     unsent.close()
-
-
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "unsent").write_text("in the way")
-    with pytest.raises(OSError):
-        UnsentTexts(tmp_path / "outrider.db").write("one", "text")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from rich.style import Style
 from textual.pilot import Pilot
 
@@ -62,7 +61,7 @@ async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerVie
     return answer
 
 
-async def test_it_is_struck_through_where_it_stood(store: Store) -> None:
+async def test_it_is_struck_through_where_it_stood_and_can_be_hidden_and_shown_again(store: Store) -> None:
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
         answer = await shown(pilot, app, judged(store))
         found = rows(answer)
@@ -76,11 +75,6 @@ async def test_it_is_struck_through_where_it_stood(store: Store) -> None:
         ]
         assert found[-1].strip() == "tar xvzf file"
         assert app.text(".withdrawn") == f"▾ {LABEL}"
-
-
-async def test_it_can_be_hidden_and_shown_again(store: Store) -> None:
-    async with started(ScriptedCore(store)) as (app, pilot):
-        answer = await shown(pilot, app, judged(store))
         await pilot.press("w")
         await wait_until(pilot, lambda: app.text(".withdrawn") == f"▸ {LABEL}" and not struck(answer))
         assert rows(answer)[0] == "Use tar. It knows many forms:"
@@ -91,10 +85,9 @@ async def test_it_can_be_hidden_and_shown_again(store: Store) -> None:
         await wait_until(pilot, lambda: "these options:" in struck(anew))
 
 
-async def test_struck_text_is_neither_copied_nor_selected(store: Store) -> None:
-    app = Window(ScriptedCore(store))
+async def test_struck_text_is_neither_copied_nor_selected_and_nothing_is_told_where_all_was_kept(store: Store) -> None:
     draft, own = "Try:\n\n```sh\ncd /x\ntar xf file\n```\n", "Try:\n\n```sh\ncd /x\ntar xvzf file\n```\n"
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with started(ScriptedCore(store)) as (app, pilot):
         answer = await shown(pilot, app, judged(store, draft, own))
         assert [row.strip() for row in rows(answer)[3:]] == ["cd /x", "~tar xf file~", "tar xvzf file"]
         answer.prose.action_copy_block(1)
@@ -102,15 +95,10 @@ async def test_struck_text_is_neither_copied_nor_selected(store: Store) -> None:
         answer.prose.text_select_all()
         await wait_until(pilot, lambda: app.screen.get_selected_text() is not None)
         assert app.screen.get_selected_text() == "Try:\ncd /x\ntar xvzf file"
-
-
-async def test_nothing_is_told_where_all_was_kept(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    conversation = judged(store, KEPT, OWN)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await app.chat.open_conversation(conversation)
+        await app.chat.open_conversation(judged(store, KEPT, OWN))
         await wait_until(pilot, lambda: app.answers == [OWN])
         assert not app.screen.query(WithdrawnLine)
+        app.prompt.focus()
         await pilot.press("alt+up", "w")
         await wait_until(pilot, lambda: app.toasted("did not remove any words"))
 
@@ -133,44 +121,35 @@ def answered(store: Store, again: AnsweredAgain) -> tuple[str, Judged]:
     return conversation, judged
 
 
-@pytest.mark.parametrize(
-    ("again", "said"),
-    [
-        (AnsweredAgain("talker", False), "answered again by talker; 50 % of the words are the same"),
-        (
-            AnsweredAgain("talker", True, (12, 4)),
-            "talker got the offline answer as a suggestion and kept 12 of 16 tokens; 50 % of the words",
-        ),
-    ],
-)
-async def test_the_note_says_who_answered_and_what_agrees(store: Store, again: AnsweredAgain, said: str) -> None:
-    conversation, judged = answered(store, again)
+async def test_the_note_of_both_versions_says_who_answered_and_what_agrees(store: Store) -> None:
+    first = "answered again by talker; 50 % of the words are the same"
+    second = "talker got the offline answer as a suggestion and kept 12 of 16 tokens; 50 % of the words"
     async with started(ScriptedCore(store), (80, 24)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
-        answer = app.screen.query_one(AnswerView)
-        await wait_until(pilot, lambda: bool(answer.query(WithdrawnLine)))
-        assert answer.turn.judged == judged and said in answer.turn.note
-        line = answer.query_one(WithdrawnLine)
-        assert str(line.content) == "▸ 4 words of the offline answer are not in this one" and answer.turn.struck is None
-        await wait_until(pilot, lambda: answer.region.height > 0)
-        shown = f"{answer.turn.note} {line.content}"
-        assert not any(word in shown for word in NEVER), shown
-        height = answer.prose.region.height
-        await pilot.press("alt+up", "w")
-        await wait_until(pilot, lambda: answer.prose.region.height > height)
-        struck = answer.turn.struck
-        assert struck is not None and struck.at == len(AGAIN_OWN), "it stands in no place of its own"
-        assert [one for one in struck.text.split() if one != "…"] == ["to", "unpack", "it:", "xf"]
-
-
-async def test_both_versions_say_so(store: Store) -> None:
-    conversation, judged = answered(store, AnsweredAgain("talker", True))
-    async with started(ScriptedCore(store), (120, 36)) as (app, pilot):
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: app.answers == [AGAIN_OWN])
-        store.branches.show(judged.message)
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: app.answers == [AGAIN_DRAFT])
-        note = app.screen.query_one(AnswerView).turn.note
-        assert "drafted offline" in note and str(judged) in note
-        assert not app.screen.query(WithdrawnLine), "the offline answer has all its own words"
+        for again, said in (
+            (AnsweredAgain("talker", False), first),
+            (AnsweredAgain("talker", True, (12, 4)), second),
+        ):
+            conversation, judged = answered(store, again)
+            await app.chat.open_conversation(conversation)
+            answer = app.screen.query_one(AnswerView)
+            await wait_until(pilot, lambda: bool(answer.query(WithdrawnLine)))  # noqa: B023
+            assert answer.turn.judged == judged and said in answer.turn.note
+            line = answer.query_one(WithdrawnLine)
+            assert str(line.content) == "▸ 4 words of the offline answer are not in this one"
+            assert answer.turn.struck is None
+            await wait_until(pilot, lambda: answer.region.height > 0)  # noqa: B023
+            shown = f"{answer.turn.note} {line.content}"
+            assert not any(word in shown for word in NEVER), shown
+            height = answer.prose.region.height
+            app.prompt.focus()
+            await pilot.press("alt+up", "w")
+            await wait_until(pilot, lambda: answer.prose.region.height > height)  # noqa: B023
+            struck = answer.turn.struck
+            assert struck is not None and struck.at == len(AGAIN_OWN), "it stands in no place of its own"
+            assert [one for one in struck.text.split() if one != "…"] == ["to", "unpack", "it:", "xf"]
+            store.branches.show(judged.message)
+            await app.chat.open_conversation(conversation)
+            await wait_until(pilot, lambda: app.answers == [AGAIN_DRAFT])
+            note = app.screen.query_one(AnswerView).turn.note
+            assert "drafted offline" in note and str(judged) in note
+            assert not app.screen.query(WithdrawnLine), "the offline answer has all its own words"
