@@ -449,7 +449,7 @@ def _pieces(requests: Sequence[Forward], alike: int | None) -> list[int]:
     again, size = request.context.again(request.pending), alike or PIECE
     if (prompt := request.pending - again) == 1:
         return _cut(request.rows, size)
-    return [*_cut(again, size), prompt, *_cut(request.nodes, size)]
+    return [piece for piece in (*_cut(again, size), prompt, *_cut(request.nodes, size)) if piece]
 
 
 def _cut(rows: int, size: int) -> list[int]:

@@ -162,6 +162,22 @@ def test_rows_of_another_context_are_taken_over(bench: Bench) -> None:
         context.release()
 
 
+def test_a_forward_that_is_broken_off_is_asked_for_again(bench: Bench) -> None:
+    """A client that hangs up during a forward, and asks for the rest of its answer."""
+    context = holding(bench.engine, PROMPT)
+    for token in (4, 9, 31, 8, 8, 2, 17, 6, 25, 12):
+        bench.engine.verify(context, EMPTY)
+        context.commit(EMPTY, [], token)
+    expected = bench.engine.verify(context, EMPTY)[0]
+    for known in (len(context.tokens), len(context.tokens) - 3):
+        context.assign(known, context.tokens[known:])
+        bench.same(bench.engine.verify(context, EMPTY)[0], expected)
+    tree = bench.tree(random_tree(random.Random(2), 6))
+    context.assign(len(context.tokens), [])
+    bench.same(bench.engine.verify(context, tree)[0], expected)
+    context.release()
+
+
 def test_a_prompt_in_chunks_is_the_prompt_at_once(bench: Bench) -> None:
     prompt = [2 + token % 40 for token in range(5 * CHUNK + 3)]
     context = holding(bench.engine, prompt)
