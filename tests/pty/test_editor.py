@@ -50,7 +50,7 @@ async def test_it_gets_the_terminal_and_gives_it_back(own: dict[str, str], tmp_p
         tmux.type("?")
         await tmux.until("│ HALF! and more?")
         tmux.press("C-q")
-        await tmux.until(lambda: tmux.code == 0)
+        assert await tmux.ended() == 0, tmux.screen
 
 
 def told(tmux: Tmux) -> str:

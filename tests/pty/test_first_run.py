@@ -62,6 +62,6 @@ async def test_from_nothing_to_an_answer(tiny_pair: Path, tmp_path: Path) -> Non
             tmux.press("Enter")
             await tmux.until("Unpack it with tar.")
             tmux.press("C-q")
-            await tmux.until(lambda: tmux.code == 0)
+            assert await tmux.ended() == 0, tmux.screen
     assert server.asked[0]["model"] == "other"
     assert Remotes(Folders.locate({"OUTRIDER_HOME": str(home)})).used == "local"

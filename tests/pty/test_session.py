@@ -39,7 +39,7 @@ async def test_a_sitting(own: dict[str, str], verifier: VerifierProcess, tmp_pat
             tmux.press("Enter")
             await tmux.until("Exported")
             tmux.press("C-q")
-            await tmux.until(lambda: tmux.code == 0)
+            assert await tmux.ended() == 0, tmux.screen
     question, answer = stored(database)
     assert question.text == QUESTION and len(answer.tokens) == TOKENS and answer.text.strip()
     assert answer.provenance[0] and not answer.provenance[-1]

@@ -71,6 +71,12 @@ class Tmux:
         text = self._ended.read_text() if self._ended.exists() else ""
         return int(text) if text.endswith("\n") else None
 
+    async def ended(self) -> int:
+        """Wait for the end of the program; its exit code."""
+        await self.until(lambda: self.code is not None)
+        assert self.code is not None
+        return self.code
+
     async def until(self, seen: str | Callable[[], bool]) -> None:
         """Wait until the screen shows this text, or `seen()` is true."""
         loop = asyncio.get_running_loop()
