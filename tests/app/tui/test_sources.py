@@ -146,7 +146,7 @@ async def test_an_answer_without_a_page_says_so_and_a_new_one_names_its_page_as_
         assert core.prompts == []
         await pilot.press("ctrl+n", *"unzap", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER] and app.questions == ["unzap"])
-        assert rows(app.screen.query_one(AnswerView).prose)[-1] == LINE
+        await wait_until(pilot, lambda: rows(app.screen.query_one(AnswerView).prose)[-1:] == [LINE])
 
 
 async def test_a_page_that_cannot_be_read_is_an_error(store: Store, drafter: Path) -> None:
