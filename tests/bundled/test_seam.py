@@ -1,0 +1,40 @@
+"""An answer of the bundled model that is cut anywhere goes on as the whole one did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.config import BUNDLED_TARGET
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
+
+QUESTIONS = (
+    "How do I unpack photos.tar.gz?",
+    "Find files larger than 1 GB",
+    "Write a Python function that removes duplicates from a list.",
+)
+CUTS = 25
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[VerifierProcess]:
+    with VerifierProcess(Path(), model=BUNDLED_TARGET, options=["--no-drafter"]) as process:
+        yield process
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_cut_leaves_no_trace(question: str, server: VerifierProcess) -> None:
+    def rest(begun: str) -> str:
+        said = [{"role": "user", "content": question}]
+        said += [{"role": "assistant", "content": begun}] if begun else []
+        body = {"messages": said, "temperature": 0, "max_tokens": 80, "continue_final_message": bool(begun)}
+        answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=PATIENCE_SECONDS)
+        return str(answer.json()["choices"][0]["message"]["content"])
+
+    whole = rest("")
+    for at in range(1, len(whole), max(1, len(whole) // CUTS)):
+        assert whole[:at] + rest(whole[:at]) == whole
