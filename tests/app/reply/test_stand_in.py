@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from app.config import Settings
-from app.events import ModeChanged, Stretch
+from app.events import ModeChanged, Stretch, Verified
 from app.remotes.source import AddressSource, Source
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
@@ -35,10 +35,10 @@ class Here(AddressSource):
 
 @asynccontextmanager
 async def standing_in(
-    drafter: Drafter, database: Path, port: int, source: Source | None, settings: Settings = LOCAL
+    drafter: Drafter, database: Path, port: int, source: Source, settings: Settings = LOCAL, *, path: str = "/v1"
 ) -> AsyncIterator[Assistant]:
     store = Store.open(database)
-    server = AddressSource(f"http://127.0.0.1:{port}/v1")
+    server = AddressSource(f"http://127.0.0.1:{port}{path}")
     async with Assistant(store, Options(Drafters(drafter), server, settings, stand_in=source)) as opened:
         yield opened
     store.close()
@@ -53,14 +53,14 @@ def stored(database: Path, heard: Heard) -> Turn:
     return turn
 
 
-async def rest_of(verifier: VerifierProcess, begun: str) -> str:
+async def rest_of(verifier: VerifierProcess, begun: str, most: int = 24) -> str:
     """What the model on this device says after `begun`."""
     source = Here(verifier.url + "/v1")
     assert source.chat is not None
     (model,) = await source.chat.models(60.0)
     said = [("user", QUESTION), ("assistant", begun)] if begun else [("user", QUESTION)]
     stream = await source.chat.chat(
-        said, Sampling(temperature=0.0), model=model.id, most=24, deadline=60.0, silence=60.0, continued=bool(begun)
+        said, Sampling(temperature=0.0), model=model.id, most=most, deadline=60.0, silence=60.0, continued=bool(begun)
     )
     text = "".join([piece async for piece in stream])
     await source.close()
@@ -110,6 +110,27 @@ async def test_a_question_is_answered_while_the_server_is_away(
         await until_mode(opened, "hosted")
         assert (await ask(opened, QUESTION)).text == "x"
     assert stored(database, heard).note.startswith("all by small one on this device, not checked")
+
+
+async def test_an_answer_of_outriders_own_server_goes_on_too(
+    drafter: Drafter, database: Path, tiny_pair: Path, verifier: VerifierProcess
+) -> None:
+    settings = Settings(mode="hosted", offline="local", max_tokens=200, temperature=0.0)
+    with VerifierProcess(tiny_pair) as dying:
+        async with standing_in(drafter, database, dying.port, Here(verifier.url + "/v1"), settings, path="") as opened:
+            heard, conversation = Heard(), opened.store.conversations.create("").id
+            async with aclosing(opened.reply(conversation, QUESTION)) as events:
+                alive = True
+                async for event in events:
+                    heard.apply(event)
+                    if alive and isinstance(event, Verified):
+                        dying.kill()
+                        alive = False
+    assert heard.done is not None, heard.failed
+    first, second = heard.done.stretches
+    assert (first.writer, first.here, second.here) == ("target", False, True) and 0 < second.at < len(heard.text)
+    assert heard.text[second.at :] == await rest_of(verifier, heard.text[: second.at], 200)
+    assert stored(database, heard).unchecked == ((second.at, len(heard.text)),)
 
 
 async def test_what_a_server_refuses_nobody_else_answers(
