@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,7 @@ class OwnServer:
             future.set_running_or_notify_cancel()  # From here on, giving up the wait does not cancel the start.
         # Daemon threads: the app can end without them, and its end closes the pipe.
         threading.Thread(target=self._watch, name="own server", daemon=True).start()
+        threading.Thread(target=self._hear, name="own server's stdout", daemon=True).start()
         self._listening = threading.Thread(target=self._listen, name="own server's stderr", daemon=True)
         self._listening.start()
 
@@ -120,11 +121,18 @@ class OwnServer:
         self._folder.cleanup()
 
     def _watch(self) -> None:
+        """Wait for its end, whoever else may still hold its pipes: a program that it has started, for example."""
+        self._ended.set_result(self._process.wait())
+        with contextlib.suppress(InvalidStateError):
+            self._first_line.set_result(b"")
+
+    def _hear(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
-            self._first_line.set_result(lines.readline())
+            line = lines.readline()
+            with contextlib.suppress(InvalidStateError):
+                self._first_line.set_result(line)
             self._process.wait()
-        self._ended.set_result(self._process.returncode)
 
     def _listen(self) -> None:
         """Keep the last lines of its stderr, and empty the pipe."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from app.config import Folders, Settings
+from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, Folders, Settings
 from app.remotes import own_server
 from app.remotes.loopback import Loopback
-from app.remotes.own_server import start_ahead
+from app.remotes.own_server import NotServed, OwnServer, start_ahead
 from app.remotes.registry import Remote, Remotes
 from app.remotes.source import SourceFailed
 from app.reply.assistant import Assistant
@@ -25,6 +26,7 @@ from models.files import GRAPHS
 from remote import Refused, VerifierClient
 from storage import Store
 from tests.support.conversing import ask
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY
 
 SECONDS = 180.0
@@ -55,6 +57,23 @@ async def test_it_warms_up_serves_and_leaves_with_us(
             first = source.process_id
             assert first is not None and lives(first)
         assert source.process_id is None and not lives(first)
+
+
+async def test_its_end_does_not_wait_for_who_else_holds_its_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    holds = "import subprocess, sys, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
+    monkeypatch.setattr(own_server, "own_command", lambda *words, **module: [sys.executable, "-c", holds])
+    monkeypatch.setattr(own_server, "END_SECONDS", 0.5)
+    server = OwnServer(str(BUNDLED_TARGET), str(BUNDLED_DRAFTER))
+    group = server.process_id
+    assert group is not None
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await server.close()
+        assert server.process_id is None
+        with pytest.raises(NotServed):
+            await server.url()
+    finally:
+        os.killpg(group, signal.SIGKILL)
 
 
 async def test_one_that_dies_is_started_again(tiny_pair: Path) -> None:
@@ -153,7 +172,7 @@ def test_settings_that_need_none_start_none(changes: dict[str, str], settings: S
 def test_one_that_nobody_takes_ends_with_the_program(settings: Settings, tmp_path: Path) -> None:
     program = f"""
 from pathlib import Path
-from app.config import Folders, Settings
+from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, Folders, Settings
 from app.remotes import own_server
 folders = Folders(*(Path({str(tmp_path)!r}) / name for name in ("config", "data", "logs")))
 own_server.start_ahead(Settings(target={settings.target!r}, drafter={settings.drafter!r}), folders)
