@@ -134,7 +134,8 @@ def folders(tmp_path: Path) -> Folders:
 
 
 @pytest.fixture
-def settings(tiny_pair: Path) -> Settings:
+def settings(tiny_pair: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setattr(own_server, "_ahead", {})  # Other tests of this process may have started some.
     return Settings(target=str(tiny_pair / "target"), drafter=str(tiny_pair / "drafter"))
 
 

@@ -142,6 +142,8 @@ class ChatScreen(Screen[None]):
         self.commands = PromptCommands(self, self._view, self._sidebar, self.conversation, settings)
         self._panel = Panel(metrics)
         self._status = StatusBar()
+        self._looking = False
+        """Whether it is being checked what other windows did."""
         self._figures_of: tuple[str | None, ...] = ()
         """The conversation, the server and the model whose figures the status bar shows."""
         self.leaving = False
@@ -342,11 +344,17 @@ class ChatScreen(Screen[None]):
         if focused:
             self._catch_up()
 
-    @work(group="look-around", exclusive=True)
+    @work(group="look-around")
     async def _look_around(self) -> None:
         """Show another window's changes, for windows side by side and terminals that do not report focus."""
-        if await asyncio.to_thread(self.conversation.changed_elsewhere):
-            self._catch_up()
+        if self._looking:
+            return  # One that is cancelled would forget what it has found.
+        self._looking = True
+        try:
+            if await asyncio.to_thread(self.conversation.changed_elsewhere):
+                self._catch_up()
+        finally:
+            self._looking = False
 
     def _catch_up(self) -> None:
         if self._alive:
