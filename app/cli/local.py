@@ -104,7 +104,7 @@ def remove(name: Name) -> None:
 
 @local_commands.command("try")
 def try_model(name: Name) -> None:
-    """Load a model and let it answer: seconds to load, to the first word, tokens a second, memory."""
+    """Load a model and let it answer: seconds to load, seconds to the first word, tokens a second."""
     from app.local.registry import LocalModels
 
     _, folders = settings_with()
@@ -134,7 +134,8 @@ async def _tried(name: str, path: Path) -> None:
         await stream.aclose()
         if first is None or pieces < 2:
             fail(f"{name} said nothing.", FAILED)
-        print(f"first word after {first - asked:.2f} s, then {(pieces - 1) / (ended - first):.0f} tokens/s")
+        tokens = pieces if stream.usage is None else stream.usage.completion_tokens
+        print(f"first word after {first - asked:.2f} s, then {(tokens - 1) / (ended - first):.0f} tokens/s")
     except (SourceFailed, RemoteError) as error:
         fail(f"{name} does not run here: {error}", FAILED)
     finally:

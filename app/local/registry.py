@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -44,33 +44,33 @@ class LocalModels:
             )
         return Path(self._models[name])
 
-    def chosen(self, name: str | None) -> tuple[str, Path] | None:
-        """The model of the setting `local`, by default the only one, or None if there is none. Raises `ConfigError`."""
-        if name is None and len(self._models) != 1:
-            return None
-        name = next(iter(self._models)) if name is None else name
+    def chosen(self, name: str | None) -> tuple[str, Path]:
+        """The model of the setting `local`, by default the only one. Raises `ConfigError` if it names none."""
+        if name is None and not self._models:
+            raise ConfigError('offline = "local" needs a model on this device: outrider local find, then add')
+        if name is None and len(self._models) > 1:
+            raise ConfigError(f"offline is local, and there are several models: set local to {', '.join(self._models)}")
+        name = name or next(iter(self._models))
         return name, self.get(name)
 
     def add(self, name: str, path: Path) -> None:
         """Add a model, or replace the one of that name. Raises `ConfigError`."""
         if not NAME.fullmatch(name):
             raise ConfigError("a name has letters, digits, dots, colons, dashes and underscores")
-        self._change({**_read(self.path), name: str(path.expanduser().absolute())})
+        self._change(lambda models: {**models, name: str(path.expanduser().absolute())})
 
     def remove(self, name: str) -> None:
         """Forget a model. Its file stays. Raises `ConfigError`."""
         self.get(name)
-        self._change({other: path for other, path in _read(self.path).items() if other != name})
+        self._change(lambda models: {other: path for other, path in models.items() if other != name})
 
-    def _change(self, models: dict[str, str]) -> None:
-        lines = [
-            HEADER,
-            "\n[models]\n",
-            *(f"{json.dumps(name)} = {json.dumps(path)}\n" for name, path in models.items()),
-        ]
+    def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        """Read the file again, because another window may have written it, and write what `change` makes of it."""
         try:
             with one_at_a_time(self.path):
-                write_private(self.path, "".join(lines))
+                models = change(_read(self.path))
+                lines = (f"{json.dumps(name)} = {json.dumps(path)}\n" for name, path in models.items())
+                write_private(self.path, f"{HEADER}\n[models]\n{''.join(lines)}")
         except OSError as error:
             raise ConfigError(f"{self.path} cannot be written: {error.strerror}. Nothing was changed.") from None
         self._models = models

@@ -106,8 +106,7 @@ def _stand_in(settings: Settings, folders: Folders) -> LocalModel | None:
     from app.local.registry import LocalModels
     from app.remotes.loopback import LocalModel
 
-    chosen = LocalModels(folders).chosen(settings.local) if settings.offline == "local" else None
-    return None if chosen is None else LocalModel(*chosen)
+    return LocalModel(*LocalModels(folders).chosen(settings.local)) if settings.offline == "local" else None
 
 
 def drafters_of(drafter: Drafter, settings: Settings, folders: Folders) -> Drafters:

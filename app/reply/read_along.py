@@ -17,7 +17,7 @@ from remote.openai.schema import Content
 from remote.protocol import Sampling
 
 STEP = 200
-"""Characters after which it reads on: a second's writing of a fast server, a quarter of a second's reading here."""
+"""Characters by which the answer has grown before more of it is read: some fifty tokens."""
 READ_SECONDS = 120.0
 """Longest wait for it to have read a conversation."""
 

@@ -64,7 +64,14 @@ def test_a_damaged_file_of_models_is_never_overwritten(outrider: Outrider, tmp_p
 
 
 def test_a_setting_that_names_no_model_is_an_error(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")  # No server is started for the question.
     monkeypatch.setenv("OUTRIDER_OFFLINE", "local")
+    none = outrider("ask", "hello")
+    assert none.code == 2 and "outrider local find" in none.err
+    for name in ("one", "two"):
+        assert outrider("local", "add", str(BUNDLED_TARGET), "--name", name).code == 0
+    several = outrider("ask", "hello")
+    assert several.code == 2 and "set local to one, two" in several.err
     monkeypatch.setenv("OUTRIDER_LOCAL", "nobody")
     result = outrider("ask", "hello")
     assert result.code == 2 and "no model 'nobody' on this device" in result.err
