@@ -1,4 +1,6 @@
-"""The models on this device that the person added, by name. They are kept in `local.toml`, which the program rewrites.
+"""The models on this device that the person added, by name, and which one stands in for servers that are away.
+
+They are kept in `local.toml`, which the program rewrites.
 
 A file is used where it is, and only its path is kept.
 """
@@ -13,14 +15,15 @@ from pathlib import Path
 
 import msgspec
 
-from app.config import ConfigError, Folders
+from app.config import ConfigError, Folders, Settings
 from app.files import NotText, one_at_a_time, read_text, write_private
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
-HEADER = "# Written by Outrider: `outrider local`. Comments are not kept.\n"
+HEADER = "# Written by Outrider: `outrider local`, or the screen of local models. Comments are not kept.\n"
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    use: str | None = None
     models: dict[str, str] = {}
 
 
@@ -30,57 +33,95 @@ class LocalModels:
     def __init__(self, folders: Folders) -> None:
         """Read the file. Raises `ConfigError`, which names the file and the mistake."""
         self.path = folders.config / "local.toml"
-        self._models = _read(self.path)
+        self._file = _read(self.path)
+
+    @property
+    def used(self) -> str | None:
+        """Name of the model that was chosen to answer while a server is away, or None if none was."""
+        return self._file.use if self._file.use in self._file.models else None
 
     def __iter__(self) -> Iterator[tuple[str, Path]]:
-        return ((name, Path(path)) for name, path in self._models.items())
+        return ((name, Path(path)) for name, path in self._file.models.items())
 
     def get(self, name: str) -> Path:
         """The file or folder of a model. Raises `ConfigError`, which lists all names."""
-        if name not in self._models:
-            known = f"; yours: {', '.join(self._models)}" if self._models else ""
+        models = self._file.models
+        if name not in models:
+            known = f"; yours: {', '.join(models)}" if models else ""
             raise ConfigError(
                 f"there is no model {name!r} on this device{known}. `outrider local find` looks for some."
             )
-        return Path(self._models[name])
+        return Path(models[name])
 
     def chosen(self, name: str | None) -> tuple[str, Path]:
-        """The model of the setting `local`, by default the only one. Raises `ConfigError` if it names none."""
-        if name is None and not self._models:
+        """The model of the setting `local`, by default the one in use, or the only one.
+
+        Raises `ConfigError` if it names none.
+        """
+        name, models = name or self.used, self._file.models
+        if name is None and not models:
             raise ConfigError('offline = "local" needs a model on this device: outrider local find, then add')
-        if name is None and len(self._models) > 1:
-            raise ConfigError(f"offline is local, and there are several models: set local to {', '.join(self._models)}")
-        name = name or next(iter(self._models))
+        if name is None and len(models) > 1:
+            raise ConfigError(f"offline is local, and there are several models: set local to {', '.join(models)}")
+        name = name or next(iter(models))
         return name, self.get(name)
+
+    def use(self, name: str | None) -> None:
+        """Let this model answer while a server is away, or None to let none. Raises `ConfigError`."""
+        if name is not None:
+            self.get(name)
+        self._change(lambda models, _: (models, name))
 
     def add(self, name: str, path: Path) -> None:
         """Add a model, or replace the one of that name. Raises `ConfigError`."""
         if not NAME.fullmatch(name):
             raise ConfigError("a name has letters, digits, dots, colons, dashes and underscores")
-        self._change(lambda models: {**models, name: str(path.expanduser().absolute())})
+        self._change(lambda models, use: ({**models, name: str(path.expanduser().absolute())}, use))
 
     def remove(self, name: str) -> None:
         """Forget a model. Its file stays. Raises `ConfigError`."""
         self.get(name)
-        self._change(lambda models: {other: path for other, path in models.items() if other != name})
+        self._change(
+            lambda models, use: (
+                {other: models[other] for other in models if other != name},
+                None if use == name else use,
+            )
+        )
 
-    def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    def _change(self, change: Callable[[dict[str, str], str | None], tuple[dict[str, str], str | None]]) -> None:
         """Read the file again, because another window may have written it, and write what `change` makes of it."""
         try:
             with one_at_a_time(self.path):
-                models = change(_read(self.path))
-                lines = (f"{json.dumps(name)} = {json.dumps(path)}\n" for name, path in models.items())
-                write_private(self.path, f"{HEADER}\n[models]\n{''.join(lines)}")
+                before = _read(self.path)
+                models, use = change(before.models, before.use)
+                lines = [] if use is None else [f"use = {json.dumps(use)}\n"]
+                lines += [
+                    "\n[models]\n",
+                    *(f"{json.dumps(name)} = {json.dumps(path)}\n" for name, path in models.items()),
+                ]
+                write_private(self.path, HEADER + "".join(lines))
         except OSError as error:
             raise ConfigError(f"{self.path} cannot be written: {error.strerror}. Nothing was changed.") from None
-        self._models = models
+        self._file = _File(use, models)
 
 
-def _read(path: Path) -> dict[str, str]:
+def why_no_effect(settings: Settings, name: str | None) -> str:
+    """Why the choice of this model, or of none, has no effect yet; empty if it has. Settings come first."""
+    deciding = {"offline": settings.offline, "local": settings.local}
+    if name is not None:
+        deciding = {field: value for field, value in deciding.items() if value not in (None, name, "local")}
+    for field, value in deciding.items():
+        if value is not None:
+            place = f"an option, OUTRIDER_{field.upper()} or config.toml"
+            return f'Your choice has no effect yet: {place} says {field} = "{value}". Remove it there.'
+    return ""
+
+
+def _read(path: Path) -> _File:
     try:
-        return dict(msgspec.convert(tomllib.loads(read_text(path)), _File).models)
+        return msgspec.convert(tomllib.loads(read_text(path)), _File)
     except FileNotFoundError:
-        return {}
+        return _File()
     except NotText as error:
         raise ConfigError(f"{path} {error}.") from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:

@@ -12,12 +12,12 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
-from app.config import ConfigError, Folders, PromptName, Url, same_server
+from app.config import CHOICES, ConfigError, Folders, PromptName, Unanswered, Url, same_server
 from app.files import NotText, one_at_a_time, read_text, write_private
 from app.remotes.tokens import Tokens
 from remote.credentials import bearer_token, without_credentials
@@ -48,6 +48,10 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     system: PromptName | None = None
     """Name of the system prompt that new conversations with this server begin with, or `none`.
     Without one, the settings decide."""
+    offline: Unanswered | None = None
+    """What happens to a question while this server is away, or None if the settings decide."""
+    local: Text | None = None
+    """Name of the model on this device that answers then, or None for that of the settings."""
     ca: Text | None = None
     """File of the only certificate authorities that are trusted, or None for those that this device trusts."""
     cert: Text | None = None
@@ -339,6 +343,8 @@ def explain(error: msgspec.ValidationError) -> str:
         return f"there is no {wrong}; a server has {', '.join(Remote.__struct_fields__)}"
     if "missing required field" in sentence:
         return f"a server lacks its {sentence.rpartition('field ')[2]}"
+    if field in CHOICES and "enum" in sentence:
+        return f"{field} is {' or '.join(get_args(CHOICES[field]))}"
     plain = sentence.replace("'object'", "a table").replace("'int'", "a number").replace("'float'", "a number")
     plain = plain.replace("'str'", "text").replace("| null", "or nothing")
     return f"{field}: {plain[:1].lower()}{plain[1:]}" if field else plain

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.concurrency import beside
-from app.config import ConfigError
+from app.config import ConfigError, Unanswered
 from app.remotes.registry import Remote, Remotes
 from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
 from remote.clock import CLOCK, Clock
@@ -31,6 +31,10 @@ class Source:
     """Which model to ask an OpenAI-compatible server for, or None for the first one that it lists."""
     system: str | None = None
     """Name of the system prompt that its new conversations begin with, or None if the settings decide."""
+    offline: Unanswered | None = None
+    """What happens to a question while it is away, or None if the settings decide."""
+    local: str | None = None
+    """Name of the model on this device that answers then, or None for that of the settings."""
     own: bool = False
     """Whether its model was chosen together with the drafter, so that the drafter is assumed to fit it."""
     options = TransportOptions()
@@ -96,6 +100,7 @@ class RemoteSource(Source):
         self._remotes = remotes
         self.model = self.remote.model or model
         self.system = self.remote.system
+        self.offline, self.local = self.remote.offline, self.remote.local
         self.address = self.remote.url
         self.kind = self.remote.kind
         self.options = options_of(self.remote)

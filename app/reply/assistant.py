@@ -149,6 +149,11 @@ class Assistant:
         else:
             self._chosen = (source,)
 
+    async def stand_by(self, name: str | None) -> None:
+        """Let this model on this device answer while a server is away. None: questions wait for the server."""
+        with contextlib.suppress(NotLoaded):
+            (await self.until_loaded()).routing.stand_by(name)
+
     def follow(self, choices: Choices) -> None:
         """Connect to the server of the newly opened conversation, which has these choices."""
         self._shown = choices

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from app.config import Settings
@@ -104,9 +105,10 @@ class Backend:
         return None if pending is None else self.new_answer(pending, waits=True)
 
     def _settings_of(self, conversation_id: str) -> Settings:
-        """The settings, with the choices for this conversation. Raises `StorageError`."""
+        """The settings, with the choices for this conversation and those of its server. Raises `StorageError`."""
         choices = self._store.conversations.get(conversation_id).choices
-        return settings_for(self._options.settings, choices, self._options.fixed)
+        settings = settings_for(self._options.settings, choices, self._options.fixed)
+        return self.routing.while_away(settings, choices)
 
     # ---- how it is written -------------------------------------------------------------------------------------------
 
@@ -132,7 +134,7 @@ class Backend:
             by_choice = routing.nobody_by_choice(message.conversation_id) if connection is None else None
             reply = Reply(
                 generation,
-                stand_in=routing.stand_in,
+                stand_in=partial(routing.stand_in, generation.given.settings.local),
                 alone=request.does != "verifies",
                 nobody=lambda: by_choice if connection is None else connection.server.no_substitute,
                 early=self._options.early,

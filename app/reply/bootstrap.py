@@ -11,14 +11,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.config import BUNDLED_DRAFTER, Folders, Settings
+from app.config import BUNDLED_DRAFTER, ConfigError, Folders, Settings
 from app.reply.assistant import Assistant
 from storage import Choices, Store
 from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.remotes.choice import Asks
-    from app.remotes.loopback import LocalModel
     from app.remotes.source import Source
     from app.reply.routing import Options
     from drafter.runtime import Drafter
@@ -61,13 +60,14 @@ async def open_assistant(
             yield assistant
 
 
-def assistant_of_window(store: Store, settings: Settings, folders: Folders, model: str | None = None) -> Assistant:
+def assistant_of_window(
+    store: Store, settings: Settings, folders: Folders, model: str | None = None, *, fixed: Collection[str] = ()
+) -> Assistant:
     """The assistant of a window, which loads what it needs in the background after `start`.
 
-    `model`: the model to ask the server of the settings for, if the command line names one.
+    `model`: the model to ask the server of the settings for, if the command line names one. `fixed`: settings that no
+    server overrides.
     """
-    # A window is still open when the server is back, so a question may wait; a command has ended by then.
-    settings = settings.replaced({"offline": settings.offline or "queue"}, "the screen")
 
     async def load(shown: Choices) -> Options:
         if model is None and shown.remote is None:
@@ -75,7 +75,10 @@ def assistant_of_window(store: Store, settings: Settings, folders: Folders, mode
             import_module("app.remotes.own_server").start_ahead(settings, folders)
         await asyncio.to_thread(import_module, "app.reply.backend")
         source = import_module("app.remotes.choice").usable_source(settings, folders, model)
-        return replace(await options_of(settings, folders, source), early=True)
+        options = await options_of(settings, folders, source)
+        # A window is still open when the server is back, so a question may wait; a command has ended by then.
+        waits = options.settings.replaced({"offline": options.settings.offline or "queue"}, "the screen")
+        return replace(options, settings=waits, early=True, fixed=frozenset(fixed))
 
     return Assistant(store, load)
 
@@ -88,6 +91,7 @@ async def options_of(settings: Settings, folders: Folders, source: Source | None
     from app.system_prompts import SystemPrompts
     from drafter.runtime import Drafter
 
+    settings = _with_stand_in(settings, folders)
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
     return Options(
         drafters_of(drafter, settings, folders),
@@ -97,16 +101,31 @@ async def options_of(settings: Settings, folders: Folders, source: Source | None
         chosen=partial(source_chosen, settings=settings, folders=folders),
         prompts=SystemPrompts(folders),
         learnt=folders.learnt if folders.saved else None,
-        stand_in=_stand_in(settings, folders),
+        stand_in=partial(_local_model, folders),
     )
 
 
-def _stand_in(settings: Settings, folders: Folders) -> LocalModel | None:
-    """The model on this device that answers while a server is away. Raises `ConfigError`."""
+def _with_stand_in(settings: Settings, folders: Folders) -> Settings:
+    """The settings, with the name of the model on this device that stands in for servers. Raises `ConfigError`."""
     from app.local.registry import LocalModels
+
+    models = LocalModels(folders)
+    if settings.offline == "local" or (settings.offline is None and models.used is not None):
+        name, _ = models.chosen(settings.local)
+        return settings.replaced({"offline": "local", "local": name}, "the local models")
+    return settings
+
+
+def _local_model(folders: Folders, name: str | None) -> Source:
+    """The source of a model on this device. If there is none of that name, connecting fails and says so."""
+    from app.local.registry import LocalModels
+    from app.remotes.choice import UnusableSource
     from app.remotes.loopback import LocalModel
 
-    return LocalModel(*LocalModels(folders).chosen(settings.local)) if settings.offline == "local" else None
+    try:
+        return LocalModel(*LocalModels(folders).chosen(name))
+    except ConfigError as error:
+        return UnusableSource(str(error))
 
 
 def drafters_of(drafter: Drafter, settings: Settings, folders: Folders) -> Drafters:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from app.config import Settings
+from msgspec.structs import replace
+
+from app.config import Settings, Unanswered
 from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
 from app.drafting.fitness import Judged, judge_unmeasured
@@ -63,8 +65,8 @@ class Options:
     """Settings that no conversation overrides."""
     learnt: Path | None = None
     """Folder of what drafters learnt here, or None to disable learning."""
-    stand_in: Source | None = None
-    """The model on this device that answers while a server is away, or None if none does."""
+    stand_in: Callable[[str | None], Source] | None = None
+    """The source of a model on this device that stands in for a server, by name; None: the chosen one."""
     most_read: Callable[[], int | None] | None = None
     """Most tokens read by the server for which this assistant's drafter substitutes, if known."""
 
@@ -80,7 +82,8 @@ class Routing:
         """The connection over which it arrives."""
         self._store, self._options, self._outbox = store, options, outbox
         self._seen = options.seen or LastSeen()
-        self._anyway = options.settings.offline == "drafter"
+        self._away: tuple[Unanswered | None, str | None] = options.settings.offline, options.settings.local
+        """What happens to questions while a server is away, and which model on this device may answer then."""
         self._connections = Connections(self._connect, options.source, options.chosen)
         self.leaving: set[asyncio.Task[None]] = set()
         """Connections to close as soon as the answer arriving over them is complete."""
@@ -90,8 +93,8 @@ class Routing:
             second_stage=options.settings.second_stage and options.draft,
             calibrations=Calibrations(options.learnt if options.settings.learn else None),
         )
-        self._stand_in: Connection | None = None
-        """The connection to the model on this device that stands in for a server, once one was needed."""
+        self._stand_in: tuple[str | None, Connection] | None = None
+        """Name of the model on this device that stands in, and the connection to it, once it was needed."""
         self._judging: asyncio.Task[list[Judged]] | None = None
         """Measures the drafters that came to this device without figures."""
         self._halted = threading.Event()
@@ -114,7 +117,7 @@ class Routing:
         await self.pool.quiet()
         await self._connections.close()
         if self._stand_in is not None:
-            await self._stand_in.close()
+            await self._stand_in[1].close()
         await self.pool.close()
 
     # ---- servers -----------------------------------------------------------------------------------------------------
@@ -175,17 +178,40 @@ class Routing:
             patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
             modes=options.modes,
             clock=options.clock,
-            anyway=self._anyway,
+            anyway=self._offline(source) == "drafter",
         )
 
-    def stand_in(self) -> Connection | None:
-        """The connection to the model on this device that stands in for a server, or None if none does."""
+    def while_away(self, settings: Settings, choices: Choices) -> Settings:
+        """These settings of a conversation, with what happens while its server is away."""
+        source, local = self._connections.source(choices), self._away[1]
+        if source is not None and "local" not in self._options.fixed:
+            local = source.local or local
+        return replace(settings, offline=self._offline(source), local=local)
+
+    def _offline(self, source: Source | None) -> Unanswered | None:
+        """What happens to questions while this server is away: its own settings, or else those for all."""
+        own = None if source is None or "offline" in self._options.fixed else source.offline
+        return own or self._away[0]
+
+    def stand_by(self, name: str | None) -> None:
+        """Let this model on this device answer while a server is away. None: questions wait for the server."""
+        self._away = ("local" if name else "queue"), name
+        if self._stand_in is not None and self._stand_in[0] != name:
+            self._let_go(self._stand_in[1], self.running)
+            self._stand_in = None
+
+    def stand_in(self, name: str | None) -> Connection | None:
+        """The connection to this model on this device, which stands in for a server, or None if none does."""
         options = self._options
-        if self._stand_in is None and options.stand_in is not None and not self._closed:
-            self._stand_in = Connection(
-                options.stand_in, drafters=self.drafters, patience=EDGE_PATIENCE_SECONDS, clock=options.clock
-            )
-        return self._stand_in
+        if options.stand_in is None or self._closed:
+            return None
+        if self._stand_in is not None and self._stand_in[0] != name:
+            self._let_go(self._stand_in[1], None)
+            self._stand_in = None
+        if self._stand_in is None:
+            source, patience = options.stand_in(name), EDGE_PATIENCE_SECONDS
+            self._stand_in = name, Connection(source, drafters=self.drafters, patience=patience, clock=options.clock)
+        return self._stand_in[1]
 
     def close_unneeded(self) -> None:
         """Close the connections that neither the open conversation, the running reply nor the queue needs."""
@@ -233,7 +259,8 @@ class Routing:
         return memory_seen(source, self._seen)
 
     def _nobody(self, source: Source | None, memory: bytes | None) -> str | None:
-        return why_nobody(self.drafters, memory, own=source is None or source.own, anyway=self._anyway)
+        own = source is None or source.own
+        return why_nobody(self.drafters, memory, own=own, anyway=self._offline(source) == "drafter")
 
     @property
     def offer(self) -> Offer | None:

@@ -36,6 +36,8 @@ FIRST = (
 REST = (
     Field("model", "Model", "the first that the server lists"),
     Field("system", "System", "name of the system prompt for new conversations"),
+    Field("offline", "While away", "queue, fail, drafter or local; empty: as in the settings"),
+    Field("local", "Local model", "name of the model on this device that answers while away"),
     Field("ca", "Authority", "file; empty: those that this device trusts"),
     Field("cert", "Certificate", "file; only if the server wants one"),
     Field("key", "Its key", "file; empty: in the same file"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from app.config import Settings
+from app.config import Settings, Unanswered
 from app.events import ModeChanged, Stretch, Verified
 from app.remotes.source import AddressSource, Source
 from app.reply.assistant import Assistant
@@ -33,13 +33,31 @@ class Here(AddressSource):
     kind = "openai"
 
 
+def stand_in(source: Source | Mapping[str | None, Source]) -> Callable[[str | None], Source]:
+    return (lambda name: source) if isinstance(source, Source) else source.__getitem__
+
+
 @asynccontextmanager
 async def standing_in(
-    drafter: Drafter, database: Path, port: int, source: Source, settings: Settings = LOCAL, *, path: str = "/v1"
+    drafter: Drafter,
+    database: Path,
+    port: int,
+    source: Source | Mapping[str | None, Source],
+    settings: Settings = LOCAL,
+    *,
+    path: str = "/v1",
+    own: tuple[Unanswered | None, str | None] = (None, None),
+    fixed: frozenset[str] = frozenset(),
 ) -> AsyncIterator[Assistant]:
+    """An assistant whose server is at a port. `source`: the model on this device, or several by name.
+
+    `own`: the server's own settings for the time while it is away. `fixed`: settings that it does not override.
+    """
     store = Store.open(database)
     server = AddressSource(f"http://127.0.0.1:{port}{path}")
-    async with Assistant(store, Options(Drafters(drafter), server, settings, stand_in=source)) as opened:
+    server.offline, server.local = own
+    options = Options(Drafters(drafter), server, settings, stand_in=stand_in(source), fixed=fixed)
+    async with Assistant(store, options) as opened:
         yield opened
     store.close()
 
@@ -153,3 +171,59 @@ async def test_a_model_that_does_not_start_is_named(drafter: Drafter, database: 
     ):
         heard = await ask(opened, QUESTION)
     assert heard.failed is not None and "127.0.0.1:9" in heard.failed.message and heard.text == "Use tar"
+
+
+class Other(Here):
+    """Another model of this device."""
+
+    name = "other one"
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "fixed", "writer"),
+    [
+        (Settings(offline="queue"), ("local", None), "", "small one"),
+        (Settings(offline="local", local="a"), (None, "b"), "", "other one"),
+        (Settings(offline="local", local="a"), ("queue", None), "", ""),
+        (Settings(offline="local", local="a"), ("fail", "b"), "offline local", "small one"),
+    ],
+)
+async def test_a_server_has_settings_of_its_own_and_the_command_line_overrides_them(
+    drafter: Drafter,
+    database: Path,
+    verifier: VerifierProcess,
+    settings: Settings,
+    own: tuple[Unanswered | None, str | None],
+    fixed: str,
+    writer: str,
+) -> None:
+    here = Here(verifier.url + "/v1")
+    models: dict[str | None, Source] = {None: here, "a": here, "b": Other(verifier.url + "/v1")}
+    settings = settings.replaced({"max_tokens": 4, "temperature": 0.0}, "a test")
+    async with (
+        ChatServer([], away=True).listening() as port,
+        standing_in(drafter, database, port, models, settings, own=own, fixed=frozenset(fixed.split())) as opened,
+    ):
+        heard = await ask(opened, QUESTION)
+    if writer:
+        assert heard.done is not None and [stretch.writer for stretch in heard.done.stretches] == [writer]
+    else:
+        assert heard.failed is not None and heard.failed.queued
+
+
+async def test_another_model_is_chosen_while_the_program_runs(
+    drafter: Drafter, database: Path, verifier: VerifierProcess
+) -> None:
+    models: dict[str | None, Source] = {"a": Here(verifier.url + "/v1"), "b": Other(verifier.url + "/v1")}
+    settings = Settings(offline="queue", max_tokens=4, temperature=0.0)
+    async with (
+        ChatServer([], away=True).listening() as port,
+        standing_in(drafter, database, port, models, settings) as opened,
+    ):
+        for name, writer in (("a", "small one"), ("b", "other one")):
+            await opened.stand_by(name)
+            heard = await ask(opened, QUESTION)
+            assert heard.done is not None and [stretch.writer for stretch in heard.done.stretches] == [writer]
+        await opened.stand_by(None)
+        heard = await ask(opened, QUESTION)
+        assert heard.failed is not None and heard.failed.queued

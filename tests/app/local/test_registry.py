@@ -1,0 +1,42 @@
+"""The models on this device that were added, and the one that stands in for servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.config import ConfigError, Folders
+from app.local.registry import LocalModels
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+
+
+def test_the_model_in_use_is_kept_until_it_is_forgotten(folders: Folders) -> None:
+    models = LocalModels(folders)
+    for name in ("one", "two"):
+        models.add(name, Path(f"/models/{name}.gguf"))
+    with pytest.raises(ConfigError, match="set local to one, two"):
+        models.chosen(None)
+    LocalModels(folders).use("two")
+    again = LocalModels(folders)
+    assert again.used == "two" and again.chosen(None) == ("two", Path("/models/two.gguf"))
+    assert again.chosen("one")[0] == "one", "a setting comes first"
+    models.add("three", Path("/models/three.gguf"))
+    assert LocalModels(folders).used == "two", "another window chose it"
+    models.remove("two")
+    assert LocalModels(folders).used is None
+    with pytest.raises(ConfigError, match="no model 'four'"):
+        models.use("four")
+
+
+def test_a_model_that_was_removed_by_hand_is_not_in_use(folders: Folders) -> None:
+    models = LocalModels(folders)
+    models.add("one", Path("/models/one.gguf"))
+    models.use("one")
+    models.path.write_text(models.path.read_text().replace('"one" =', '"two" ='))
+    assert LocalModels(folders).used is None
+    assert LocalModels(folders).chosen(None)[0] == "two"
