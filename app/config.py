@@ -63,9 +63,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     offline: Unanswered | None = None
     """What happens to a question while the server is away and no drafter may write in its place. queue: it waits until
     the server is back. fail: it fails with a message. drafter: the drafter answers anyway. local: the model `local` on
-    this device answers, and continues answers that break off. None: the chat queues it and `outrider ask` fails."""
+    this device answers, and continues answers that break off. None: the model that `outrider local use` chose answers,
+    or else the chat queues it and `outrider ask` fails."""
     local: str | None = None
-    """Name of a model that `outrider local` lists, for `offline = "local"`. None: the only one that it lists."""
+    """Name of a model that `outrider local` lists, for `offline = "local"`. None: the one that
+    `outrider local use` chose, or the only one that it lists."""
     remote: UrlOrName | None = None
     """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the remote that
     `outrider remote use` chose, otherwise `bundled`: the bundled verifier, started on this device."""

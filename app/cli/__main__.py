@@ -22,10 +22,11 @@ from app.cli.learn import learn
 from app.cli.local import local_commands
 from app.cli.log import log
 from app.cli.models import models
-from app.cli.options import Model, Remote, System, Token
+from app.cli.options import Local, Model, Remote, System, Token
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
 from app.cli.serve import serve
+from app.cli.settings import stands_in
 from app.cli.shell import shell
 from app.cli.system import meant, system_commands
 from app.exits import guarded, run
@@ -88,6 +89,7 @@ def chat(
     model: Model = None,
     token: Token = None,
     mode: Mode = None,
+    local: Local = None,
     system: System = None,
 ) -> None:
     """Open the chat screen."""
@@ -96,7 +98,14 @@ def chat(
     prompt = meant(system)
     raise typer.Exit(
         open_chat(
-            conversation=conversation, last=last, model=model, prompt=prompt, remote=remote, token=token, mode=mode
+            conversation=conversation,
+            last=last,
+            model=model,
+            prompt=prompt,
+            remote=remote,
+            token=token,
+            mode=mode,
+            **stands_in(local),
         )
     )
 
@@ -117,6 +126,7 @@ def ask(
     model: Model = None,
     token: Token = None,
     mode: Mode = None,
+    local: Local = None,
     system: System = None,
     temperature: Annotated[
         float | None,
@@ -170,6 +180,7 @@ def ask(
         model=model,
         token=token,
         mode=mode,
+        local=local,
         system=meant(system),
         temperature=temperature,
         seed=seed,

@@ -161,7 +161,7 @@ async def ask(
         draft=options.draft,
         conversation=options.conversation,
         last=options.last,
-        fixed=options.sampling,
+        fixed=options.fixed,
     )
     async with opening as assistant:
         store = assistant.store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from app.cli.settings import settings_with
@@ -50,13 +51,18 @@ def chat(
             pass  # The screen reports this and works without remotes.
         else:
             remotes.meant_by(settings.remote)  # A wrong name is reported before the screen hides the message.
+    if settings.local is not None:
+        from app.local.registry import LocalModels
+
+        LocalModels(folders).get(settings.local)  # As for a server.
     if (reason := _no_screen()) is not None:
         complain(f'{reason} To get an answer without a screen: outrider ask "…"')
         return USAGE
     for name in OF_ANOTHER_TERMINAL:
         os.environ.pop(name, None)
     explicit = model is not None or options.get("remote") is not None
-    return run(_screen(settings, folders, conversation, last, model, prompt, explicit=explicit))
+    fixed = [name for name in ("offline", "local") if name in options]
+    return run(_screen(settings, folders, conversation, last, model, prompt, fixed, explicit=explicit))
 
 
 def _no_screen() -> str | None:
@@ -76,6 +82,7 @@ async def _screen(
     last: bool,
     model: str | None,
     prompt: SystemPrompt | None,
+    fixed: Collection[str],
     *,
     explicit: bool,
 ) -> int:
@@ -95,7 +102,7 @@ async def _screen(
             store.conversations.choose(chosen, changed)
         if chosen is not None and prompt is not None:
             keep_system_prompt(store, chosen, prompt)
-        async with assistant_of_window(store, settings, folders, model) as core:
+        async with assistant_of_window(store, settings, folders, model, fixed=fixed) as core:
             core.follow(fresh if chosen is None else store.conversations.get(chosen).choices)
             switcher = RemoteSwitcher(settings, folders, core, fresh)
             window = TerminalApp(

@@ -84,6 +84,17 @@ def known_remotes(incomplete: str) -> Candidates:
     return [one for one in remotes(incomplete) if one[0] != "bundled"]
 
 
+def local_models(incomplete: str) -> Candidates:
+    """Names of the models on this device, with their files."""
+    from app.config import ConfigError, Folders
+    from app.local.registry import LocalModels
+
+    try:
+        return _described([(name, str(path)) for name, path in LocalModels(Folders.locate())], incomplete)
+    except ConfigError:
+        return []
+
+
 def system_prompts(incomplete: str) -> Candidates:
     """Names of the system prompts, with the beginning of each."""
     from app.config import ConfigError, Folders

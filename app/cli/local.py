@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli.completion import local_models
 from app.cli.options import Json
 from app.cli.settings import settings_with
 from app.exits import FAILED, UNREACHABLE, USAGE, complain, fail
@@ -21,7 +22,10 @@ local_commands = typer.Typer(
     help="Models on this device that answer while a server is away. Without a command, list them.",
     rich_markup_mode=None,
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name, as `outrider local list` has it.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name, as `outrider local list` has it.", autocompletion=local_models),
+]
 TRIED = "Name three things that float, in one sentence."
 TRIED_TOKENS = 48
 
@@ -72,25 +76,51 @@ def add(
     name = name or (gguf_name(path) if path.is_file() else path.name)
     models = LocalModels(folders)
     models.add(name, path)
-    complain(f'Added {name}. To let it answer while a server is away: offline = "local" in {folders.settings}')
+    complain(f"Added {name}. To let it answer while a server is away: outrider local use {name}")
 
 
 @local_commands.command("list")
 def show_list(json: Json = False) -> None:
-    """List the models: name, size, file."""
+    """List the models: * if chosen to answer, name, size, file."""
     from app.local.registry import LocalModels
 
     _, folders = settings_with()
     count = 0
-    for name, path in LocalModels(folders):
+    models = LocalModels(folders)
+    for name, path in models:
         count += 1
         size = path.stat().st_size if path.is_file() else None
         if json:
-            print(json_text.dumps({"name": name, "size": size, "file": str(path)}))
+            print(json_text.dumps({"name": name, "size": size, "file": str(path), "used": name == models.used}))
         else:
-            print(name, "missing" if not path.exists() else _size(size) if size else "folder", path, sep="  ")
+            print(
+                "*" if name == models.used else " ",
+                name,
+                "missing" if not path.exists() else _size(size) if size else "folder",
+                path,
+                sep="  ",
+            )
     if not count:
         complain("No model was added. Look for some: outrider local find")
+
+
+@local_commands.command("use")
+def use(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Name, as `outrider local list` has it.", autocompletion=local_models),
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Let none answer.")] = False,
+) -> None:
+    """Choose the model that answers while a server is away, and continues answers that break off."""
+    from app.local.registry import LocalModels, why_no_effect
+
+    if (name is None) == (not none):
+        fail("Give a name, or --none to let no model answer.", USAGE)
+    settings, folders = settings_with()
+    LocalModels(folders).use(name)
+    if why := why_no_effect(settings, name):
+        complain(why)
 
 
 @local_commands.command("rm")

@@ -32,6 +32,17 @@ Model = Annotated[
 ]
 
 
+Local = Annotated[
+    str | None,
+    typer.Option(
+        "--local",
+        metavar="NAME",
+        help="Model on this device that answers while the server is away: a name from `outrider local list`.",
+        autocompletion=completion.local_models,
+    ),
+]
+
+
 def _token_in(file: str) -> str:
     """The token in a file. It is never an argument itself, because every program on this device can read arguments."""
     try:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from app.cli.piped import read_piped
-from app.cli.settings import AskOptions, settings_with, unsaved
+from app.cli.settings import AskOptions, settings_with, stands_in, unsaved
 from app.exits import USAGE, fail, run
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def answer(words: Sequence[str], options: AskOptions) -> int:
         seed=options.seed,
         max_tokens=options.max_tokens,
         tree=options.tree,
+        **stands_in(options.local),
     )
     question = " ".join(words)
     if problem := _contradiction(options, question, offline=settings.mode == "offline"):

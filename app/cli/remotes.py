@@ -81,6 +81,18 @@ def add(
             autocompletion=completion.system_prompts,
         ),
     ] = None,
+    offline: Annotated[
+        Literal["queue", "fail", "drafter", "local"] | None,
+        typer.Option(help="What happens to a question while this server is away. Default: as in the settings."),
+    ] = None,
+    local: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Model on this device that answers then, with --offline local: a name from `outrider local list`.",
+            autocompletion=completion.local_models,
+        ),
+    ] = None,
     ca: Annotated[str | None, typer.Option(metavar="FILE", help="Trust only this certificate authority.")] = None,
     cert: Annotated[str | None, typer.Option(metavar="FILE", help="Client certificate.")] = None,
     key: Annotated[
@@ -115,6 +127,8 @@ def add(
     fields = {
         "model": model,
         "system": system,
+        "offline": offline,
+        "local": local,
         "ca": ca,
         "cert": cert,
         "key": key,
@@ -124,6 +138,8 @@ def add(
         "first_words_timeout": first_words_timeout,
         "token_variable": token_env,
     }
+    if local is not None:
+        _check_local(local)
     if name is None or url is None:
         given = {**fields, "kind": None if kind == "auto" else kind}
         raise typer.Exit(_add_step_by_step(name, url, remotes, given, token_stdin=token_stdin))
@@ -315,6 +331,14 @@ def _check_system(name: str) -> None:
 
     if name != NO_PROMPT:
         SystemPrompts(Folders.locate()).get(name)
+
+
+def _check_local(name: str) -> None:
+    """Raises `ConfigError` for a model that is not on this device."""
+    from app.config import Folders
+    from app.local.registry import LocalModels
+
+    LocalModels(Folders.locate()).get(name)
 
 
 def _checked(remote: Remote) -> Remote:

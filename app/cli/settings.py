@@ -40,6 +40,11 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
     return settings, folders
 
 
+def stands_in(local: str | None) -> dict[str, str]:
+    """The settings that `--local` stands for."""
+    return {} if local is None else {"offline": "local", "local": local}
+
+
 def opened_store() -> Store:
     """Open the store of the settings, for a command that writes. Raises `ConfigError`, `StorageError`."""
     from storage import Store
@@ -80,6 +85,8 @@ class AskOptions:
     model: str | None = None
     token: str | None = None
     mode: ChosenMode | None = None
+    local: str | None = None
+    """The model on this device that answers while the server is away."""
     system: SystemPrompt | None = None
     """The system prompt from now on, or None to keep the conversation's own."""
     temperature: float | None = None
@@ -104,6 +111,7 @@ class AskOptions:
         return self.last or self.conversation is not None
 
     @property
-    def sampling(self) -> list[str]:
-        """Names of the settings that the options override, whatever was chosen for the conversation."""
-        return [name for name in ("temperature", "seed", "max_tokens") if getattr(self, name) is not None]
+    def fixed(self) -> list[str]:
+        """Names of the settings that the options override, whatever was chosen for the conversation or its server."""
+        sampling = [name for name in ("temperature", "seed", "max_tokens") if getattr(self, name) is not None]
+        return [*sampling, *stands_in(self.local)]

@@ -24,11 +24,11 @@ def test_a_model_is_found_added_listed_and_forgotten(outrider: Outrider, file: P
     found = outrider("local", "find", str(file.parent), "--json")
     assert json.loads(found.out) == {"name": "small-Q4", "size": 1000, "program": str(file.parent), "file": str(file)}
     added = outrider("local", "add", str(file), "--name", "mine")
-    assert added.code == 0 and 'offline = "local"' in added.err
+    assert added.code == 0 and "outrider local use mine" in added.err
     listed = outrider("local", "list", "--json")
-    assert json.loads(listed.out) == {"name": "mine", "size": 1000, "file": str(file)}
+    assert json.loads(listed.out) == {"name": "mine", "size": 1000, "file": str(file), "used": False}
     file.rename(file.with_name("gone"))
-    assert outrider("local").out == f"mine  missing  {file}\n"
+    assert outrider("local").out == f"   mine  missing  {file}\n"
     assert outrider("local", "rm", "mine").code == 0
     assert outrider("local", "list").out == "" and file.with_name("gone").exists()
 
@@ -75,3 +75,42 @@ def test_a_setting_that_names_no_model_is_an_error(outrider: Outrider, monkeypat
     monkeypatch.setenv("OUTRIDER_LOCAL", "nobody")
     result = outrider("ask", "hello")
     assert result.code == 2 and "no model 'nobody' on this device" in result.err
+
+
+def test_an_option_names_the_model_that_answers_this_time(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = "http://127.0.0.1:9/v1"
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "8")
+    assert outrider("local", "add", str(BUNDLED_TARGET), "--name", "guide").code == 0
+    assert outrider("ask", "--remote", away, "hello").code == 3
+    answered = outrider("ask", "--remote", away, "--local", "guide", "--json", "hello")
+    assert answered.code == 0, answered.err
+    assert [one["writer"] for one in json.loads(answered.out)["stretches"]] == ["guide"]
+    assert "guide, on this device, wrote this answer; it was not checked" in answered.err
+    for command in (["ask", "hello"], ["chat"]):
+        unknown = outrider(*command, "--local", "nobody")
+        assert unknown.code == 2 and "no model 'nobody' on this device; yours: guide" in unknown.err
+
+
+def test_a_chosen_model_answers_until_another_choice(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "8")
+    monkeypatch.setenv("OUTRIDER_REMOTE", "http://127.0.0.1:9/v1")
+    assert outrider("local", "add", str(BUNDLED_TARGET), "--name", "guide").code == 0
+    assert outrider("local", "use", "guide").code == 0
+    assert outrider("local").out.startswith("*  guide")
+    assert outrider("ask", "hello").code == 0
+    monkeypatch.setenv("OUTRIDER_OFFLINE", "fail")
+    told = outrider("local", "use", "guide")
+    assert told.code == 0 and "no effect" in told.err and "OUTRIDER_OFFLINE" in told.err
+    assert outrider("ask", "hello").code == 3, "a setting comes first"
+    monkeypatch.delenv("OUTRIDER_OFFLINE")
+    assert outrider("local", "use", "--none").code == 0 and outrider("ask", "hello").code == 3
+    assert outrider("local", "use").code == 2
+
+
+def test_a_server_has_settings_of_its_own(outrider: Outrider) -> None:
+    add = ["remote", "add", "far", "http://127.0.0.1:9", "--offline", "local", "--local", "guide"]
+    assert outrider(*add).code == 2
+    assert outrider("local", "add", str(BUNDLED_TARGET), "--name", "guide").code == 0
+    assert outrider(*add).code == 0
+    row = json.loads(outrider("remote", "list", "--json").out)
+    assert (row["offline"], row["local"]) == ("local", "guide")
