@@ -51,6 +51,8 @@ HELD_TOKENS = 32
 long."""
 SHORTEST_SHARED = 16
 """Common first tokens that two sessions need for one to take over the other's rows."""
+LONGEST_LEFT = 16
+"""Computed tokens that a session which nobody continues may lose when its rows are moved instead of copied."""
 STREAM_ROWS = 1024
 """Future tokens of a stream for which room is reserved at its beginning; later as many again, if there is room."""
 
@@ -313,7 +315,10 @@ class Sessions:
         if not session.context.computed:
             other, agreed = self.table.begins_like(session)
             if other is not None and agreed >= SHORTEST_SHARED:
-                session.context.adopt(other.context, agreed)
+                if other.over and other.context.computed - agreed <= LONGEST_LEFT:
+                    session.take_over(other)
+                else:
+                    session.context.adopt(other.context, agreed)
                 self.counters.shared_tokens += session.context.computed
         return _Claim(self.table, message.session, session, session.epoch)
 
@@ -371,7 +376,7 @@ class Sessions:
         """Keep a session only for others with the same beginning: nobody continues it."""
         if (session := self.table.get(name)) is not None:
             self._ended(session)
-            session.drafts = None
+            session.drafts, session.over = None, True
 
     def drop(self, name: str) -> bool:
         """Forget a session. Returns False if there is none with that name."""

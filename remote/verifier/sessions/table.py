@@ -54,6 +54,8 @@ class Session:
     """Rounds and streams that are running."""
     reserved: int = 0
     """Rows that the running ones may need."""
+    over: bool = False
+    """Whether nobody continues it; only its rows are of use."""
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -65,6 +67,13 @@ class Session:
             self.running -= 1
             if not self.running:
                 self.reserved = 0
+
+    def take_over(self, other: Session) -> None:
+        """Continue with the rows of another session that is over. llama.cpp copies rows slowly."""
+        tokens = self.context.tokens
+        self.context, other.context = other.context, self.context
+        self.context.assign(0, tokens)
+        other.context.release()
 
     def conflict(self) -> Conflict:
         """Digests of prefixes at growing distances.

@@ -286,6 +286,26 @@ def test_what_two_sessions_begin_with_is_computed_once(target: Engine) -> None:
     assert sessions.counters.shared_tokens == 149
 
 
+def test_rows_of_a_session_that_is_over_are_moved_to_the_one_that_continues_it(target: Engine) -> None:
+    sessions = table(target)
+    shared = [2 + token % 40 for token in range(50)]
+    Device(sessions, "a").play([*shared, 3, 4])
+    over = sessions.table.get("a")
+    assert over is not None
+    rows = over.context
+    sessions.rest("a")
+    moved, alone = Device(sessions, "b"), Device(table(target), "b")
+    for append in ([*shared, 3, 9], [6, 6]):
+        assert moved.play(append).verdict.bonus == alone.play(append).verdict.bonus
+    held = sessions.table.get("b")
+    assert held is not None and held.context is rows and over.context.capacity == 0
+    Device(sessions, "c").play([*shared, 3, 9, 6])
+    assert held.context is rows, "somebody may continue it"
+    sessions.rest("b")
+    Device(sessions, "d").play([*shared[:20], 1, 1])
+    assert held.context is rows, "most of it would be lost"
+
+
 def allocated(sessions: Sessions) -> int:
     """Bytes of all slabs, as PyTorch counts them."""
     held = [sessions.table.get(name) for name in sessions.table]
