@@ -74,8 +74,8 @@ class EndpointText:
             self._known = answer.decoded(len(answer.tokens)).rstrip(INCOMPLETE) or answer.sent
         """The text that the server is to continue."""
         self._join = Continuation(self._known, continues=endpoint.model.continues, exact=away is not None)
-        self._thinks = False
-        """Whether the model is reasoning."""
+        self._speaks = self._thinks = False
+        """Whether it has written a word, and whether the model is reasoning."""
         self._thinking_since: float | None = None
 
     async def steps(self) -> AsyncGenerator[Step, None]:
@@ -104,9 +104,7 @@ class EndpointText:
                 generation.end("stopped")
                 return
             generation.figures.carried(stream)
-            if (stretch := generation.answer.written_by(self._name, here=self._away is not None)) is not None:
-                yield stretch
-            if self._away is None or not generation.answer.model:
+            if self._away is None:
                 generation.answer.model = self._name
             if refused := _chosen(stream.left_out, generation.given.sampling):
                 yield self._mode(f"the server does not accept {refused}")
@@ -189,8 +187,12 @@ class EndpointText:
         """Process a piece of the stream. An empty piece is reasoning."""
         steps: list[Step] = []
         generation, name = self._generation, self._name
-        if piece and not generation.answer.is_text:
-            steps += generation.answer.begin_text(self._known)
+        if piece and not self._speaks:
+            self._speaks = True
+            shown = [] if generation.answer.is_text else generation.answer.begin_text(self._known)
+            stretch = generation.answer.written_by(name, here=self._away is not None)
+            generation.answer.model = generation.answer.model or name
+            steps += [*([] if stretch is None else [stretch]), *shown]
             self._connection.speed.speaks(stream)
         if piece and self._thinks:
             self._thinks = False

@@ -160,7 +160,7 @@ class CompletionsClient(Wire):
                 left_out, request = (*left_out, refused), without_field(request, refused)
         predicted = request.prediction is not None
         waits = begun, deadline, silence
-        return ChatStream(self, answer, *waits, predicted=predicted, left_out=left_out)
+        return ChatStream(self, answer, *waits, continued=continued, predicted=predicted, left_out=left_out)
 
     async def _asked(
         self, method: str, path: str, silence: float, traffic: Traffic, body: bytes | None = None

@@ -45,7 +45,8 @@ class ChatStream(Metered):
     `[DONE]`; a connection that ends earlier raises `Broken`.
 
     `begun`: when the question was sent, by the wire's clock. `deadline`: seconds from then to the first words, and from
-    any words to the next. `silence`: seconds without a byte after the first words.
+    any words to the next. `silence`: seconds without a byte after the first words. `continued`: it continues a text,
+    and may find that nothing is missing.
     """
 
     def __init__(
@@ -56,10 +57,12 @@ class ChatStream(Metered):
         deadline: float,
         silence: float,
         *,
+        continued: bool = False,
         predicted: bool = False,
         left_out: tuple[str, ...] = (),
     ) -> None:
         super().__init__(answer.traffic)
+        self._continued = continued
         self.predicted = predicted
         """Whether a prediction was sent with the question and not refused."""
         self.left_out = left_out
@@ -267,7 +270,7 @@ class ChatStream(Metered):
             raise Incompatible(f"{host} said nothing, because of its content filter{why}; ask in other words")
         if end in ("broken", "unknown"):
             raise Incompatible(f"{host} {what}{why}; ask again, or check which model it serves")
-        if end == "whole":
+        if end == "whole" and not self._continued:
             raise Incompatible(f"{host} {what}; check which model it serves")
 
     async def _heard(self) -> AsyncGenerator[bytes, None]:

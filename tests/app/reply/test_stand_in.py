@@ -16,6 +16,7 @@ from app.reply.routing import Options
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
+from remote.openai.schema import OWNER
 from remote.protocol import Sampling
 from storage import Store
 from tests.support.chat_server import ChatServer, Script
@@ -110,6 +111,20 @@ async def test_an_answer_goes_on_at_the_character_where_the_line_broke(
     turn = stored(database, heard)
     assert running.unchecked == turn.unchecked == ((len(begun), len(turn.text)),)
     assert turn.note.startswith("by small one on this device, not checked")
+
+
+async def test_an_answer_of_which_nothing_is_missing_is_complete(drafter: Drafter, database: Path) -> None:
+    whole = ChatServer([Script([])], owner=OWNER)
+    server = ChatServer([Script(["Use tar."], cut=True)])
+    async with (
+        server.listening() as port,
+        whole.listening() as here,
+        standing_in(drafter, database, port, Here(f"http://127.0.0.1:{here}/v1")) as opened,
+    ):
+        heard = await ask(opened, QUESTION)
+    assert heard.done is not None, heard.failed
+    assert whole.asked and heard.text == "Use tar." and not heard.done.stretches, "it has written nothing"
+    assert heard.done.model == "talker" and heard.done.reason == "end"
 
 
 async def test_a_question_is_answered_while_the_server_is_away(
