@@ -16,8 +16,8 @@ from remote import RemoteError
 from remote.openai.schema import Content
 from remote.protocol import Sampling
 
-STEP = 200
-"""Characters by which the answer has grown before more of it is read: some fifty tokens."""
+STEP = 100
+"""Characters by which the answer has grown before more of it is read: some 25 tokens."""
 READ_SECONDS = 120.0
 """Longest wait for it to have read a conversation."""
 
@@ -27,14 +27,17 @@ class ReadAlong:
 
     def __init__(self, stand_in: Connection, messages: Sequence[tuple[str, Content]]) -> None:
         self._stand_in, self._messages = stand_in, messages
-        self._read = -STEP
+        self._read = -1
+        """Characters of the answer that it has read, or -1 while it has not even read the question."""
         self._task: asyncio.Task[None] | None = None
         stand_in.start()
 
     def follow(self, text: str) -> None:
         """Read the answer so far, if it has grown enough and nothing is being read. Returns at once."""
         reading = self._task is not None and not self._task.done()
-        if not reading and len(text) - self._read >= STEP and isinstance(self._stand_in.verifier, Endpoint):
+        # The first words are read as soon as they are there: how the tokens are spelt is looked up only then.
+        due = len(text) - self._read >= (STEP if self._read > 0 else 1)
+        if due and not reading and isinstance(self._stand_in.verifier, Endpoint):
             self._read = len(text)
             self._task = asyncio.create_task(self._step(self._stand_in.verifier, text))
 
