@@ -17,6 +17,11 @@ TURN_SECONDS = 2.0
 """Longest wait for another window. A change takes milliseconds, and a window that hangs must not block all others."""
 
 
+def size_text(size: int) -> str:
+    """A number of bytes for people."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size:,} bytes"
+
+
 class NotText(ValueError):
     """A file that is not text in UTF-8. The message continues a sentence after the file's name, without a full stop."""
 

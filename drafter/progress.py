@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
@@ -47,6 +47,20 @@ def stage(name: str, total: int, done: int = 0, *, shown: bool = True) -> Iterat
             yield _Bar(bars, name, total, done)
     else:
         yield _Lines(name, total, done)
+
+
+@contextmanager
+def transfer(total: int) -> Iterator[Callable[[int], None]]:
+    """Show how much of `total` bytes has arrived, in kilobytes; yields a function that takes the bytes so far."""
+    with stage("fetching, in KB", max(1, total // 1000)) as shown:
+        known = 0
+
+        def tell(done: int) -> None:
+            nonlocal known
+            shown.advance(done // 1000 - known)
+            known = done // 1000
+
+        yield tell
 
 
 def track(name: str, items: Sequence[T]) -> Iterable[T]:

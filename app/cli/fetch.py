@@ -21,7 +21,7 @@ from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
 from app.sanitise import sanitise
 from drafter.delivery import delivery
 from drafter.floors import why_no_drafts
-from drafter.progress import stage
+from drafter.progress import transfer
 from drafter.shelf import kept
 from models.config import DrafterError, read_config
 from remote import LinkDown, RemoteError, VerifierClient
@@ -58,8 +58,8 @@ async def fetch(source: Source | None, settings: Settings, folders: Folders) -> 
             complain(f"The small model that {sanitise(client.host)} offers is here, and is not used: {why_unused}.")
             return FAILED
         size = 0 if card.drafter is None else card.drafter.size
-        with _shown_progress(size) as progress:
-            folder = await fetch_drafter(client, card, folders.fetched, progress=progress, known=here)
+        with transfer(size) as tell:
+            folder = await fetch_drafter(client, card, folders.fetched, progress=lambda done, _: tell(done), known=here)
         note_origin(folder, source.address)
         if card.memory is not None:  # The first question there already uses its tokens.
             LastSeen(folders.servers).note(source.address, card.memory.digest)
@@ -159,8 +159,8 @@ async def _take(
     check_judgeable(learner, server)
     size = f"{max(1, round(card.drafter.size / 1e6)):,} MB"
     print(f"{sanitise(server)} has taught its small model; the newer version comes: {size}", file=sys.stderr)
-    with _shown_progress(card.drafter.size) as progress:
-        folder = await fetch_newer(client, card, learner, folders.learnt, progress)
+    with transfer(card.drafter.size) as tell:
+        folder = await fetch_newer(client, card, learner, folders.learnt, lambda done, _: tell(done))
     try:
         return judge(learner, folder, server, halted=halted)
     finally:
@@ -189,20 +189,6 @@ def _source_at(address: str, settings: Settings, folders: Folders) -> Source | N
         if same_server(remote.url, address):
             return RemoteSource(name, remotes)
     return None
-
-
-@contextlib.contextmanager
-def _shown_progress(total: int) -> Iterator[Callable[[int, int], None]]:
-    """Shows the progress in kilobytes of `total` bytes; yields a function that takes the bytes received so far."""
-    with stage("fetching, in KB", max(1, total // 1000)) as shown:
-        known = 0
-
-        def tell(done: int, _: int) -> None:
-            nonlocal known
-            shown.advance(done // 1000 - known)
-            known = done // 1000
-
-        yield tell
 
 
 @contextlib.contextmanager

@@ -1,22 +1,27 @@
 """`outrider local`: the models on this device that answer while a server is away.
 
-stdout is data; exit codes: 0 ok, 1 the model does not run, 2 usage, 3 nothing found.
+stdout is data; exit codes: 0 ok, 1 the model does not run or was not fetched, 2 usage, 3 nothing found or no network.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json as json_text
+import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli.completion import local_models
 from app.cli.options import Json
 from app.cli.settings import settings_with
-from app.exits import FAILED, UNREACHABLE, USAGE, complain, fail
+from app.exits import FAILED, INTERRUPTED, UNREACHABLE, USAGE, complain, fail
+from app.files import size_text
+
+if TYPE_CHECKING:
+    from app.local.hub import HubModel
 
 local_commands = typer.Typer(
     help="Models on this device that answer while a server is away. Without a command, list them.",
@@ -26,6 +31,7 @@ Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="Name, as `outrider local list` has it.", autocompletion=local_models),
 ]
+NewName = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Default: that of the file.")]
 TRIED = "Name three things that float, in one sentence."
 TRIED_TOKENS = 48
 
@@ -52,7 +58,7 @@ def find_models(
         if json:
             print(json_text.dumps({"name": one.name, "size": one.size, "program": one.program, "file": str(one.path)}))
         else:
-            print(sanitise(f"{one.name}  {_size(one.size)}  {one.program}  {one.path}"))
+            print(sanitise(f"{one.name}  {size_text(one.size)}  {one.program}  {one.path}"))
     if not found:
         fail("No model was found. Name a folder: outrider local find FOLDER", UNREACHABLE)
     complain("To use one: outrider local add FILE --name NAME")
@@ -61,7 +67,7 @@ def find_models(
 @local_commands.command("add")
 def add(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file, or the folder of a model.")],
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Default: that of the file.")] = None,
+    name: NewName = None,
 ) -> None:
     """Add a model. Its file is used where it is, and never copied."""
     from app.local.registry import LocalModels
@@ -74,9 +80,97 @@ def add(
     if (reason := why_not(str(path.absolute()))) is not None:
         fail(f"This model cannot run here: {reason}.", FAILED)
     name = name or (gguf_name(path) if path.is_file() else path.name)
-    models = LocalModels(folders)
-    models.add(name, path)
+    LocalModels(folders).add(name, path)
+    _say_added(name)
+
+
+def _say_added(name: str) -> None:
     complain(f"Added {name}. To let it answer while a server is away: outrider local use {name}")
+
+
+@local_commands.command("catalogue")
+def show_catalogue(json: Json = False) -> None:
+    """List small models with free licences to fetch: name, size, memory, licence, what they are good for."""
+    import msgspec
+
+    from app.local.catalogue import catalogue
+
+    known = catalogue()
+    for one in known.models:
+        if json:
+            print(json_text.dumps(msgspec.structs.asdict(one)))
+        else:
+            memory = f"{size_text(one.memory):>7} of memory"
+            print(f"{one.name:20}{size_text(one.size):>7}  {memory}  {one.licence}  {one.good_for}")
+    complain(f"As of {known.date}. To fetch one: outrider local get NAME")
+
+
+@local_commands.command("get")
+def get(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|REPOSITORY[:FILE]",
+            help="Name of the catalogue, or a repository of the Hugging Face hub and a GGUF file of it.",
+        ),
+    ],
+    name: NewName = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Fetch without asking.")] = False,
+) -> None:
+    """Fetch a model from the Hugging Face hub, and add it. Resumes where it broke off."""
+    from app.cli import remote_dialogue
+    from app.local.catalogue import catalogue
+    from app.local.hub import Hub, HubAway, NoSuchModel, NotFetched
+    from app.local.registry import LocalModels, check_name
+    from app.remotes.own_server import why_not
+    from drafter.progress import transfer
+
+    settings, folders = settings_with()
+    if settings.mode == "offline":
+        fail('Nothing is fetched while the settings say `mode = "offline"`.', FAILED)
+    if not yes and not remote_dialogue.has_terminal():
+        fail("There is no terminal to ask in. To fetch it without a question: --yes", USAGE)
+    entry = catalogue().get(model)
+    if entry is None and "/" not in model:
+        fail(f"There is no {model} in the catalogue: outrider local catalogue. Or give OWNER/REPOSITORY.", USAGE)
+    hub, models = Hub(), LocalModels(folders)
+    try:
+        found = hub.find(model if entry is None else entry.source)
+        name = name or (found.name[:63] if entry is None else entry.name)
+        check_name(name)
+        if (reason := why_not(found.path.name)) is not None:
+            fail(f"This model cannot run here: {reason}.", FAILED)
+        _say_plan(found, hub.host)
+        if found.missing and not yes and not remote_dialogue.yes("Fetch it?"):
+            complain("Nothing was fetched.")
+            return
+        here = found.size - found.missing
+        with transfer(found.missing) as tell:
+            path = hub.fetch(found, lambda done: tell(done - here))
+    except NotFetched as error:
+        fail(
+            str(error),
+            UNREACHABLE if isinstance(error, HubAway) else USAGE if isinstance(error, NoSuchModel) else FAILED,
+        )
+    except (EOFError, KeyboardInterrupt):
+        print(file=sys.stderr)
+        fail("Interrupted. What has arrived is kept; the same command resumes there.", INTERRUPTED)
+    models.add(name, path)
+    print(path)
+    _say_added(name)
+
+
+def _say_plan(model: HubModel, host: str) -> None:
+    """Say what would be fetched, from where and to where."""
+    import shutil
+
+    free = shutil.disk_usage(next(place for place in model.folder.parents if place.exists())).free
+    complain(f"{model.repository}, revision {model.revision}, licence: {model.licence or 'none named'}")
+    for file in model.files:
+        kind = "sha256" if len(file.digest) == 64 else "git"
+        complain(f"  {file.name}  {size_text(file.size)}  {kind} {file.digest}")
+    complain(f"{size_text(model.missing)} to fetch into {model.folder}; {size_text(free)} are free")
+    complain(f"Only {host} is asked, and the storage that it redirects to; both see your address and the model's name.")
 
 
 @local_commands.command("list")
@@ -96,7 +190,7 @@ def show_list(json: Json = False) -> None:
             print(
                 "*" if name == models.used else " ",
                 name,
-                "missing" if not path.exists() else _size(size) if size else "folder",
+                "missing" if not path.exists() else size_text(size) if size else "folder",
                 path,
                 sep="  ",
             )
@@ -170,7 +264,3 @@ async def _tried(name: str, path: Path) -> None:
         fail(f"{name} does not run here: {error}", FAILED)
     finally:
         await source.close()
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

@@ -74,8 +74,7 @@ class LocalModels:
 
     def add(self, name: str, path: Path) -> None:
         """Add a model, or replace the one of that name. Raises `ConfigError`."""
-        if not NAME.fullmatch(name):
-            raise ConfigError("a name has letters, digits, dots, colons, dashes and underscores")
+        check_name(name)
         self._change(lambda models, use: ({**models, name: str(path.expanduser().absolute())}, use))
 
     def remove(self, name: str) -> None:
@@ -115,6 +114,12 @@ def why_no_effect(settings: Settings, name: str | None) -> str:
             place = f"an option, OUTRIDER_{field.upper()} or config.toml"
             return f'Your choice has no effect yet: {place} says {field} = "{value}". Remove it there.'
     return ""
+
+
+def check_name(name: str) -> None:
+    """Raises `ConfigError` for what cannot be the name of a model."""
+    if not NAME.fullmatch(name):
+        raise ConfigError("a name has letters, digits, dots, colons, dashes and underscores")
 
 
 def _read(path: Path) -> _File:
