@@ -374,3 +374,8 @@ def stretches_of(stats: Mapping[str, Any]) -> tuple[Stretch, ...]:
     except (KeyError, TypeError, ValueError):
         return ()
     return tuple(sorted(found, key=lambda one: one.at))
+
+
+def written_here(stats: Mapping[str, Any]) -> bool:
+    """Whether a model on this device wrote a part of a stored answer that nobody has checked."""
+    return any(stretch.here for stretch in stretches_of(stats))

@@ -92,15 +92,15 @@ def remark(message: Message) -> str:
     if message.role != "assistant":
         return ""
     said = []
-    if drafted := message.provenance.count(False):
+    local = [stretch for stretch in stretches_of(message.stats) if stretch.here]
+    if not local and (drafted := message.provenance.count(False)):
         total = len(message.provenance)
         what = "All of it was" if drafted == total else f"{drafted} of its {total} tokens were"
         by = message.stats.get("drafted_by")
         said.append(f"{what} drafted offline{f' by the {by}' if by else ''} and never checked.")
-    for stretch in stretches_of(message.stats):
-        if stretch.here:
-            what = f"From character {stretch.at:,} on it was" if stretch.at else "All of it was"
-            said.append(f"{what} written by {stretch.writer} on this device and never checked.")
+    for stretch in local:
+        what = f"From character {stretch.at:,} on it was" if stretch.at else "All of it was"
+        said.append(f"{what} written by {stretch.writer} on this device and never checked.")
     if message.status == "failed":
         said.append("This answer failed.")
     elif message.interrupted:

@@ -244,14 +244,14 @@ def complain_of_unchecked(done: Done) -> None:
     """Report how much of an answer the model has not checked."""
     drafted, tokens = done.provenance.count(False), len(done.provenance)
     name = done.drafted_by or "small model"
-    if drafted and drafted == tokens:
+    if local := [stretch for stretch in done.stretches if stretch.here]:
+        for stretch in local:
+            what = f"the answer from character {stretch.at:,} on" if stretch.at else "this answer"
+            complain(f"{stretch.writer}, on this device, wrote {what}; it was not checked")
+    elif drafted and drafted == tokens:
         complain(f"the {name} alone wrote this answer; it was not checked")
     elif drafted:
         complain(f"{drafted} of {tokens} tokens were drafted by the {name} and not checked")
-    for stretch in done.stretches:
-        if stretch.here:
-            what = f"the answer from character {stretch.at:,} on" if stretch.at else "this answer"
-            complain(f"{stretch.writer}, on this device, wrote {what}; it was not checked")
 
 
 async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None, *, told: str = "") -> AskResult:

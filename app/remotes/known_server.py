@@ -43,6 +43,11 @@ class KnownServer:
         """The drafter that it offers for its model and that is not here."""
         self._source, self._drafters, self._seen, self._anyway = source, drafters, seen, anyway
 
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether it checks drafts in the tokens of a drafter of this device, as far as known."""
+        return self.checks if self.met else self.fits
+
     async def greet(self, patience: float, speed: Speed) -> Peer:
         """Ask, within `patience` seconds, who is there and what it can do. Raises `RemoteError` and `SourceFailed`."""
         peer = await self._greet(patience, speed)

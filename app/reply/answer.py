@@ -12,6 +12,7 @@ from app.events import Drafted, Reasoned, Retracted, Stretch, Verified
 from app.sanitise import Sanitiser, sanitise
 from models.guide.names import Marks, NoMarks
 from models.text.chat_text import ChatText
+from models.text.seam import following
 from remote.openai.stream import KEPT_REASONING
 
 Shown = Drafted | Verified | Retracted
@@ -44,8 +45,16 @@ class Answer:
         """The model that wrote, or checked, last; empty while only the drafter has."""
         self.drafter = ""
         """The drafter that wrote alone, by its name for people; empty if none did."""
-        self.stretches: list[Stretch] = []
-        """Who wrote which part of a text, as far as models on this device stood in for a server's."""
+        self.local = ""
+        """The whole model on this device that wrote unverified tokens, by the person's name for it, or empty."""
+        self._local_from = 0, 0
+        """How many tokens and characters precede what it wrote."""
+        self._joined, self._since = 0, ""
+        """How many tokens precede what it has written since it took over last, and that text."""
+        self.withdrawn: list[tuple[int, str]] = []
+        """Each time that the target did not keep what such a model had written: where that began, and the whole text
+        until then."""
+        self._stretches: list[Stretch] = []
         self.reasoning = ""
         """What a server's model thought before its answer, as far as it is kept."""
         self.reasoning_seconds = 0.0
@@ -53,7 +62,7 @@ class Answer:
         self.is_text = False
         self._pieces: list[str] = []
         self.length = 0
-        """Characters of a server's text."""
+        """Characters that arrived as text."""
         self._sanitiser = Sanitiser()
         self._clean_pieces: list[str] = []
         """What `add_text` has shown since `_solid` was made."""
@@ -72,6 +81,15 @@ class Answer:
     def suffix(self) -> list[int]:
         """The tokens that the target has not verified."""
         return self.tokens[self.verified :]
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        """Who wrote which part, as far as models on this device stood in for a server's, and nobody has checked it."""
+        if self.is_text or not self.local:
+            return self._stretches
+        if not self.suffix:
+            return []
+        return self._local_after(self._clean(self.tokens[: max(self.verified, self._local_from[0])], False))
 
     @property
     def drafted_by(self) -> str:
@@ -99,6 +117,14 @@ class Answer:
         """Say which names the marks in its tokens stand for from here on."""
         self._marks = marks
 
+    def recall(self, stretches: Sequence[Stretch]) -> None:
+        """Take over who wrote which part of the text that it was made with."""
+        here = next((stretch for stretch in stretches if stretch.here), None)
+        if not self.tokens or self.sent:
+            self._stretches = list(stretches)
+        elif here is not None:
+            self.local, self._local_from = here.writer, (self.verified, len(self.decoded(self.verified)))
+
     def begin(self) -> list[Shown]:
         """Show the tokens that it was made with. Call it first."""
         return self._show(verified=self.verified) if self.tokens else []
@@ -113,20 +139,61 @@ class Answer:
         return self._show()
 
     def verify(self, tokens: Sequence[int], from_draft: int) -> list[Shown]:
-        """Append tokens of the target after the verified ones. Drafted tokens stay if these begin them."""
+        """Append tokens of the target after the verified ones. Drafted tokens stay if these begin them.
+
+        Text of another model also stays if it begins with theirs: its tokens are spelt anew.
+        """
         if self.suffix[: len(tokens)] != list(tokens):
-            self.tokens[self.verified :] = tokens
+            rest = self._respelt(tokens) if self.local else []
+            if self.local and self.suffix and not rest:
+                self.withdrawn.append((self._local_from[1], self.decoded(len(self.tokens))))
+            self.tokens[self.verified :] = [*tokens, *rest]
         self.verified += len(tokens)
         return self._show(verified=len(tokens), from_draft=from_draft)
 
+    def _respelt(self, tokens: Sequence[int]) -> list[int]:
+        """The tokens that spell what the unverified text says after `tokens`; none if it begins in another way."""
+        said, begun = self._text.decode(self.tokens), [*self.tokens[: self.verified], *tokens]
+        known = self._text.decode(begun)
+        return (following(self._text, begun, said[len(known) :]) or []) if said.startswith(known) else []
+
+    def join(self, writer: str) -> str:
+        """Let a model on this device, with a tokenizer of its own, draft from here on. Returns what it is to continue.
+
+        Tokens that do not make a whole character yet are taken back.
+        """
+        while self.tokens and self.decoded(len(self.tokens)).endswith(INCOMPLETE):
+            self.tokens.pop()
+        self.verified = min(self.verified, len(self.tokens))
+        begun = self.decoded(len(self.tokens))
+        if not self.suffix or not self.local:
+            self._local_from = len(self.tokens), len(begun)
+        self.local, self._joined, self._since = writer, len(self.tokens), ""
+        return begun
+
+    def draft_text(self, piece: str) -> list[Shown | Stretch]:
+        """Append text of such a model, in tokens of the target.
+
+        If the target's tokenizer cannot spell it there, the answer becomes text, which nobody verifies.
+        """
+        begun, self._since = self.decoded(self._joined), self._since + piece
+        self.length += len(piece)
+        spelt = following(self._text, self.tokens[: self._joined], self._marks.said(self._since))
+        self.tokens[self._joined :] = spelt or []
+        if spelt is not None and self.decoded(len(self.tokens)) == begun + self._since:
+            return [*self._show()]
+        whole = begun + self._since
+        self._stretches = self._local_after(sanitise(whole[: self._local_from[1]]))
+        return [*self._stretches, *self.begin_text(whole)]
+
     def written_by(self, writer: str, *, here: bool) -> Stretch | None:
-        """Note who writes from now on. Returns what is new; None if no model on this device takes part."""
-        if not here and not self.stretches:
+        """Note who writes text from now on. Returns what is new; None if no model on this device takes part."""
+        if not here and not self._stretches:
             return None
-        if here and not self.stretches and (self.model or self.drafter):
-            self.stretches.append(Stretch(0, self.model or self.drafter))
-        self.stretches.append(Stretch(len(self.text), writer, here))
-        return self.stretches[-1]
+        if here and not self._stretches and (self.model or self.drafter):
+            self._stretches.append(Stretch(0, self.model or self.drafter))
+        self._stretches.append(Stretch(len(self.text), writer, here))
+        return self._stretches[-1]
 
     def begin_text(self, text: str) -> list[Shown]:
         """Become text that begins with `text`, in place of the tokens. Nobody verifies it."""
@@ -177,6 +244,11 @@ class Answer:
             events.append(Drafted(ghost[len(left) :], max(0, ghost_tokens - kept)))
         self._solid, self._ghost, self._ghost_tokens = solid, ghost, ghost_tokens
         return events
+
+    def _local_after(self, text: str) -> list[Stretch]:
+        """The stretches of an answer that the model on this device continued after `text`."""
+        begun = [Stretch(0, self.model or self.drafter)] if text else []
+        return [*begun, Stretch(len(text), self.local, here=True)]
 
     def _clean(self, tokens: Sequence[int], complete: bool) -> str:
         """The shown text of the server's text and `tokens`."""

@@ -17,7 +17,7 @@ from app.remotes.peer import Endpoint
 from app.reply.answer import INCOMPLETE
 from app.reply.errors import NoAnswer, too_long
 from app.reply.generation import Generation
-from app.reply.judgement import nothing_to_verify, unverified
+from app.reply.judgement import drafted, nothing_to_verify, unverified
 from app.reply.learnt import Learnt
 from app.reply.outbox import Outbox
 from app.reply.outcome import ReplyOutcome, completed, failed, save, stats_so_far
@@ -79,16 +79,16 @@ class Backend:
 
     def verification(self, message_id: str) -> Request:
         """Verify an answer whose server is available. Raises `NoAnswer`, `StorageError`."""
-        drafted = self._store.messages.get(message_id)
-        conversation, connection = drafted.conversation_id, self.routing.connection_of(drafted.conversation_id)
+        answer = self._store.messages.get(message_id)
+        conversation, connection = answer.conversation_id, self.routing.connection_of(answer.conversation_id)
         if problem := self.routing.no_server(conversation):
             raise NoAnswer(problem.message, problem.code)
-        if not unverified(drafted):
-            raise NoAnswer(nothing_to_verify(drafted), "internal")
+        if not unverified(answer):
+            raise NoAnswer(nothing_to_verify(answer), "internal")
         # Only the rest is requested if no part of the answer was drafted here.
-        anew = connection is not None and isinstance(connection.verifier, Endpoint) and not all(drafted.provenance)
+        anew = connection is not None and isinstance(connection.verifier, Endpoint) and drafted(answer)
         text = self.routing.drafter_of(conversation).text
-        return verify(self._store, self._settings_of(conversation), drafted, text, anew=anew)
+        return verify(self._store, self._settings_of(conversation), answer, text, anew=anew)
 
     def queued_answer(self, queued: Queued) -> Request | None:
         """Answer or verify a queue entry, or return None if another program was faster.
@@ -132,10 +132,11 @@ class Backend:
                 routing.pool.recalibrate(drafter)
             generation = await self._begin(request, drafter, connection, stopping)
             by_choice = routing.nobody_by_choice(message.conversation_id) if connection is None else None
+            verifies = request.does == "verifies"
             reply = Reply(
                 generation,
-                stand_in=partial(routing.stand_in, generation.given.settings.local),
-                alone=request.does != "verifies",
+                stand_in=(lambda: None) if verifies else partial(routing.stand_in, generation.given.settings.local),
+                alone=not verifies,
                 nobody=lambda: by_choice if connection is None else connection.server.no_substitute,
                 early=self._options.early,
                 most_read=lambda: routing.most_read_over(connection),

@@ -8,15 +8,16 @@ text without tokens, because none are verified and no limit is counted in them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from os.path import commonprefix
+from typing import Any, TypeVar
 
-from app.concurrency import abandon
+from app.concurrency import abandon, unless_set
 from app.events import Cut, ModeChanged, RoundEnded
 from app.exits import GO_ON
 from app.model_names import short_model
 from app.remotes.connection import Connection, wants_token
-from app.remotes.peer import Endpoint
+from app.remotes.peer import Endpoint, Verifier
 from app.reply.answer import INCOMPLETE
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
@@ -26,6 +27,9 @@ from remote.errors import quoted
 from remote.openai.dialect import SAMPLING
 from remote.openai.ends import end_of
 from remote.protocol import Sampling
+from remote.tasks import end
+
+T = TypeVar("T")
 
 BETWEEN_SECONDS = 60.0
 """Longest silence between two words, if the remote's settings name none. The system detects a dead line sooner; a busy
@@ -49,8 +53,9 @@ IMAGES = (
 class EndpointText:
     """The text of one answer, by one OpenAI-compatible server, or from where another one broke off.
 
-    `away`: why the server that was asked is away, if this is a model on this device that stands in for it.
-    `reader`: such a model reads along, and continues the answer if the line breaks.
+    `away`: why the server that was asked is away, if this is a model on this device that stands in for it. `drafts`:
+    that server can check the text, so it is kept as a draft, and this ends when the server is back. `reader`: such a
+    model reads along, and continues the answer if the line breaks.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class EndpointText:
         endpoint: Endpoint,
         *,
         away: str | None = None,
+        drafts: bool = False,
         reader: ReadAlong | None = None,
     ) -> None:
         self._generation, self._connection, self._endpoint = generation, connection, endpoint
@@ -68,8 +74,11 @@ class EndpointText:
         self.broke = False
         """The line has broken, and another model is to continue."""
         answer = generation.answer
+        self._drafts, self._back = drafts, asyncio.Event()
         if away is None:
             self._known = answer.sent or answer.decoded(answer.verified)
+        elif drafts:
+            self._known = answer.join(self._name)
         else:
             self._known = answer.decoded(len(answer.tokens)).rstrip(INCOMPLETE) or answer.sent
         """The text that the server is to continue."""
@@ -87,6 +96,7 @@ class EndpointText:
         yield self._mode()
         await generation.drafting.quiet()
         stream: ChatStream | None = None
+        watching = asyncio.create_task(self._watch())
         try:
             for tries in range(1, BUSY_TRIES + 1):
                 try:
@@ -101,9 +111,11 @@ class EndpointText:
                     if generation.stopping:
                         break
             if stream is None:
-                generation.end("stopped")
+                if not self._back.is_set():
+                    generation.end("stopped")
                 return
-            generation.figures.carried(stream)
+            if not self._drafts:
+                generation.figures.carried(stream)
             if self._away is None:
                 generation.answer.model = self._name
             if refused := _chosen(stream.left_out, generation.given.sampling):
@@ -121,6 +133,7 @@ class EndpointText:
             self._connection.lost(self._endpoint, error)
             self.broke = True
         finally:
+            await end(watching)
             if self._reader is not None:
                 await self._reader.end()
             if stream is not None:
@@ -141,11 +154,24 @@ class EndpointText:
         """The answer as soon as it begins, or None if it is stopped before. An answer that is not taken is closed."""
         asking, stream = asyncio.create_task(self._ask()), None
         try:
-            stream = await self._generation.unless_stopped(asking)
+            stream = await self._unless_over(asking)
         finally:
             if stream is None:
                 await abandon(asking)
         return stream
+
+    async def _watch(self) -> None:
+        """Note that the server that can check what is written here is back."""
+        connection = self._generation.connection
+        while self._drafts and connection is not None:
+            if isinstance(connection.verifier, Verifier):
+                self._back.set()
+                return
+            await connection.changed()
+
+    async def _unless_over(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
+        """The result of `work`, or None if the person stops the answer or the server is back first."""
+        return await self._generation.unless_stopped(unless_set(self._back, work))
 
     async def _ask(self) -> ChatStream:
         """Send the question, with the answer so far if the server can continue it."""
@@ -158,7 +184,7 @@ class EndpointText:
             given.sampling,
             unset=given.left_to_server,
             model=self._endpoint.model.id,
-            most=given.settings.max_tokens,
+            most=self._generation.left if self._drafts and given.most is not None else given.settings.max_tokens,
             deadline=first,
             silence=options.read_seconds or BETWEEN_SECONDS,
             continued=bool(begun),
@@ -169,14 +195,14 @@ class EndpointText:
         """The stream, to its end."""
         generation, answer = self._generation, self._generation.answer
         saved = 0
-        while generation.reason is None:
-            piece = await generation.unless_stopped(anext(stream, None))
+        while generation.reason is None and not self._back.is_set():
+            piece = await self._unless_over(anext(stream, None))
             if generation.stopping:
                 generation.end("stopped")
-            elif piece is None:
+            elif piece is None and not self._back.is_set():
                 self._join.finish()
                 self._end(stream)
-            else:
+            elif piece is not None:
                 for step in self._take(stream, piece):
                     yield step
             if generation.reason is not None or answer.length - saved > answer.length // SHARE:
@@ -187,7 +213,7 @@ class EndpointText:
         """Process a piece of the stream. An empty piece is reasoning."""
         steps: list[Step] = []
         generation, name = self._generation, self._name
-        if piece and not self._speaks:
+        if piece and not self._speaks and not self._drafts:
             self._speaks = True
             shown = [] if generation.answer.is_text else generation.answer.begin_text(self._known)
             stretch = generation.answer.written_by(name, here=self._away is not None)
@@ -204,8 +230,15 @@ class EndpointText:
             now = generation.clock.now()
             self._thinking_since = now if self._thinking_since is None else self._thinking_since
             steps.append(generation.answer.add_reasoning(thought, now - self._thinking_since))
-        steps += generation.answer.add_text(self._join.take(piece))
-        generation.figures.grew(generation.answer)
+        if self._drafts:
+            steps += generation.draft_text(self._join.take(piece))
+            if generation.answer.is_text:  # Nobody can check it.
+                self._drafts, self._speaks = False, True
+                self._back.clear()
+                generation.answer.model = generation.answer.model or name
+        else:
+            steps += generation.answer.add_text(self._join.take(piece))
+            generation.figures.grew(generation.answer)
         if self._reader is not None:
             self._reader.follow(generation.answer.server_text)
         return steps

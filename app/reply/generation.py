@@ -265,6 +265,14 @@ class Generation:
             self._end_after(self.answer.tokens)
         return shown
 
+    def draft_text(self, piece: str) -> list[Shown | Stretch]:
+        """Append text that a whole model on this device wrote alone."""
+        shown = self.answer.draft_text(piece)
+        self.figures.grew(self.answer)
+        if self.left <= 0:
+            self.end("length")
+        return shown
+
     def cut(self, tokens: Sequence[int], after: int | None = None) -> list[int]:
         """The tokens up to the first one that ends an answer, as many as fit after `after` tokens of the answer.
 

@@ -7,13 +7,13 @@ counts. The marks around code blocks are ignored, because unrelated answers shar
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
 from os.path import commonprefix
 from typing import NamedTuple
 
-from app.events import AnsweredAgain, Judged
+from app.events import AnsweredAgain, Judged, written_here
 from app.sanitise import sanitise
 from storage import Message
 
@@ -27,7 +27,12 @@ FENCE = re.compile(r"^[ \t]*(```|~~~).*\n?", re.MULTILINE)
 
 def unverified(answer: Message) -> bool:
     """Whether the target can still verify or complete an answer."""
-    return answer.role == "assistant" and (not all(answer.provenance) or answer.status != "done")
+    return answer.role == "assistant" and (drafted(answer) or answer.status != "done")
+
+
+def drafted(answer: Message) -> bool:
+    """Whether a part of an answer was written on this device and is not checked."""
+    return not all(answer.provenance) or written_here(answer.stats)
 
 
 def nothing_to_verify(answer: Message) -> str:
@@ -53,6 +58,26 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
     return _judged(answer, kept, len(answer.tokens) - start, text)
 
 
+def judge_texts(
+    message_id: str, drafts: Sequence[tuple[int, str]], text: str, tokens_of: Callable[[str], int]
+) -> Judged | None:
+    """What the target's own `text` keeps of what another model had written, by its words and not by its tokens.
+
+    `drafts`: where that began, and the whole answer, each time that the target took over. `tokens_of`: the number of
+    tokens that spell a text. None if there was nothing of it.
+    """
+    kept, of = 0, 0
+    parted: dict[int, str] = {}
+    for begun, drafted in drafts:
+        same = max(begun, len(commonprefix((drafted, text))))
+        kept, of = kept + tokens_of(drafted[begun:same]), of + tokens_of(drafted[begun:])
+        if lost := dropped(drafted, text):
+            parted[len(sanitise(text[: _parting(drafted, text)]))] = lost
+    if not of:
+        return None
+    return Judged(message_id, min(kept, of), of, "\n\n".join(parted.values()), next(iter(parted), len(sanitise(text))))
+
+
 def judge_again(answer: Message, text: str, again: AnsweredAgain) -> Judged | None:
     """What the `text` of a server that checks no drafts keeps of a drafted answer, if that had words."""
     kept, of, dropped = compare(answer.text, text)
@@ -66,6 +91,20 @@ def judgement_stats(judged: Judged) -> dict[str, int | bool | None]:
         kept, dropped = judged.again.tokens or (None, None)
         stats |= {"predicted": judged.again.predicted, "prediction_kept": kept, "prediction_dropped": dropped}
     return stats
+
+
+def withdrawn_stats(judged: Judged) -> dict[str, int | str]:
+    """A judgement of a part of the answer itself, in the form stored with it."""
+    return {"kept": judged.kept, "of": judged.of, "withdrawn": judged.dropped, "withdrawn_at": judged.at}
+
+
+def withdrawn_judgement(answer: Message) -> Judged | None:
+    """The judgement that was stored with an answer of which a part was written offline, and withdrawn."""
+    kept, of = answer.stats.get("kept"), answer.stats.get("of")
+    said, at = answer.stats.get("withdrawn"), answer.stats.get("withdrawn_at")
+    if not (isinstance(kept, int) and isinstance(of, int) and isinstance(said, str) and isinstance(at, int)):
+        return None
+    return Judged(answer.id, kept, of, sanitise(said), at)
 
 
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:

@@ -9,7 +9,15 @@ from typing import Any
 from app.events import Cut, Done, Failed, Judged, PageSource
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
-from app.reply.judgement import judge, judge_again, judgement_stats
+from app.reply.judgement import (
+    drafted,
+    judge,
+    judge_again,
+    judge_texts,
+    judgement_stats,
+    verified_length,
+    withdrawn_stats,
+)
 from app.reply.request import Request
 from app.sanitise import sanitise
 from models.config import DrafterError
@@ -54,8 +62,8 @@ def completed(request: Request, generation: Generation) -> ReplyOutcome:
     done = Done(stopped, generation.reason, tokens, provenance, stats, cut, kind, pages, model, drafter, stretches)
     verified = all(provenance)
     judged = None
-    if verified and not stopped and request.begun is not None:
-        judged = _judged(request.begun, generation)
+    if verified and not stopped:
+        judged = _withdrawn(request, generation) if request.begun is None else _judged(request.begun, generation)
     settles = request.settles(done=not stopped, verified=verified, never=False)
     return ReplyOutcome("stopped" if stopped else "done", done, judged, settles)
 
@@ -64,11 +72,21 @@ def _judged(begun: Message, generation: Generation) -> Judged | None:
     """The judgement of the drafted part of an answer, if there was one."""
     answer = generation.answer
     again = generation.figures.answered_again(_one_line(answer.model))
-    if all(begun.provenance):
+    if not drafted(begun):
         return None
-    if again is None:
-        return judge(begun, answer.tokens, answer.text)
-    return judge_again(begun, answer.text, again)
+    if again is not None:
+        return judge_again(begun, answer.text, again)
+    if answer.local:  # Its tokens only spell what it wrote.
+        checked = answer.decoded(verified_length(begun))
+        return judge_texts(begun.id, [(len(checked), begun.text)], answer.text, generation.given.text.length)
+    return judge(begun, answer.tokens, answer.text)
+
+
+def _withdrawn(request: Request, generation: Generation) -> Judged | None:
+    """The judgement of what a model on this device wrote while the server was away, unless the target kept all."""
+    answer = generation.answer
+    judged = judge_texts(request.message.id, answer.withdrawn, answer.text, generation.given.text.length)
+    return judged if judged is not None and judged.dropped else None
 
 
 def failed(
@@ -115,7 +133,8 @@ async def save(
         if reasoning:
             stats["reasoning_seconds"] = answer.reasoning_seconds
     if outcome.judged is not None:
-        stats |= judgement_stats(outcome.judged)
+        own = outcome.judged.message == message_id
+        stats |= withdrawn_stats(outcome.judged) if own else judgement_stats(outcome.judged)
     if isinstance(outcome.last, Done) and outcome.last.sources:
         stats["sources"] = [asdict(source) for source in outcome.last.sources]
     tries = SAVE_TRIES

@@ -165,8 +165,13 @@ class Reply:
             if self._generation.stopping:
                 return None
             raise NoAnswer(f"No answer: {_sentence(stand_in.why)}", "unavailable", passing=True)
-        away = "offline by choice" if self._connection is None else self._connection.why
-        return EndpointText(self._generation, stand_in, stand_in.verifier, away=away)
+        generation, connection = self._generation, self._connection
+        if connection is None:
+            return EndpointText(generation, stand_in, stand_in.verifier, away="offline by choice")
+        drafts = not generation.answer.is_text and connection.server.reads_tokens
+        if drafts and not generation.prompt:
+            await self._address(own_target=connection.server.fits)
+        return EndpointText(generation, stand_in, stand_in.verifier, away=connection.why, drafts=drafts)
 
     async def _address(self, *, own_target: bool) -> None:
         """Have the conversation read by the next writer, as for `Generation.address`."""
@@ -225,7 +230,7 @@ class Reply:
             raise NoAnswer(str(error), "unavailable", wants_token=wants_token(error)) from error
         writer.connection.lost(writer.verifier, error)
         self._failures.append(error)
-        if self._offline.possible:
+        if self._offline.possible or (self._may_stand_in and self._stand_in() is not None):
             return
         seconds = self._generation.clock.now() - self._gained_at
         if [isinstance(one, Incompatible) for one in self._failures].count(True) >= INCOMPATIBLE_TRIES:

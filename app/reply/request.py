@@ -26,10 +26,11 @@ from app.drafting.prompt import (
     system_apart,
 )
 from app.drafting.readings import Conversation, Kept
+from app.events import stretches_of
 from app.reply.answer import Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
-from app.reply.judgement import verified_length
+from app.reply.judgement import drafted, verified_length
 from app.system_prompts import NO_PROMPT, SystemPrompts
 from models.guide.prompt import Prompt
 from models.text.chat_text import ChatText
@@ -81,7 +82,11 @@ class Request:
         if self.begun is None:
             return Answer(text)
         marks = marks_said(text, self.begun)
-        return Answer(text, self.begun.tokens, 0 if self.anew else verified_length(self.begun), self.sent, marks)
+        verified = 0 if self.anew else verified_length(self.begun)
+        answer = Answer(text, self.begun.tokens, verified, self.sent, marks)
+        if not self.anew:
+            answer.recall(stretches_of(self.begun.stats))
+        return answer
 
     def read(
         self, store: Store, settings: Settings, text: ChatText, *, draft: bool, prompt: Prompt | None, kept: Kept
@@ -112,7 +117,7 @@ class Request:
             most=self.most,
             redrawn=self.redrawn,
             draft=draft,
-            prediction="" if self.begun is None or all(self.begun.provenance) else self.begun.text,
+            prediction="" if self.begun is None or not drafted(self.begun) else self.begun.text,
             unreadable=unreadable,
         )
 
@@ -214,17 +219,17 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
     return Request(store.messages.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", sent=sent)
 
 
-def verify(store: Store, settings: Settings, drafted: Message, text: ChatText, *, anew: bool = False) -> Request:
+def verify(store: Store, settings: Settings, answer: Message, text: ChatText, *, anew: bool = False) -> Request:
     """The verification of an answer that was drafted offline. Raises `NoAnswer`, `StorageError`.
 
     `anew`: the server is available, but checks no drafts.
     """
-    beside = store.messages.verify(drafted.id)
+    beside = store.messages.verify(answer.id)
     if beside is None:
         raise _impossible("Another window is at work on that answer; wait until it is done.")
-    begun = spelt(text, drafted) if drafted.tokens else drafted
+    begun = spelt(text, answer) if drafted(answer) else answer
     most = None if settings.max_tokens is None else max(settings.max_tokens, len(begun.tokens))
-    sent = "" if drafted.tokens else drafted.text
+    sent = "" if begun.tokens else answer.text
     return Request(beside, _sampling(settings), most, begun, "verifies", sent=sent, anew=anew)
 
 

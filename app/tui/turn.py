@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyText, Started, Stretch, stretches_of
-from app.reply.judgement import stored_judgement
+from app.reply.judgement import stored_judgement, withdrawn_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
 from app.tui.markdown.struck import Struck
@@ -114,7 +114,12 @@ class Turn:
     @property
     def verifiable(self) -> bool:
         """Whether the answer is finished and the target has not read all of it."""
-        return bool(self.drafted and self.message) and not self.running and self.judged is None
+        return bool((self.drafted or self._local) and self.message) and not self.running and self.judged is None
+
+    @property
+    def _local(self) -> Stretch | None:
+        """What a model on this device wrote, if nobody has checked it."""
+        return next((stretch for stretch in self.stretches if stretch.here), None)
 
     @property
     def answered_again(self) -> bool:
@@ -142,18 +147,17 @@ class Turn:
     def note(self) -> str:
         """What a reader of the finished answer must know about it; often empty."""
         parts = [] if self.versions[1] == 1 else [f"{self.versions[0]}/{self.versions[1]}"]
-        if self.drafted:
+        if (local := self._local) is not None:
+            written = f"{'' if local.at else 'all '}by {local.writer} on this device"
+            parts.append(f"{written}, not checked" if self.judged is None else written)
+        elif self.drafted:
             share = "" if self.drafted == len(self.provenance) else f": {self.drafted} of {len(self.provenance)} tokens"
             drafted = f"drafted offline by the {self.drafted_by}" if self.drafted_by else "drafted offline"
             parts.append(f"{drafted}, not checked{share}" if self.judged is None else drafted)
-            if self.awaiting:
-                parts.append("queued to be checked")
+        if self.awaiting and (self.drafted or local is not None):
+            parts.append("queued to be checked")
         elif self.awaiting and not self.error:
             parts.append("the rest follows when the server is back")
-        for stretch in self.stretches:
-            if stretch.here:
-                whole = "" if stretch.at else "all "
-                parts.append(f"{whole}by {stretch.writer} on this device, not checked")
         if self.judged is not None:
             parts.append(str(self.judged))
         if self.outcome in NOTED:
@@ -254,7 +258,8 @@ class Turn:
                 turn.sources = sources_of(message.stats)
                 turn.thoughts, seconds = sanitise(message.reasoning), message.stats.get("reasoning_seconds")
                 turn.thought_seconds = seconds if isinstance(seconds, float) else 0.0
-                turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
+                turn.judged = judgements.get(message.id) or withdrawn_judgement(message)
+                turn.awaiting = message.id in awaiting
         return turns
 
 

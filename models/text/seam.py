@@ -53,6 +53,17 @@ def seam(text: ChatText, begun: str) -> Seam:
     return Seam(tokens[:kept], tokens[kept:], forced, len(forced.decode()))
 
 
+def following(text: ChatText, tokens: list[int], rest: str) -> list[int] | None:
+    """The tokens that spell `rest` after `tokens`, or None if the tokenizer cannot say it there."""
+    whole = text.decode(tokens) + rest
+    for lead in ("", "\n"):  # Some tokenizers put a space before the first word of a text.
+        led = text.encode(lead)
+        found = text.encode(lead + rest)
+        if found[: len(led)] == led and text.decode([*tokens, *found[len(led) :]]) == whole:
+            return found[len(led) :]
+    return None
+
+
 def unhealed(tokens: list[int]) -> Seam:
     """The seam behind whole tokens."""
     return Seam(tokens, [], b"", 0)

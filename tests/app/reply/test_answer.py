@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.events import Drafted, ReplyText, Retracted, Verified
+from app.events import Drafted, ReplyText, Retracted, Stretch, Verified
 from app.reply.answer import Answer, Shown
 from models.text.chat_text import ChatText
 from tests.support.tiny_text import tiny_text
@@ -24,12 +27,13 @@ steps = st.lists(
         st.tuples(st.just("draft"), tokens),
         st.tuples(st.just("verify"), tokens),
         st.tuples(st.just("agree"), st.integers(0, 4)),
+        st.tuples(st.just("local"), st.text("aü☃🐢 \n", max_size=5)),
     ),
     max_size=12,
 )
 
 
-def replay(events: list[Shown], onto: ReplyText) -> None:
+def replay(events: Sequence[Shown | Stretch], onto: ReplyText) -> None:
     for event in events:
         solid = onto.solid
         onto.apply(event)
@@ -37,10 +41,15 @@ def replay(events: list[Shown], onto: ReplyText) -> None:
 
 
 @given(steps)
-def test_the_screen_shows_what_is_stored(script: list[tuple[str, list[int] | int]]) -> None:
+def test_the_screen_shows_what_is_stored(script: list[tuple[str, list[int] | int | str]]) -> None:
     answer, screen = Answer(TEXT), ReplyText()
     for kind, value in script:
-        if isinstance(value, int):  # The target confirms some of the drafted tokens.
+        if isinstance(value, str):  # A model with another tokenizer continues it.
+            begun = answer.join("small one")
+            for letter in value:
+                replay(answer.draft_text(letter), screen)
+            assert answer.decoded(len(answer.tokens)) == begun + value and not answer.is_text
+        elif isinstance(value, int):  # The target confirms some of the drafted tokens.
             replay(answer.verify(answer.suffix[:value], 0), screen)
         elif kind == "guess":
             replay(answer.guess(value), screen)
@@ -72,3 +81,27 @@ def test_a_wrong_guess_is_taken_back_first(text: ChatText) -> None:
     events = answer.verify(right, 2)
     assert isinstance(events[0], Retracted)
     assert events[1:] == [Verified("ls *", len(right), 2)]
+
+
+@pytest.mark.parametrize("said", ["unpack it", "unpack ☃"])
+def test_text_stays_a_draft_if_the_target_spells_it_in_other_tokens(text: ChatText, said: str) -> None:
+    answer, letters = Answer(text), [token for letter in said for token in text.encode(letter)]
+    answer.join("small one")
+    answer.draft_text(said)
+    assert answer.suffix == text.encode(said) != letters
+    for at, letter in enumerate(letters, 1):
+        answer.verify([letter], 0)
+        if text.decode(letters[:at]).endswith("\ufffd"):
+            return  # Half a letter has no text to compare.
+        assert answer.text == said and answer.tokens[:at] == letters[:at] and not answer.withdrawn
+    assert not answer.suffix and answer.stretches == []
+
+
+def test_text_of_another_model_that_the_target_does_not_keep_is_remembered(text: ChatText) -> None:
+    answer = Answer(text, text.encode("ls "), 3)
+    answer.verified = len(answer.tokens)
+    answer.join("small one")
+    answer.draft_text("-l | wc")
+    assert answer.stretches == [Stretch(0, ""), Stretch(3, "small one", here=True)]
+    answer.verify(text.encode("-a"), 0)
+    assert answer.text == "ls -a" and answer.withdrawn == [(3, "ls -l | wc")] and answer.stretches == []

@@ -1,0 +1,241 @@
+"""What a model on this device wrote while the server was away is checked when the line is back, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.events import Drafted, Judged, ModeChanged, RoundEnded, Stretch, stretches_of
+from app.reply.assistant import Assistant
+from app.tui.turn import Turn
+from drafter.runtime import Drafter
+from remote import VerifierClient
+from remote.protocol import Sampling
+from storage import Message
+from tests.app.reply.test_stand_in import Here, standing_in
+from tests.support.chat_server import ChatServer, Script
+from tests.support.conversing import Heard, hear, until_connected, until_mode
+from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import STREAM_BYTES, after, lasting, refused
+from tests.support.nothing_lost import target_alone, violations
+from tests.support.serving import VerifierProcess
+
+QUESTION = "how do I unpack a tar archive?"
+MOST = 120
+SETTINGS = Settings(mode="hosted", offline="local", max_tokens=MOST, temperature=0.0)
+WRONG = " never said: naïve 🦀"
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair: Path) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@dataclass
+class Local(ChatServer):
+    """A model on this device that continues `whole`, the target's own answer, for so many characters, then errs."""
+
+    scripts: Sequence[Script] = ()
+    whole: str = ""
+    right: int = 0
+    ends: bool = False
+    """Whether it ends its answer; else it is still writing."""
+
+    def __post_init__(self) -> None:
+        self.owner = "outrider"
+        self.scripts = [Script(self._pieces(), hold=not self.ends) for _ in range(9)]
+
+    @property
+    def begun(self) -> str:
+        """What it was last asked to continue."""
+        last = self.asked[-1]["messages"][-1]
+        return str(last["content"]) if last["role"] == "assistant" else ""
+
+    def _pieces(self) -> Iterator[str]:
+        said = self.whole[len(self.begun) :][: self.right] + (WRONG if self.begun or self.ends else "")
+        yield from (said[at : at + 5] for at in range(0, len(said), 5))
+
+
+@pytest.fixture(scope="module")
+async def own(verifier: VerifierProcess, drafter: Drafter) -> list[int]:
+    """What the target says by itself."""
+    async with VerifierClient(verifier.url) as client:
+        prompt = drafter.text.render([("user", QUESTION)])
+        return await target_alone(client, prompt, Sampling(), MOST, drafter.text.stop_tokens)
+
+
+@pytest.fixture
+async def proxy(verifier: VerifierProcess) -> AsyncIterator[FaultProxy]:
+    async with FaultProxy([verifier.port]) as proxy:
+        yield proxy
+
+
+async def answer(opened: Assistant, proxy: FaultProxy, heals: str = "") -> Heard:
+    """An answer whose line breaks in the middle, and is back once the local model has written `heals`."""
+    await until_connected(opened)
+    proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+    heard = Heard()
+    async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+        async for event in events:
+            heard.apply(event)
+            if heals and isinstance(event, Drafted) and heals in heard.text:
+                await proxy.heal()
+    return heard
+
+
+def stored(opened: Assistant, heard: Heard) -> Message:
+    return opened.store.messages.get(heard.message)
+
+
+@pytest.mark.parametrize("right", [0, 40])
+async def test_the_line_returns_while_the_local_model_writes(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int], right: int
+) -> None:
+    text = drafter.text.decode(own)
+    local = Local(whole=text, right=right)
+    async with (
+        local.listening() as port,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+    ):
+        heard = await answer(opened, proxy, heals="🦀")
+        assert heard.done is not None, heard.failed
+        assert list(heard.done.token_ids) == own and all(heard.done.provenance), "the target's own answer"
+        assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
+        assert heard.done.stretches == () and heard.done.model == "target", "nothing is left that nobody checked"
+        assert 0 < len(local.begun) < len(text) and text.startswith(local.begun)
+        judged = next(event for event in heard.events if isinstance(event, Judged))
+        assert judged.message == heard.message and judged.dropped.endswith(WRONG.strip())
+        assert judged.kept >= len(drafter.text.encode(text[len(local.begun) :][:right])) - 2
+        assert judged.of > judged.kept
+        (turn,) = Turn.of_thread(opened.store.branches.thread(stored(opened, heard).conversation_id))
+        assert turn.judged == judged and not turn.verifiable and turn.unchecked == ()
+        turn.withdrawn_shown = True
+        assert turn.struck is not None and turn.struck.text.endswith(WRONG.strip())
+        assert f"the model kept {judged.kept} of {judged.of} drafted tokens" in turn.note
+
+
+async def test_the_line_returns_before_its_first_word(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+) -> None:
+    local = Local()
+    local.scripts = [Script([], hold=True)]
+    async with (
+        local.listening() as port,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+    ):
+        await until_connected(opened)
+        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+        heard = Heard()
+        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, ModeChanged) and event.model == "small one":
+                    await proxy.heal()
+        assert heard.done is not None, heard.failed
+        assert list(heard.done.token_ids) == own and all(heard.done.provenance)
+        assert heard.done.stretches == () and not any(isinstance(event, Judged) for event in heard.events)
+
+
+async def test_what_it_finished_alone_is_checked_later(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+) -> None:
+    text = drafter.text.decode(own)
+    local = Local(whole=text, right=30, ends=True)
+    async with (
+        local.listening() as port,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+    ):
+        alone = await answer(opened, proxy)
+        assert alone.done is not None, alone.failed
+        begun = local.begun
+        assert alone.text == text[: len(begun) + 30] + WRONG
+        assert alone.done.stretches == (Stretch(0, "target"), Stretch(len(begun), "small one", here=True))
+        drafted = stored(opened, alone)
+        assert drafter.text.decode(drafted.tokens) == alone.text
+        assert drafter.text.decode([one for one, known in zip(drafted.tokens, drafted.provenance) if known]) == begun
+        (turn,) = Turn.of_thread(opened.store.branches.thread(drafted.conversation_id))
+        assert turn.verifiable and turn.note == "by small one on this device, not checked"
+        await proxy.heal()
+        await until_mode(opened, "hosted")
+        checked = await hear(opened.verify(alone.message))
+        assert checked.done is not None, checked.failed
+        assert list(checked.done.token_ids) == own and all(checked.done.provenance) and not checked.done.stretches
+        judged = next(event for event in checked.events if isinstance(event, Judged))
+        assert judged.message == alone.message and judged.dropped.endswith(WRONG.strip())
+        assert 0 < judged.kept < judged.of
+        assert stored(opened, alone) == drafted, "a message never changes"
+        assert len(local.asked) == 1, "only the target checks"
+
+
+async def test_a_question_that_it_answered_alone_is_checked_later(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+) -> None:
+    text = drafter.text.decode(own)
+    local = Local(whole=text, right=30, ends=True)
+    async with (
+        local.listening() as port,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+    ):
+        await until_connected(opened)
+        proxy.line = refused
+        await proxy.refuse()
+        heard = await hear(opened.reply(opened.store.conversations.create("").id, QUESTION))
+        assert heard.done is not None and heard.text == text[:30] + WRONG
+        assert heard.done.stretches == (Stretch(0, "small one", here=True),) and not any(heard.done.provenance)
+        await proxy.heal()
+        await until_mode(opened, "hosted")
+        checked = await hear(opened.verify(heard.message))
+        assert checked.done is not None and list(checked.done.token_ids) == own
+
+
+async def test_it_flaps(drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]) -> None:
+    """The line returns and breaks again three times while the local model writes."""
+    text = drafter.text.decode(own)
+    local = Local(whole=text, right=12)
+    async with (
+        local.listening() as port,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+    ):
+        await until_connected(opened)
+        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+        heard, flaps = Heard(), 3
+        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, Drafted) and heard.text.endswith("🦀"):
+                    if flaps:
+                        flaps -= 1
+                        proxy.at(1, lasting(refused))
+                    await proxy.heal()
+        assert heard.done is not None, heard.failed
+        assert list(heard.done.token_ids) == own and all(heard.done.provenance) and not flaps
+        assert violations(heard.events, stored(opened, heard), own, drafter.text) == []
+        assert len(local.asked) == 4 and heard.done.stretches == ()
+        judged = [event for event in heard.events if isinstance(event, Judged)]
+        assert len(judged) == 1 and judged[0].dropped.count("🦀") >= 2
+
+
+async def test_what_is_stored_meanwhile_names_who_wrote_it(
+    drafter: Drafter, database: Path, proxy: FaultProxy, own: list[int]
+) -> None:
+    local = Local(whole=drafter.text.decode(own), right=30)
+    async with (
+        local.listening() as port,
+        standing_in(drafter, database, proxy.port, Here(f"http://127.0.0.1:{port}/v1"), SETTINGS, path="") as opened,
+    ):
+        await until_connected(opened)
+        proxy.at(0, after(STREAM_BYTES, lasting(refused)))
+        heard = Heard()
+        async with aclosing(opened.reply(opened.store.conversations.create("").id, QUESTION)) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, RoundEnded) and heard.text.endswith("🦀"):
+                    break
+            half = stored(opened, heard)  # What a program that is killed now leaves behind.
+        assert half.text == heard.text and not all(half.provenance) and any(half.provenance)
+        assert stretches_of(half.stats) == (Stretch(0, "target"), Stretch(len(local.begun), "small one", here=True))
