@@ -11,13 +11,15 @@ UNKNOWN_BYTES = 8 << 30
 """Assumed free memory if the system does not report it."""
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
+MACHINE = Path("/proc/meminfo")
 
 
-def free_bytes(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
+def free_bytes(root: Path = CGROUPS, membership: Path = MEMBERSHIP, machine: Path = MACHINE) -> int:
     """Free memory of the machine, or what is left of a control group's limit if that is less."""
-    free = UNKNOWN_BYTES
-    if hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
+    free = _stat(machine, "MemAvailable:") << 10  # With the file pages that the system would give back.
+    if not free and hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = free or UNKNOWN_BYTES
     left = [bytes_left for folder in _folders(root, membership) if (bytes_left := _left(folder)) is not None]
     return max(0, min([free, *left]))
 
@@ -56,9 +58,11 @@ def _left(folder: Path) -> int | None:
 
 
 def _stat(path: Path, name: str) -> int:
-    """A statistic of a group, such as file pages that the system reclaims when memory is short; 0 if there is none."""
+    """A statistic of a group or of the machine, such as file pages that the system reclaims when memory is short; 0 if
+    there is none.
+    """
     try:
-        lines = path.read_text().splitlines()
-        return next((int(value) for key, _, value in (line.partition(" ") for line in lines) if key == name), 0)
+        lines = (line.split() for line in path.read_text().splitlines())
+        return next((int(value) for key, value, *_ in lines if key == name), 0)
     except (OSError, ValueError):
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from app.cli import checks
 from app.cli.fetched import use_of
-from app.config import ConfigError, Folders, Settings, is_address, load_settings
+from app.config import PREFIX, ConfigError, Folders, Settings, is_address, load_settings
 from app.exits import FAILED, OK
 from app.remotes.check import Finding, check
 from app.remotes.choice import source_of
@@ -56,7 +57,7 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
         yield Finding("ok", "settings", written)
     except ConfigError as error:
         yield Finding("broken", "settings", str(error))
-        settings = _of_command_line(options)
+        settings = _readable(options)
     if settings.keys:
         yield _keys(settings)
     for finding in _local(folders, settings, await _trouble(folders, settings)):
@@ -77,12 +78,14 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
             yield finding
 
 
-def _of_command_line(options: Mapping[str, object]) -> Settings:
-    """The command line's settings over the defaults, or only the defaults: the other parts are checked anyway."""
-    try:
-        return Settings().replaced(options, "the command line")
-    except ConfigError:
-        return Settings()
+def _readable(options: Mapping[str, object]) -> Settings:
+    """What can be read of the command line's settings and the environment's: the other parts are checked anyway."""
+    settings = Settings()
+    given = {name: os.environ.get(PREFIX + name.upper()) for name in Settings.__struct_fields__}
+    for name, value in (*given.items(), *options.items()):
+        with contextlib.suppress(ConfigError):
+            settings = settings.replaced({name: value} if value else {}, "")
+    return settings
 
 
 def _keys(settings: Settings) -> Finding:

@@ -2,11 +2,13 @@
 
     python -m app.cli.own_server MODEL DRAFTER TOKEN-FILE THREADS
 
-It serves on a free port of loopback until its stdin ends.
+It serves on a free port of loopback until its stdin ends. Without a drafter (an empty string) it stands in for other
+servers: its priority is low, and it makes no drafts.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +18,9 @@ from models.cores import keep_cores_free
 from models.extras import how_to_install
 from models.telemetry import switch_off
 from remote.verifier.options import ServeOptions
+
+NICENESS = 10
+"""By how much the priority of a model that reads along is below that of other programs."""
 
 
 def main() -> None:
@@ -27,9 +32,12 @@ def main() -> None:
 def _serve() -> None:
     model, drafter, token_file, threads = sys.argv[1:]
     _, folders = settings_with()  # Opens the log.
+    if not drafter and hasattr(os, "nice"):
+        os.nice(NICENESS)
     options = ServeOptions(
         model=model,
-        drafter=Path(drafter),
+        drafter=Path(drafter) if drafter else None,
+        no_drafter=not drafter,
         port=0,
         token_file=Path(token_file),
         threads=int(threads),

@@ -12,6 +12,7 @@ import contextlib
 import importlib.util
 import re
 import secrets
+import signal
 import subprocess
 import tempfile
 import threading
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET, ConfigError, is_address
 from app.own_process import own_command, own_environment
 from app.remotes.registry import Remotes
-from models.cores import draft_threads
+from models.cores import draft_threads, usable_cores
 from models.extras import how_to_install
 from models.files import graph_in, is_gguf
 
@@ -46,7 +47,8 @@ class OwnServer:
     """A process that serves a model on loopback, and requires `token`, because this device may have other accounts."""
 
     def __init__(self, target: str, drafter: str | None) -> None:
-        """Start it. `target`: a model's folder, file or name; `drafter`: a folder, or None for no drafts.
+        """Start it. `target`: a model's folder, file or name; `drafter`: a folder, or None for a model that stands in
+        for others: it makes no drafts, and stands back for other programs.
 
         Raises `NotServed`, `OSError`.
         """
@@ -56,14 +58,13 @@ class OwnServer:
         self._folder = tempfile.TemporaryDirectory(prefix="outrider-")  # Private to this account.
         file = Path(self._folder.name) / "token"
         file.write_text(self.token, encoding="ascii")
-        threads = str(draft_threads())
-        if drafter is None or (target != str(BUNDLED_TARGET) and drafter == str(BUNDLED_DRAFTER)):
+        if target != str(BUNDLED_TARGET) and drafter == str(BUNDLED_DRAFTER):
             # A model that the person chose has no drafter yet: the server makes one while idle.
             command = own_command("serve", "--port", "0", "--watch-stdin", "--log-format", "off")
-            command += ["--threads", threads, "--model", target, "--token-file", str(file)]
-            command += ["--no-drafter"] if drafter is None else []
+            command += ["--threads", str(draft_threads()), "--model", target, "--token-file", str(file)]
         else:
-            command = own_command(target, drafter, str(file), threads, module="app.cli.own_server")
+            threads = usable_cores() if drafter is None else draft_threads()
+            command = own_command(target, drafter or "", str(file), str(threads), module="app.cli.own_server")
         pipe = subprocess.PIPE
         # A session of its own: Ctrl+C stops an answer, not the server.
         try:
@@ -102,6 +103,8 @@ class OwnServer:
             code = await self.end()
             await asyncio.to_thread(self._listening.join, END_SECONDS)
             reason = next((line for line in reversed(self._said) if line), f"it ended with {code}")
+            if code < 0:  # Its last words were about something else.
+                reason = f"it was ended by {signal.Signals(-code).name}"
             raise NotServed(f"the server on this device did not start: {reason.removeprefix('outrider: ')}")
         return found.group().decode("ascii")
 

@@ -26,6 +26,8 @@ CAN_PAUSE = hasattr(signal, "SIGSTOP")
 """Windows cannot suspend a process; there, only its low priority helps."""
 NICENESS = 15
 """By how much such a process's priority is below the server's."""
+END_SECONDS = 2.0
+"""Longest wait for the end of a killed process's output."""
 DIES_WITH_PARENT = 1
 """`PR_SET_PDEATHSIG` of Linux."""
 IDLE_PRIORITY = 0x40
@@ -85,9 +87,9 @@ class StandingBack:
             self.running = True
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it at once. Somebody else may hold its pipes, so the end of its output is not awaited for long."""
         self._process.kill()
-        self._talk.join()
+        self._talk.join(END_SECONDS)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -52,3 +52,10 @@ def test_without_a_limit_the_machines_own_memory_counts(tmp_path: Path, text: st
     group(tmp_path / "cgroup", "max", used=1 << 40)
     assert free_bytes(tmp_path / "cgroup", tmp_path / "membership") > MIB
     assert free_bytes(tmp_path / "cgroup", tmp_path / "missing") > MIB
+
+
+@pytest.mark.parametrize(("said", "free"), [("MemFree: 9 kB\nMemAvailable:   700000 kB\n", 700_000 << 10), ("", None)])
+def test_what_the_system_would_give_back_is_free(tmp_path: Path, said: str, free: int | None) -> None:
+    (tmp_path / "meminfo").write_text(said)
+    found = free_bytes(tmp_path, tmp_path / "membership", tmp_path / "meminfo")
+    assert found == free if free else found > MIB

@@ -52,14 +52,25 @@ def said(outcome: CommandResult, part: str) -> str:
 
 
 def test_broken_settings_are_named_and_the_other_parts_are_looked_at_all_the_same(
-    outrider: Outrider, home: Path
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "auto")
     (home / "config").mkdir(parents=True)
     (home / "config" / "config.toml").write_text("mode = ")
     found = outrider("doctor", "--remote", "http://127.0.0.1:9")
     assert found.code == 1 and "✗ settings" in found.out and "✓ drafter" in found.out
     assert "config.toml is not valid TOML" in said(found, "settings")
     assert "nothing listens at 127.0.0.1:9" in said(found, "server")
+
+
+def test_broken_settings_start_no_server_where_the_environment_says_offline(
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text("mode = ")
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    found = outrider("doctor")
+    assert "config.toml is not valid TOML" in said(found, "settings") and not said(found, "server")
 
 
 @pytest.mark.parametrize(("keys", "mark"), [('chat.new = "f11"', "✓"), ('chat.nwe = "f5"', "✗"), ("chat.new = 5", "✗")])
