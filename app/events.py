@@ -116,6 +116,19 @@ class ModeChanged:
 
 
 @dataclass(frozen=True)
+class StandIn:
+    """The model on this device that answers while a server is away."""
+
+    name: str
+    state: Literal["asleep", "loading", "ready", "failed"] = "asleep"
+    """asleep: nothing of it runs until it is needed."""
+    why: str = ""
+    """Why it has failed, and what to do."""
+    memory: int | None = None
+    """Bytes of memory that it uses, if known."""
+
+
+@dataclass(frozen=True)
 class Stretch:
     """Another model writes the answer from here on."""
 

@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from itertools import chain, count
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,8 @@ from app.config import ConfigError, Folders, Settings
 from app.files import NotText, one_at_a_time, read_text, write_private
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
+MOST_NAME = 56
+"""Most characters of a name that is made here, which leaves room for a number."""
 HEADER = "# Written by Outrider: `outrider local`, or the screen of local models. Comments are not kept.\n"
 
 
@@ -71,6 +74,15 @@ class LocalModels:
         if name is not None:
             self.get(name)
         self._change(lambda models, _: (models, name))
+
+    def free_name(self, wanted: str, path: Path) -> str:
+        """A name for a model: that of its file if it was added, or else `wanted`, made to fit, with a free number."""
+        models = self._file.models
+        if (known := next((name for name, one in self if one.resolve() == path.resolve()), None)) is not None:
+            return known
+        name = re.sub(r"[^A-Za-z0-9._:-]+", "-", wanted).strip("._:-")[:MOST_NAME] or "model"
+        numbered = (f"{name}-{number}" for number in count(2))
+        return next(one for one in chain([name], numbered) if one not in models)
 
     def add(self, name: str, path: Path) -> None:
         """Add a model, or replace the one of that name. Raises `ConfigError`."""

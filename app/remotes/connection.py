@@ -117,6 +117,11 @@ class Connection:
         if self._task is None:
             self._task = asyncio.create_task(self._keep())
 
+    @property
+    def begun(self) -> bool:
+        """Whether it has begun to connect."""
+        return self._task is not None
+
     def changed(self) -> Coroutine[Any, Any, bool]:
         """Wait for the next `change` after this call."""
         return self.change.wait()

@@ -44,6 +44,11 @@ class Source:
     shared: bool = False
     """Whether several connections share it, none of which closes it."""
 
+    @property
+    def process_id(self) -> int | None:
+        """Process id of a server that this program runs, or None if it runs none now."""
+        return None
+
     async def client(self) -> VerifierClient:
         """A client of the server as soon as that listens; always the same one while the server stays. Raises
         `SourceFailed`.

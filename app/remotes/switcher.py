@@ -50,7 +50,8 @@ class RemoteSwitcher:
         """`fresh`: the command line's choices for new conversations."""
         self.fresh = fresh
         """The choices with which new conversations begin, until another remote is used."""
-        self._settings, self._folders, self._asker, self._ports = settings, folders, asker, ports
+        self._settings, self._asker, self._ports = settings, asker, ports
+        self.folders = folders
         self.trouble = ""
         """Start-up error, if any."""
         self.now = self._at_start()
@@ -64,7 +65,7 @@ class RemoteSwitcher:
     @property
     def told(self) -> Path:
         """File of the offered small models about which the person was informed."""
-        return self._folders.offers
+        return self.folders.offers
 
     @property
     def unconfigured(self) -> bool:
@@ -77,7 +78,7 @@ class RemoteSwitcher:
 
     def remotes(self) -> Remotes:
         """The remotes as they are on disk now, because another window may change them. Raises `ConfigError`."""
-        return Remotes(self._folders)
+        return Remotes(self.folders)
 
     def use(self, name: str | None) -> str:
         """Use this remote from now on and at the next start; returns a notice if there is a restriction, or "".
@@ -141,13 +142,13 @@ class RemoteSwitcher:
         """The names of all servers that have models. Raises `ConfigError`."""
         from app.remotes.models import servers
 
-        return servers(self._settings, self._folders)
+        return servers(self._settings, self.folders)
 
     def models(self, servers: Sequence[str]) -> AsyncGenerator[ServerModels, None]:
         """What each server offers, as soon as it has answered. Raises `ConfigError`."""
         from app.remotes.models import list_models
 
-        return list_models(servers, self._settings, self._folders)
+        return list_models(servers, self._settings, self.folders)
 
     def named(self, listed: Sequence[ServerModels], name: str) -> list[OfferedModel]:
         """The models among these that a name means."""
@@ -183,7 +184,7 @@ class RemoteSwitcher:
         from app.remotes.source import RemoteSource
 
         source = RemoteSource(name, self.remotes(), self._settings.remote_model)
-        return check(source, self._settings, shelf=self._folders.fetched)
+        return check(source, self._settings, shelf=self.folders.fetched)
 
     async def look(self) -> Surroundings:
         """Look for model servers on this device. Call this only at a person's request."""

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from app.concurrency import first_of
-from app.events import Done, Event, Failed, ModeChanged, Started, Stats
+from app.events import Done, Event, Failed, ModeChanged, StandIn, Started, Stats
 from app.exits import code_of
 from app.log import note
 from app.reply.errors import NoAnswer
@@ -148,6 +148,11 @@ class Assistant:
             self._backend.routing.use(source)
         else:
             self._chosen = (source,)
+
+    @property
+    def standing_by(self) -> StandIn | None:
+        """The model on this device that answers while the server of the open conversation is away, if one does."""
+        return None if self._backend is None else self._backend.routing.standing_by
 
     async def stand_by(self, name: str | None) -> None:
         """Let this model on this device answer while a server is away. None: questions wait for the server."""

@@ -16,7 +16,8 @@ from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
 from app.drafting.fitness import Judged, judge_unmeasured
 from app.drafting.pool import DraftingPool
-from app.events import Failed, Mode, ModeChanged
+from app.events import Failed, Mode, ModeChanged, StandIn
+from app.own_process import memory_used
 from app.remotes.choice import Server
 from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
 from app.remotes.connections import Connections
@@ -178,20 +179,37 @@ class Routing:
             patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
             modes=options.modes,
             clock=options.clock,
-            anyway=self._offline(source) == "drafter",
+            anyway=self._away_from(source)[0] == "drafter",
         )
 
     def while_away(self, settings: Settings, choices: Choices) -> Settings:
         """These settings of a conversation, with what happens while its server is away."""
-        source, local = self._connections.source(choices), self._away[1]
-        if source is not None and "local" not in self._options.fixed:
-            local = source.local or local
-        return replace(settings, offline=self._offline(source), local=local)
+        offline, local = self._away_from(self._connections.source(choices))
+        return replace(settings, offline=offline, local=local)
 
-    def _offline(self, source: Source | None) -> Unanswered | None:
-        """What happens to questions while this server is away: its own settings, or else those for all."""
-        own = None if source is None or "offline" in self._options.fixed else source.offline
-        return own or self._away[0]
+    def _away_from(self, source: Source | None) -> tuple[Unanswered | None, str | None]:
+        """`offline` and `local` while this server is away: its own, or else those for all."""
+        (offline, local), fixed = self._away, self._options.fixed
+        if source is not None:
+            offline = offline if "offline" in fixed else source.offline or offline
+            local = local if "local" in fixed else source.local or local
+        return offline, local
+
+    @property
+    def standing_by(self) -> StandIn | None:
+        """The model on this device that answers while the server of the open conversation is away, if one does."""
+        connection = self.shown
+        offline, local = self._away_from(self._connections.shown_source if connection is None else connection.source)
+        if offline != "local":
+            return None
+        name, here = self._stand_in or (None, None)
+        if here is None or name != local or not here.begun:
+            return StandIn(local or "")
+        if here.verifier is None and not here.warming:
+            return StandIn(local or "", "failed", here.why)
+        process = here.source.process_id
+        memory = None if process is None else memory_used(process)
+        return StandIn(local or "", "loading" if here.warming else "ready", memory=memory)
 
     def stand_by(self, name: str | None) -> None:
         """Let this model on this device answer while a server is away. None: questions wait for the server."""
@@ -260,7 +278,7 @@ class Routing:
 
     def _nobody(self, source: Source | None, memory: bytes | None) -> str | None:
         own = source is None or source.own
-        return why_nobody(self.drafters, memory, own=own, anyway=self._offline(source) == "drafter")
+        return why_nobody(self.drafters, memory, own=own, anyway=self._away_from(source)[0] == "drafter")
 
     @property
     def offer(self) -> Offer | None:

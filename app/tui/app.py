@@ -25,6 +25,7 @@ from app.tui.notices import excerpt
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
+from app.tui.stand_ins import StandIns
 from app.tui.suspension import has_shell, stop_job
 from app.tui.textual_private import (
     PlainCrashes,
@@ -110,6 +111,7 @@ class OutriderApp(PlainCrashes):
         self.for_shell = ""
         """The command that the person wants in their shell when they quit; may be empty."""
         self.switcher = switcher
+        self.stand_ins = None if switcher is None else StandIns(self.settings, switcher.folders, core)
         self._copied = ""
         """The text that was copied last."""
         self.set_keymap(self.remapped)
@@ -238,7 +240,7 @@ class OutriderApp(PlainCrashes):
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action not in ("show_remotes", "look_nearby", "models") or self.switcher is not None
+        return action not in ("show_remotes", "show_local", "look_nearby", "models") or self.switcher is not None
 
     def action_models(self, words: str = "") -> None:
         """Pick the model of the open conversation. `words`: to search for, or the exact name of a model."""
@@ -251,6 +253,12 @@ class OutriderApp(PlainCrashes):
         if self.switcher is not None and not any(isinstance(screen, RemotesScreen) for screen in self.screen_stack):
             own = None if self._chat is None else self._chat.conversation.choices.remote
             self.push_screen(RemotesScreen(self.switcher, own), self._end_offer_if_configured)
+
+    def action_show_local(self) -> None:
+        from app.tui.screens.local import LocalScreen
+
+        if self.stand_ins is not None and not any(isinstance(screen, LocalScreen) for screen in self.screen_stack):
+            self.push_screen(LocalScreen(self.stand_ins))
 
     @on(FirstLook.Accepted)
     def action_look_nearby(self) -> None:

@@ -46,6 +46,7 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.confirm import Confirm
     from app.tui.screens.export import ExportScreen
     from app.tui.screens.help import HelpScreen
+    from app.tui.screens.local import LocalScreen
     from app.tui.screens.log import LogScreen
     from app.tui.screens.models import ModelsScreen
     from app.tui.screens.nearby import NearbyScreen
@@ -72,6 +73,7 @@ def rooms() -> tuple[Room, ...]:
         Room("Queue", QueueScreen, False, over=True),
         Room("A queued prompt", Rewording, False, over=True),
         Room("Models", ModelsScreen, False, over=True),
+        Room("Models on this device", LocalScreen, False, over=True),
         Room("Servers", RemotesScreen, False, over=True),
         Room("Form of a server", RemoteForm, False, over=True),
         Room("System prompts", SystemScreen, False, over=True),

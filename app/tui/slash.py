@@ -47,6 +47,7 @@ COMMANDS = (
     SlashCommand("system", "Choose the system prompt of this conversation", "system", "[NAME]", key="chat.system"),
     SlashCommand("sampling", "How words are chosen in this conversation", "sampling", key="chat.sampling"),
     SlashCommand("servers", "Servers: add, test, switch", "show_remotes", key="app.remotes", others=("remotes",)),
+    SlashCommand("local", "Models on this device, which answer while a server is away", "show_local"),
     SlashCommand(
         "again",
         "Another answer to the last question",

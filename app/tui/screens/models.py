@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -21,11 +21,15 @@ from app.tui.keymap import hint
 from app.tui.notices import complain
 
 if TYPE_CHECKING:
+    from app.events import StandIn
     from app.remotes.choice import Server
     from app.remotes.models import OfferedModel, ServerModels
     from app.remotes.switcher import RemoteSwitcher
 
 QUIET = "$foreground 60%"
+LOCAL = ".local"
+"""Id of the row for the model on this device; those of servers' models have a line break."""
+WHILE_AWAY = "While a server is away"
 SHOWN = 500
 """Maximum number of models in the list. Searching finds the others: some services have thousands."""
 
@@ -39,11 +43,13 @@ class PickedModel:
     """Whether it is only for the open conversation, not for new ones."""
 
 
-class ModelsScreen(ModalScreen[PickedModel | None]):
-    """Closes with the picked model, or None. `words`: to search for, or the exact name of a model.
+class ModelsScreen(ModalScreen[PickedModel | Literal["local"] | None]):
+    """Closes with the picked model, or None, or with "local" for the models on this device.
+
+    `words`: to search for, or the exact name of a model.
 
     An exact name that only one server has is picked without a key, as soon as all servers have answered.
-    `now`: who answers the open conversation.
+    `now`: who answers the open conversation. `stand_in`: the model on this device that does while its server is away.
     """
 
     CSS_PATH = "models.tcss"
@@ -55,8 +61,9 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
         Binding("escape", "dismiss", "Close", id="models.close", priority=True),
     ]
 
-    def __init__(self, switcher: RemoteSwitcher, now: Server, words: str = "") -> None:
+    def __init__(self, switcher: RemoteSwitcher, now: Server, stand_in: StandIn | None, words: str = "") -> None:
         super().__init__()
+        self._stand_in = stand_in
         self._switcher, self._now, self._words = switcher, now, words
         self._servers: list[str] = []
         self._listed: dict[str, ServerModels] = {}
@@ -120,6 +127,10 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
         self._found, rows = {}, list[Option]()
         for server in self._servers:
             rows += self._rows(server, words)
+        here = "nobody" if self._stand_in is None else f"{self._stand_in.name}, on this device"
+        if all(word in f"{WHILE_AWAY} {here}".casefold() for word in words):
+            shown = Content.assemble("  ", (sanitise(here), "bold"), ("  choose another …", QUIET))
+            rows += [_head(WHILE_AWAY, ""), Option(shown, id=LOCAL)]
         models.clear_options()
         models.add_options(rows or [Option(Content("No model has these words."), disabled=True)])
         ids = [option.id for option in models.options]
@@ -165,13 +176,17 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
 
     def action_pick(self, only_here: bool) -> None:
         option = self.query_one(OptionList).highlighted_option
-        if option is not None and option.id in self._found:
-            self.dismiss(PickedModel(self._found[option.id], only_here))
+        self._pick(None if option is None else option.id, only_here)
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
-        if event.option_id in self._found:
-            self.dismiss(PickedModel(self._found[event.option_id]))
+        self._pick(event.option_id, False)
+
+    def _pick(self, row: str | None, only_here: bool) -> None:
+        if row == LOCAL:
+            self.dismiss("local")
+        elif row in self._found:
+            self.dismiss(PickedModel(self._found[row], only_here))
 
 
 def _head(server: str, said: str) -> Option:

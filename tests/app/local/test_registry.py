@@ -40,3 +40,14 @@ def test_a_model_that_was_removed_by_hand_is_not_in_use(folders: Folders) -> Non
     models.path.write_text(models.path.read_text().replace('"one" =', '"two" ='))
     assert LocalModels(folders).used is None
     assert LocalModels(folders).chosen(None)[0] == "two"
+
+
+def test_a_found_model_gets_a_name_that_fits_and_is_free(folders: Folders) -> None:
+    models = LocalModels(folders)
+    models.add("one", Path("/models/one.gguf"))
+    assert models.free_name("llama3.2:1b", Path("/models/two.gguf")) == "llama3.2:1b"
+    assert models.free_name("hf.co/some body/tiny:Q4", Path("/models/two.gguf")) == "hf.co-some-body-tiny:Q4"
+    assert models.free_name("one", Path("/models/two.gguf")) == "one-2"
+    assert models.free_name("other", Path("/models/../models/one.gguf")) == "one", "it was added already"
+    for hostile in ("\x1b[31m", "../..", "🦀", "x" * 500):
+        models.add(models.free_name(hostile, Path("/models/two.gguf")), Path("/models/three.gguf"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.config import Settings, Unanswered
-from app.events import ModeChanged, Stretch, Verified
+from app.events import ModeChanged, StandIn, Stretch, Verified
 from app.remotes.source import AddressSource, Source
 from app.reply.assistant import Assistant
 from app.reply.routing import Options
@@ -239,8 +239,11 @@ async def test_another_model_is_chosen_while_the_program_runs(
     ):
         for name, writer in (("a", "small one"), ("b", "other one")):
             await opened.stand_by(name)
+            assert opened.standing_by == StandIn(name), "nothing of it runs yet"
             heard = await ask(opened, QUESTION)
             assert heard.done is not None and [stretch.writer for stretch in heard.done.stretches] == [writer]
+            assert opened.standing_by == StandIn(name, "ready")
         await opened.stand_by(None)
+        assert opened.standing_by is None
         heard = await ask(opened, QUESTION)
         assert heard.failed is not None and heard.failed.queued

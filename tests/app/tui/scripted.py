@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from app.drafting.prompt import Context
-from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, Started, Stats, Verified
+from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, StandIn, Started, Stats, Verified
 from app.remotes.offers import Offer
 from app.remotes.source import Source
 from storage import Attachment, Choices, FinalStatus, Message, Queued, Store
@@ -71,10 +71,19 @@ class ScriptedCore:
         """How often the offered small model was fetched."""
         self.trouble: Exception | None = None
         """Raised when it is fetched."""
+        self.stand_in: StandIn | None = None
+        """The model on this device that answers while the server is away."""
         self.told: list[tuple[str, str]] = []
         """What the person is told once of the small models here."""
         self._stopped = asyncio.Event()
         self.outbox = ScriptedOutbox(self)
+
+    @property
+    def standing_by(self) -> StandIn | None:
+        return self.stand_in
+
+    async def stand_by(self, name: str | None) -> None:
+        self.stand_in = None if name is None else StandIn(name)
 
     async def news(self) -> list[tuple[str, str]]:
         return self.told

@@ -332,8 +332,11 @@ class ChatScreen(Screen[None]):
         """Let the person pick who answers the open conversation, and perhaps new ones."""
         from app.tui.screens.models import ModelsScreen
 
-        picked = await self.app.push_screen_wait(ModelsScreen(switcher, server_now(self.conversation, switcher), words))
-        if picked is not None:
+        now = server_now(self.conversation, switcher)
+        picked = await self.app.push_screen_wait(ModelsScreen(switcher, now, self._core.standing_by, words))
+        if picked == "local":
+            await self.run_action("app.show_local")
+        elif picked is not None:
             keep_model(self, self.conversation, switcher, picked)
             self._show_mode(self._core.status())
             self._drop_figures()

@@ -1,0 +1,163 @@
+"""The models on this device, one of which answers while a server is away."""
+
+from __future__ import annotations
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.config import ConfigError
+from app.sanitise import sanitise
+from app.tui.keymap import hint, key_of
+from app.tui.metrics import bytes_text
+from app.tui.notices import complain
+from app.tui.stand_ins import LocalModel, StandIns, state_of
+
+NOBODY = ".nobody"
+"""Id of the row that lets no model answer; the others have numbers."""
+LOOK_SECONDS = 0.5
+"""Seconds between two checks of what the model does that stands in."""
+QUIET = "$foreground 60%"
+
+
+class LocalScreen(ModalScreen[None]):
+    """Lists what was added at once, and looks for other models, because the person has asked for it."""
+
+    CSS_PATH = "remotes.tcss"
+    BINDINGS = [
+        Binding("enter", "use", "Let it answer while a server is away", id="local.use"),
+        Binding("d,delete", "forget", "Forget it; its file stays", id="local.forget"),
+        Binding("escape,q", "dismiss", "Close", id="local.close"),
+    ]
+
+    def __init__(self, stand_ins: StandIns) -> None:
+        super().__init__()
+        self._stand_ins = stand_ins
+        self._found: list[LocalModel] = []
+        """Models that were found and not added."""
+        self._listed: list[LocalModel] = []
+        self._shown = ""
+        """What the model that stands in does, as it is on the screen."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="panel") as panel:
+            panel.border_title = "Models on this device"
+            keys = (
+                ("local.use", "let it answer while offline"),
+                ("local.forget", "forget"),
+                ("local.close", "close"),
+            )
+            panel.border_subtitle = hint(self, *keys)
+            yield OptionList(id="list", markup=False)
+            yield Static(id="said", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).focus()
+        self._list()
+        self._look()
+        self.set_interval(LOOK_SECONDS, self._watch)
+
+    @work(group="look", exclusive=True)
+    async def _look(self) -> None:
+        self._say("Looking for the models of Ollama, LM Studio, llama.cpp and Hugging Face …")
+        try:
+            self._found = await self._stand_ins.found()
+        except ConfigError:
+            return  # It was reported with the list.
+        self._list()
+        here = "" if self._listed else "No model was found here. "
+        self._say(f"{here}Other files: outrider local add FILE")
+
+    # ---- actions -----------------------------------------------------------------------------------------------------
+
+    @on(OptionList.OptionSelected)
+    def choose(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.action_use()
+
+    @work(group="use", exclusive=True)
+    async def action_use(self) -> None:
+        """Let the highlighted model answer while a server is away, or nobody."""
+        model = self._highlighted()
+        try:
+            notice = await self._stand_ins.use(model)
+        except ConfigError as error:
+            complain(self, error, "Local models", timeout=15)
+            return
+        self._found = [one for one in self._found if one is not model]
+        self._list()
+        now = self._stand_ins.now
+        said = "Questions wait for the server." if now is None else f"{now.name} answers while a server is away."
+        self.notify(sanitise(notice or said), severity="warning" if notice else "information", markup=False)
+
+    @work(group="use", exclusive=True)
+    async def action_forget(self) -> None:
+        """Forget the highlighted model, if it was added."""
+        model = self._highlighted()
+        if model is None or model.program:
+            self.notify(f"Only added models can be forgotten; {key_of(self, 'local.use')} adds one.", markup=False)
+            return
+        try:
+            await self._stand_ins.forget(model.name)
+        except ConfigError as error:
+            complain(self, error, "Local models", timeout=15)
+        self._list()
+        self._look()
+
+    # ---- what is shown -----------------------------------------------------------------------------------------------
+
+    def _list(self) -> None:
+        """List what was added, as it is stored now, and what was found."""
+        options = self.query_one(OptionList)
+        try:
+            self._listed = [*self._stand_ins.added(), *self._found]
+        except ConfigError as error:
+            complain(self, error, "Local models", timeout=15)
+        now = self._stand_ins.now
+        self._shown = self._state()
+        at = options.highlighted
+        options.clear_options()
+        rows = [_row("nobody", "questions wait for the server, or fail as the settings say", now is None)]
+        used = [now is not None and not one.program and one.name == now.name for one in self._listed]
+        rows += [_row(one.name, self._about(one), mark) for one, mark in zip(self._listed, used)]
+        options.add_options([Option(row, id=str(number - 1) if number else NOBODY) for number, row in enumerate(rows)])
+        if at is None:
+            options.highlighted = used.index(True) + 1 if True in used else 0
+        else:
+            options.highlighted = min(at, len(rows) - 1)
+
+    def _about(self, model: LocalModel) -> str:
+        size = "" if model.size is None else bytes_text(model.size)
+        if model.program:
+            return f"{size}, found in {model.program}, not added yet"
+        if not model.path.exists():
+            return f"its file is missing: {model.path}"
+        now = self._stand_ins.now
+        state = state_of(now) if now is not None and now.name == model.name else ""
+        return ", ".join(part for part in (state, size, str(model.path)) if part)
+
+    def _state(self) -> str:
+        now = self._stand_ins.now
+        return "" if now is None else f"{now.name}: {state_of(now)}"
+
+    def _watch(self) -> None:
+        """List the models again if the one that stands in has changed."""
+        if self._state() != self._shown:
+            self._list()
+
+    def _highlighted(self) -> LocalModel | None:
+        option = self.query_one(OptionList).highlighted_option
+        return None if option is None or option.id in (None, NOBODY) else self._listed[int(option.id or 0)]
+
+    def _say(self, text: str) -> None:
+        self.query_one("#said", Static).update(Content(text))
+
+
+def _row(name: str, about: str, used: bool) -> Content:
+    head = Content.assemble(("● " if used else "  ", "$success"), (sanitise(name), "bold"))
+    return Content("\n").join((head, Content.styled(f"  {sanitise(about)}", QUIET)))

@@ -1,0 +1,94 @@
+"""Manages the models on this device for the screen: which there are, and which one stands in for a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.concurrency import beside
+from app.config import ConfigError, Folders, Settings
+from app.events import StandIn
+from app.reply.assistant import Assistant
+from app.tui.metrics import bytes_text
+
+if TYPE_CHECKING:
+    from app.local.registry import LocalModels
+
+OTHERS = "The server of this conversation has settings of its own for the time while it is away, and they come first."
+
+
+class LocalModel(NamedTuple):
+    """A model on this device."""
+
+    name: str
+    path: Path
+    size: int | None
+    """Bytes of its files; None for a folder, or if they are missing."""
+    program: str = ""
+    """The program that keeps it, if it was found and not added yet."""
+
+
+class StandIns:
+    """Lists and chooses the models on this device that answer while a server is away. `settings`: of the start."""
+
+    def __init__(self, settings: Settings, folders: Folders, core: Assistant) -> None:
+        self._settings, self._folders, self._core = settings, folders, core
+
+    @property
+    def now(self) -> StandIn | None:
+        """The model that stands in for the server of the open conversation, if one does."""
+        return self._core.standing_by
+
+    def added(self) -> list[LocalModel]:
+        """The models that were added. Raises `ConfigError`."""
+        files = ((name, path, path.is_file()) for name, path in self._models())
+        return [LocalModel(name, path, path.stat().st_size if there else None) for name, path, there in files]
+
+    async def found(self) -> list[LocalModel]:
+        """The models that other programs keep here and that were not added. May take as long as the disk does."""
+        from app.local.find import find
+
+        known = {path.resolve() for _, path in self._models()}
+        every = await beside(lambda: find([]))
+        new = (one for one in every if one.path.resolve() not in known)
+        return [LocalModel(one.name, one.path, one.size, one.program) for one in new]
+
+    async def use(self, model: LocalModel | None) -> str:
+        """Let this model answer while a server is away, or nobody; add it first if it was only found.
+
+        Returns why that has no effect yet, or "". Raises `ConfigError`.
+        """
+        from app.local.registry import why_no_effect
+        from app.remotes.own_server import why_not
+
+        models, name = self._models(), None
+        if model is not None:
+            if (reason := await beside(lambda: why_not(str(model.path)))) is not None:
+                raise ConfigError(reason)
+            name = models.free_name(model.name, model.path) if model.program else model.name
+            if model.program:
+                models.add(name, model.path)
+        models.use(name)
+        if why := why_no_effect(self._settings, name):
+            return why
+        await self._core.stand_by(name)
+        now = self.now
+        return OTHERS if (None if now is None else now.name) != name else ""
+
+    async def forget(self, name: str) -> None:
+        """Forget a model; its file stays. Raises `ConfigError`."""
+        if self._models().used == name:
+            await self.use(None)
+        self._models().remove(name)
+
+    def _models(self) -> LocalModels:
+        from app.local.registry import LocalModels
+
+        return LocalModels(self._folders)
+
+
+def state_of(model: StandIn) -> str:
+    """What a model that stands in does now, in words."""
+    used = "" if model.memory is None else f", {bytes_text(model.memory)} of memory"
+    said = {"asleep": "asleep until it is needed", "loading": f"loading{used}", "ready": f"ready{used}"}
+    return said.get(model.state, model.why)

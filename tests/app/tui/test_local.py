@@ -1,0 +1,132 @@
+"""The screen of the models on this device: what it lists, choosing one, adding, forgetting, letting none answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
+
+from app.config import Folders, Settings
+from app.events import StandIn
+from app.local.registry import LocalModels
+from app.remotes.switcher import RemoteSwitcher
+from app.tui.screens.chat.screen import ChatScreen
+from app.tui.screens.local import LocalScreen
+from app.tui.screens.models import ModelsScreen
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, shows, wait_until
+from tests.app.tui.window import Window
+from tests.support.patience import PATIENCE_SECONDS
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    """A device on which LM Studio keeps one model, and a folder of a model was added."""
+    for name in ("OLLAMA_MODELS", "LLAMA_CACHE", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    file = tmp_path / "home/.lmstudio/models/some body/Small/small Q4.gguf"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"GGUF" + bytes(1_299_996))
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+    LocalModels(folders).add("mine", mine)
+    return folders
+
+
+def window(store: Store, folders: Folders, **settings: object) -> Window:
+    core = ScriptedCore(store)
+    chosen = Settings().replaced(settings, "a test")
+    return Window(core, chosen, RemoteSwitcher(chosen, folders, core))
+
+
+def rows(app: Window) -> list[str]:
+    return [str(option.prompt) for option in app.screen.query_one(OptionList).options]
+
+
+async def opened(app: Window, pilot: Pilot[None], count: int) -> None:
+    """The screen, when it has looked."""
+    await wait_until(pilot, lambda: shows(app, ChatScreen))
+    await pilot.press(*"/local", "enter")
+    await wait_until(pilot, lambda: shows(app, LocalScreen))
+    await wait_until(pilot, lambda: len(rows(app)) == count and "add FILE" in said(app), PATIENCE_SECONDS)
+
+
+def said(app: Window) -> str:
+    return str(app.screen.query_one("#said", Static).content)
+
+
+async def test_an_added_model_is_chosen_and_nobody_again(store: Store, folders: Folders, tmp_path: Path) -> None:
+    app = window(store, folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(app, pilot, 3)
+        assert rows(app) == [
+            "● nobody\n  questions wait for the server, or fail as the settings say",
+            f"  mine\n  {tmp_path / 'mine'}",
+            "  small Q4\n  1.3 MB, found in LM Studio, not added yet",
+        ]
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: app.toasts == ["mine answers while a server is away."], PATIENCE_SECONDS)
+        assert rows(app)[1].startswith("● mine") and "asleep until it is needed" in rows(app)[1]
+        assert LocalModels(folders).used == "mine" and app.core.standing_by == StandIn("mine")
+        app.core.stand_in = StandIn("mine", "ready", memory=612_000_000)
+        await wait_until(pilot, lambda: "ready, 612 MB of memory" in rows(app)[1])
+        await pilot.press("up", "enter")
+        await wait_until(pilot, lambda: app.toasts[-1] == "Questions wait for the server.")
+        assert LocalModels(folders).used is None and app.core.standing_by is None
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
+
+
+async def test_a_found_model_is_added_under_a_name_of_its_own_and_forgotten(
+    store: Store, folders: Folders, tmp_path: Path
+) -> None:
+    pytest.importorskip("llama_cpp")
+    (file,) = (tmp_path / "home").rglob("*.gguf")
+    LocalModels(folders).add("small-Q4", tmp_path / "mine")
+    app = window(store, folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(app, pilot, 4)
+        await pilot.press("end", "d")
+        await wait_until(pilot, lambda: app.toasts == ["Only added models can be forgotten; enter adds one."])
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.toasts[-1].startswith("small-Q4-2 answers"), PATIENCE_SECONDS)
+        assert dict(LocalModels(folders))["small-Q4-2"] == file and len(rows(app)) == 4
+        await wait_until(pilot, lambda: rows(app)[-1].startswith("● small-Q4-2"))
+        await pilot.press("d")
+        await wait_until(pilot, lambda: "found in LM Studio" in rows(app)[-1], PATIENCE_SECONDS)
+        assert LocalModels(folders).used is None and app.core.standing_by is None and file.exists()
+
+
+async def test_what_cannot_run_or_has_no_effect_is_said(store: Store, folders: Folders, tmp_path: Path) -> None:
+    (tmp_path / "mine").rmdir()
+    app = window(store, folders, offline="queue")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await opened(app, pilot, 3)
+        assert "its file is missing" in rows(app)[1]
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: app.toasted("no model in"), PATIENCE_SECONDS)
+        (tmp_path / "mine").mkdir()
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.toasted('says offline = "queue"'), PATIENCE_SECONDS)
+        assert app.core.standing_by is None, "a setting comes first"
+        LocalModels(folders).path.write_text("[models")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.toasted("local.toml cannot be read"), PATIENCE_SECONDS)
+
+
+async def test_the_picker_of_models_leads_there(store: Store, folders: Folders) -> None:
+    app = window(store, folders)
+    app.core.stand_in = StandIn("mine")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: shows(app, ChatScreen))
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: shows(app, ModelsScreen))
+        await wait_until(pilot, lambda: rows(app)[-1] == "  mine, on this device  choose another …")
+        await pilot.press(*"on this device")
+        await wait_until(pilot, lambda: len(rows(app)) == 2)
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: shows(app, LocalScreen))
