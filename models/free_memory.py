@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def free_bytes(root: Path = CGROUPS, membership: Path = MEMBERSHIP, machine: Pat
     free = free or UNKNOWN_BYTES
     left = [bytes_left for folder in _folders(root, membership) if (bytes_left := _left(folder)) is not None]
     return max(0, min([free, *left]))
+
+
+def total_bytes(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | None:
+    """Memory of the machine, or a control group's limit if that is less, or None if the system does not report it."""
+    known = [limit for folder in _folders(root, membership) if (limit := _limit(folder)) is not None]
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(known, default=None)
 
 
 def _folders(root: Path, membership: Path) -> list[Path]:
@@ -54,6 +63,14 @@ def _left(folder: Path) -> int | None:
         except (OSError, ValueError):  # "max" is not a number.
             continue
         return most - used + _stat(folder / "memory.stat", stale)
+    return None
+
+
+def _limit(folder: Path) -> int | None:
+    """Most bytes that a group may have, or None if there is no limit."""
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # "max" is not a number.
+            return int((folder / name).read_text())
     return None
 
 

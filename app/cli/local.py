@@ -77,11 +77,23 @@ def add(
     _, folders = settings_with()
     if not path.exists():
         fail(f"There is no file {path}.", USAGE)
+    _check(path)
     if (reason := why_not(str(path.absolute()))) is not None:
         fail(f"This model cannot run here: {reason}.", FAILED)
     name = name or (gguf_name(path) if path.is_file() else path.name)
     LocalModels(folders).add(name, path)
     _say_added(name)
+
+
+def _check(path: Path) -> None:
+    """End the command if the model cannot answer."""
+    from app.local.suitability import check
+    from models.errors import ModelError
+
+    try:
+        check(path)
+    except ModelError as error:
+        fail(str(error), FAILED)
 
 
 def _say_added(name: str) -> None:
@@ -122,8 +134,10 @@ def get(
     from app.local.catalogue import catalogue
     from app.local.hub import Hub, HubAway, NoSuchModel, NotFetched
     from app.local.registry import LocalModels, check_name
+    from app.local.suitability import check_memory
     from app.remotes.own_server import why_not
     from drafter.progress import transfer
+    from models.errors import ModelError
 
     settings, folders = settings_with()
     if settings.mode == "offline":
@@ -140,6 +154,7 @@ def get(
         check_name(name)
         if (reason := why_not(found.path.name)) is not None:
             fail(f"This model cannot run here: {reason}.", FAILED)
+        check_memory(found.name, found.size)
         _say_plan(found, hub.host)
         if found.missing and not yes and not remote_dialogue.yes("Fetch it?"):
             complain("Nothing was fetched.")
@@ -147,6 +162,8 @@ def get(
         here = found.size - found.missing
         with transfer(found.missing) as tell:
             path = hub.fetch(found, lambda done: tell(done - here))
+    except ModelError as error:
+        fail(str(error), FAILED)
     except NotFetched as error:
         fail(
             str(error),
@@ -155,8 +172,9 @@ def get(
     except (EOFError, KeyboardInterrupt):
         print(file=sys.stderr)
         fail("Interrupted. What has arrived is kept; the same command resumes there.", INTERRUPTED)
-    models.add(name, path)
     print(path)
+    _check(path)
+    models.add(name, path)
     _say_added(name)
 
 
@@ -232,7 +250,11 @@ def try_model(name: Name) -> None:
     from app.local.registry import LocalModels
 
     _, folders = settings_with()
-    asyncio.run(_tried(name, LocalModels(folders).get(name)))
+    path = LocalModels(folders).get(name)
+    if not path.exists():
+        fail(f"{path} is gone. Add the model again from where it is now, or: outrider local rm {name}", FAILED)
+    _check(path)
+    asyncio.run(_tried(name, path))
 
 
 async def _tried(name: str, path: Path) -> None:

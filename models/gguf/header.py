@@ -6,9 +6,10 @@ the size of a header is bounded. The layout is that of the GGUF specification, v
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -24,9 +25,19 @@ VERSIONS = (2, 3)
 STRING, ARRAY = 8, 9
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """The code of each kind of number for `struct`."""
+TENSORS = {
+    0: (1, 4), 1: (1, 2), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 30: (1, 2),
+    2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 40), 20: (32, 18), 39: (32, 17),
+    10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 15: (256, 292),
+    16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 21: (256, 110), 22: (256, 82), 23: (256, 136),
+    29: (256, 56), 34: (256, 54), 35: (256, 66),
+}  # fmt: skip
+"""The type of a tensor, and how many numbers are in how many bytes."""
+ALIGNMENT = "general.alignment"
 MOST_BYTES = 256 << 20
 """Most bytes of a header. One with 262,144 tokens has about 20 million."""
-MOST_ENTRIES = 1 << 16
+MOST_ENTRIES = MOST_TENSORS = 1 << 16
+MOST_DIMENSIONS = 4
 MOST_ITEMS = 1 << 22
 """Most items of an array."""
 MOST_TEXT = 16 << 20
@@ -71,8 +82,17 @@ def damaged(path: Path, why: str) -> CorruptWeights:
     return CorruptWeights(f"{path} is damaged: {why}. Fetch it again.")
 
 
+def whole_size(path: Path) -> int:
+    """Bytes of a file with all its tensors, at least. Raises `CorruptWeights`."""
+    return _read(path, lambda reader: reader.whole_size())
+
+
 def read_header(path: Path, only: Collection[str] | None = None) -> Header:
     """Read the entries of a file, or `only` those with these names, which is faster. Raises `CorruptWeights`."""
+    return Header(path, _read(path, lambda reader: reader.entries(only)))
+
+
+def _read(path: Path, read: Callable[[_Reader], T]) -> T:
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
@@ -80,7 +100,7 @@ def read_header(path: Path, only: Collection[str] | None = None) -> Header:
                     f"{path} is no GGUF file, whatever its name says: it does not begin with GGUF. Fetch it again."
                 )
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return Header(path, _Reader(path, data, only).entries())
+                return read(_Reader(path, data))
     except OSError as error:
         raise CorruptWeights(f"{path} cannot be read: {error.strerror}. Check its permissions.") from error
 
@@ -88,12 +108,25 @@ def read_header(path: Path, only: Collection[str] | None = None) -> Header:
 class _Reader:
     """Walks through a header from its beginning."""
 
-    def __init__(self, path: Path, data: mmap.mmap, only: Collection[str] | None) -> None:
-        self._path, self._data, self._only = path, data, only
+    def __init__(self, path: Path, data: mmap.mmap) -> None:
+        self._path, self._data = path, data
         self._end = min(len(data), MOST_BYTES)
         self._at = len(MAGIC)
 
-    def entries(self) -> dict[str, Value]:
+    def whole_size(self) -> int:
+        """Where the last tensor ends. Tensors of types that are not known here count as empty."""
+        alignment = Header(self._path, self.entries((ALIGNMENT,))).number(ALIGNMENT) or 32
+        ends = []
+        for _ in range(self._tensors):
+            self._text()
+            if (dimensions := int(self._number("I"))) > MOST_DIMENSIONS:
+                raise damaged(self._path, f"it has a tensor with {dimensions:,} dimensions")
+            numbers = math.prod(int(self._number("Q")) for _ in range(dimensions))
+            together, size = TENSORS.get(int(self._number("I")), (1, 0))
+            ends.append(int(self._number("Q")) + numbers // together * size)
+        return self._at + (-self._at % alignment + max(ends) if ends else 0)
+
+    def entries(self, only: Collection[str] | None) -> dict[str, Value]:
         version = int(self._number("I"))
         if version & 0xFFFF == 0:
             raise CorruptWeights(f"{self._path} is in big-endian byte order. Fetch the little-endian file.")
@@ -101,13 +134,13 @@ class _Reader:
             raise CorruptWeights(
                 f"{self._path} is a GGUF file of version {version}, and this reads 2 and 3. Fetch or convert it again."
             )
-        self._number("Q")  # The number of tensors.
+        self._tensors = self._count(MOST_TENSORS, 24, "tensors")
         count = self._count(MOST_ENTRIES, 13, "entries")  # A name's length, a type, and a byte.
         found: dict[str, Value] = {}
         for _ in range(count):
             name = self._text()
             kind = int(self._number("I"))
-            if self._only is None or name in self._only:
+            if only is None or name in only:
                 found[name] = self._value(kind)
             else:
                 self._skip(kind)

@@ -52,17 +52,23 @@ def read_template(path: Path) -> str:
     """Read a chat template from a file and test it on a short conversation. Raises `BadTemplate`."""
     try:
         template = path.read_text("utf-8")
-        texts = {name: f"<{name}>" for name in NAMED}
-        written = ChatTemplate(template, texts).render([("user", QUESTION), ("assistant", "a"), ("user", "b")])
     except (OSError, UnicodeDecodeError) as error:
         raise BadTemplate(f"The chat template {path} cannot be read: {error}. Give a text file.") from error
-    except TemplateUnreadable as error:
-        raise BadTemplate(f"The chat template {path} is no valid Jinja: {error.why}. Correct it.") from error
-    except TemplateFailed as error:
-        raise BadTemplate(f"{error} Correct {path}.") from error
-    if QUESTION not in written:
-        raise BadTemplate(f"The chat template {path} leaves out what is asked. It has to write each message's content.")
+    check_template(template, f"The chat template {path}", f"Correct {path}.")
     return template
+
+
+def check_template(template: str, what: str, advice: str) -> None:
+    """Test a chat template on a short conversation. Raises `BadTemplate`, with `what` it is and `advice`."""
+    try:
+        texts = {name: f"<{name}>" for name in NAMED}
+        written = ChatTemplate(template, texts).render([("user", QUESTION), ("assistant", "a"), ("user", "b")])
+    except TemplateUnreadable as error:
+        raise BadTemplate(f"{what} is no valid Jinja: {error.why}. {advice}") from error
+    except TemplateFailed as error:
+        raise BadTemplate(f"{what} fails. {error} {advice}") from error
+    if QUESTION not in written:
+        raise BadTemplate(f"{what} leaves out what is asked; it has to write each message's content. {advice}")
 
 
 def read_text_side(folder: Path, template: str | None = None) -> TextSide:

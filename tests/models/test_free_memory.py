@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.free_memory import free_bytes
+from models.free_memory import free_bytes, total_bytes
 
 MIB = 1 << 20
 V2, V1 = (
@@ -44,6 +44,7 @@ def test_the_tightest_limit_counts(tmp_path: Path, member_of: str, groups: dict[
     for name, values in groups.items():
         group(tmp_path / "cgroup" / name, *values)
     assert free_bytes(tmp_path / "cgroup", tmp_path / "membership") == free * MIB
+    assert total_bytes(tmp_path / "cgroup", tmp_path / "membership") == 300 * MIB
 
 
 @pytest.mark.parametrize("text", ["", "0::/\n", "nonsense", "\xff"])
@@ -52,6 +53,8 @@ def test_without_a_limit_the_machines_own_memory_counts(tmp_path: Path, text: st
     group(tmp_path / "cgroup", "max", used=1 << 40)
     assert free_bytes(tmp_path / "cgroup", tmp_path / "membership") > MIB
     assert free_bytes(tmp_path / "cgroup", tmp_path / "missing") > MIB
+    own = total_bytes(tmp_path / "cgroup", tmp_path / "missing")
+    assert own is not None and free_bytes(tmp_path / "cgroup", tmp_path / "missing") <= own
 
 
 @pytest.mark.parametrize(("said", "free"), [("MemFree: 9 kB\nMemAvailable:   700000 kB\n", 700_000 << 10), ("", None)])

@@ -3,34 +3,60 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from app.config import BUNDLED_TARGET
 from tests.support.commands import Outrider
+from tests.support.gguf_files import byte_level, entries_of, write_vocabulary
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "models" / "small-Q4.gguf"
     path.parent.mkdir()
-    path.write_bytes(b"GGUF" + bytes(996))
-    return path
+    entries = {
+        **entries_of(byte_level()),
+        "tokenizer.chat_template": "{% for one in messages %}{{ one.content }}{% endfor %}",
+    }
+    return write_vocabulary(path, entries)
 
 
 def test_a_model_is_found_added_listed_and_forgotten(outrider: Outrider, file: Path) -> None:
     pytest.importorskip("llama_cpp")
-    found = outrider("local", "find", str(file.parent), "--json")
-    assert json.loads(found.out) == {"name": "small-Q4", "size": 1000, "program": str(file.parent), "file": str(file)}
+    found, size = outrider("local", "find", str(file.parent), "--json"), file.stat().st_size
+    assert json.loads(found.out) == {"name": "small-Q4", "size": size, "program": str(file.parent), "file": str(file)}
     added = outrider("local", "add", str(file), "--name", "mine")
     assert added.code == 0 and "outrider local use mine" in added.err
     listed = outrider("local", "list", "--json")
-    assert json.loads(listed.out) == {"name": "mine", "size": 1000, "file": str(file), "used": False}
+    assert json.loads(listed.out) == {"name": "mine", "size": size, "file": str(file), "used": False}
     file.rename(file.with_name("gone"))
     assert outrider("local").out == f"   mine  missing  {file}\n"
     assert outrider("local", "rm", "mine").code == 0
     assert outrider("local", "list").out == "" and file.with_name("gone").exists()
+
+
+def test_a_model_that_cannot_answer_is_not_added(outrider: Outrider, file: Path, tmp_path: Path) -> None:
+    write_vocabulary(file, entries_of(byte_level()))
+    (tmp_path / "empty").mkdir()
+    for path, said in ((file, "small-Q4.gguf has no chat template"), (tmp_path / "empty", "empty has no model")):
+        added = outrider("local", "add", str(path))
+        assert added.code == 1 and said in added.err
+    assert outrider("local", "list").out == ""
+
+
+def test_a_model_that_was_damaged_since_is_not_tried(outrider: Outrider, tiny_pair: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_pair / "target", tmp_path / "tiny")
+    assert outrider("local", "add", str(folder)).code == 0
+    os.truncate(folder / "model.safetensors", 1000)
+    tried = outrider("local", "try", "tiny")
+    assert tried.code == 1 and "model.safetensors is " in tried.err and "Fetch it again" in tried.err
+    shutil.rmtree(folder)
+    tried = outrider("local", "try", "tiny")
+    assert tried.code == 1 and "tiny is gone" in tried.err and "outrider local rm tiny" in tried.err
 
 
 def test_a_model_is_tried(outrider: Outrider) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import random
 import resource
 import signal
 import subprocess
@@ -20,14 +19,17 @@ from tests.support.hub_server import HubServer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY
 
-# PyTorch, which is always there in tests, would run a model of these files.
-FILES = {"config.json": b"{}", "model.safetensors": random.Random(5).randbytes(3_000_000)}
+HERE = 100_000
+"""Bytes of the weights that arrive before something happens."""
 Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def server() -> HubServer:
-    return HubServer(dict(FILES))
+def server(tiny_pair: Path) -> HubServer:
+    """A hub with a tiny model, which PyTorch runs."""
+    files = {path.name: path.read_bytes() for path in sorted((tiny_pair / "target").iterdir())}
+    del files["target.onnx"]
+    return HubServer(files)
 
 
 @pytest.fixture
@@ -72,45 +74,54 @@ def test_a_model_is_fetched_and_added(start: Start, server: HubServer, tmp_path:
     code, out, err = ended(start("get", "owner/tiny", "--yes", "--name", "mine"))
     assert code == 0, err
     folder = Path(out.strip())
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == FILES
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == server.files
     assert folder.is_relative_to(tmp_path / "hf/hub")
     for said in (
         "licence: apache-2.0",
-        "model.safetensors  3 MB  sha256",
-        "3 MB to fetch",
+        "  model.safetensors  ",
+        " bytes to fetch into",
         "Only 127.0.0.1:",
         "Added mine.",
     ):
         assert said in err
     assert ended(start("list"))[1].split() == ["mine", "folder", str(folder)]
-    assert [path.rpartition("/")[2] for _, path, _ in server.asked] == ["tiny", *reversed(FILES)]
+    asked = sorted(path.rpartition("/")[2] for _, path, _ in server.asked)
+    assert asked == sorted(["tiny", *server.files]), "something else was sent, or twice"
     assert {headers["authorization"] for _, _, headers in server.asked} == {"Bearer hf_secret"}
     assert ended(start("get", "owner/tiny", "--yes"))[0] == 0
-    assert len(server.asked) == 4, "what is here was fetched again"
+    assert len(server.asked) == len(asked) + 1, "what is here was fetched again"
+    code, out, err = ended(start("try", "mine"))
+    assert code == 0 and "tokens/s" in out, err
+
+
+def test_a_model_that_cannot_answer_is_not_added(start: Start, server: HubServer) -> None:
+    del server.files["chat_template.jinja"]
+    code, _, err = ended(start("get", "owner/tiny", "--yes"))
+    assert code == 1 and "has no chat template" in err and ended(start("list"))[1] == ""
 
 
 def test_a_killed_program_is_resumed(start: Start, server: HubServer, tmp_path: Path) -> None:
-    server.hold = 1_000_000
+    server.hold = HERE
     process = start("get", "owner/tiny", "--yes")
     assert server.held.wait(PATIENCE_SECONDS)
-    arrived(tmp_path, 1_000_000)
+    arrived(tmp_path, HERE)
     process.kill()
     process.wait()
     server.hold = None
     code, _, err = ended(start("get", "owner/tiny", "--yes"))
-    assert code == 0 and "2 MB to fetch" in err, err
-    assert server.begins == [0, 1_000_000] and not parts(tmp_path)
+    assert code == 0 and f"{sum(map(len, server.files.values())) - HERE:,} bytes to fetch" in err, err
+    assert server.begins == [0, HERE] and not parts(tmp_path)
 
 
 def test_ctrl_c_keeps_what_has_arrived(start: Start, server: HubServer, tmp_path: Path) -> None:
-    server.hold = 1_000_000
+    server.hold = HERE
     process = start("get", "owner/tiny", "--yes")
     assert server.held.wait(PATIENCE_SECONDS)
-    arrived(tmp_path, 1_000_000)
+    arrived(tmp_path, HERE)
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
     assert code == 130 and "the same command resumes there" in err and "Traceback" not in err
-    assert parts(tmp_path) == [1_000_000] and ended(start("list"))[1] == ""
+    assert parts(tmp_path) == [HERE] and ended(start("list"))[1] == ""
 
 
 def arrived(home: Path, size: int) -> None:
@@ -125,11 +136,11 @@ def arrived(home: Path, size: int) -> None:
 
 def test_a_disk_that_fills_up_keeps_what_has_arrived(start: Start, tmp_path: Path) -> None:
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (HERE, HERE))
 
     code, _, err = ended(start("get", "owner/tiny", "--yes", preexec_fn=limit))
     assert code == 1 and "cannot be written: File too large. What has arrived is kept" in err
-    assert "Traceback" not in err and parts(tmp_path) == [1_000_000]
+    assert "Traceback" not in err and parts(tmp_path) == [HERE]
     assert ended(start("get", "owner/tiny", "--yes"))[0] == 0
 
 

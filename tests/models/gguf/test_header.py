@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import gguf
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import CorruptWeights
-from models.gguf.header import read_header
+from models.gguf.header import TENSORS, read_header, whole_size
 from tests.support.gguf_files import write_vocabulary
 
 ENTRIES = {
@@ -47,6 +49,35 @@ def test_every_entry_comes_back(file: Path) -> None:
     assert header.text("none") is None
     only = read_header(file, ("a.number", "some.numbers"))
     assert dict(only.entries) == {"a.number": 4_000_000_000, "some.numbers": (1, -2, 3)}
+
+
+def test_the_size_of_a_whole_file_is_known(tmp_path: Path) -> None:
+    for kind in ("F32", "F16", "Q8_0", "Q4_K"):
+        path = tmp_path / f"{kind}.gguf"
+        writer = gguf.GGUFWriter(path, "llama")
+        for rows in (3, 1):
+            data = np.zeros((rows, 256), np.float32)
+            quantised = gguf.GGMLQuantizationType[kind]
+            _, size = gguf.GGML_QUANT_SIZES[quantised]
+            content = data.tobytes()[: rows * 256 // gguf.GGML_QUANT_SIZES[quantised][0] * size]
+            raw = np.frombuffer(content, np.uint8).reshape(rows, -1)
+            writer.add_tensor(f"of {rows}", raw, raw_dtype=quantised)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        assert whole_size(path) <= path.stat().st_size < whole_size(path) + 32
+
+
+def test_the_sizes_of_tensors_are_those_of_the_format() -> None:
+    assert {kind: gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType(kind)] for kind in TENSORS} == TENSORS
+
+
+def test_a_tensor_of_many_dimensions_is_told(tmp_path: Path) -> None:
+    tensor = struct.pack("<Q", 1) + b"t" + struct.pack("<I", 1 << 30) + bytes(64)
+    (tmp_path / "a.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + tensor)
+    with pytest.raises(CorruptWeights, match="a tensor with 1,073,741,824 dimensions"):
+        whole_size(tmp_path / "a.gguf")
 
 
 def test_an_entry_of_another_type_is_told(file: Path) -> None:
