@@ -135,43 +135,66 @@ class TargetContext(ABC):
 class Forward:
     """One context's request for a forward: its next `pending` committed tokens, then the nodes of a tree.
 
-    Without a tree no logits are wanted.
+    Without a tree no logits are wanted. `since`: the first node to compute, in a tree that has grown: the nodes before
+    it are those of the context's last forwards, and nothing is pending.
     """
 
     context: TargetContext
     pending: int
     tree: DraftTree | None
+    since: int = 0
 
     @property
     def nodes(self) -> int:
-        return 0 if self.tree is None else len(self.tree)
+        """The nodes to compute."""
+        return 0 if self.tree is None else len(self.tree) - self.since
 
     @property
     def rows(self) -> int:
         return self.pending + self.nodes
 
     @property
+    def wanted(self) -> int:
+        """The rows whose logits are wanted: the last of the pending ones, if there are any, and the nodes."""
+        return 0 if self.tree is None else self.nodes + (self.pending > 0)
+
+    @property
+    def start(self) -> int:
+        """The rows in the cache before these."""
+        return self.context.computed + self.since
+
+    @property
     def tokens(self) -> list[int]:
         """The tokens of all rows."""
         start = self.context.computed
         committed = self.context.tokens[start : start + self.pending]
-        return committed if self.tree is None else [*committed, *self.tree.tokens.tolist()]
+        return committed if self.tree is None else [*committed, *self.tree.tokens[self.since :].tolist()]
 
     @property
     def positions(self) -> NDArray[np.int64]:
         """The position of each row."""
-        start = self.context.computed
-        committed = np.arange(start, start + self.pending)
-        return committed if self.tree is None else np.append(committed, committed[-1] + self.tree.depths())
+        committed = np.arange(self.context.computed, self.context.computed + self.pending)
+        return committed if self.tree is None else np.append(committed, self._depths[self.since :])
+
+    @property
+    def before(self) -> NDArray[np.int64]:
+        """The position of each row in the cache, (start,)."""
+        committed = np.arange(self.context.computed)
+        return np.append(committed, self._depths[: self.since]) if self.since else committed
+
+    @property
+    def _depths(self) -> NDArray[np.int64]:
+        """The position of each node, new or not."""
+        assert self.tree is not None
+        return self.context.computed + self.pending - 1 + self.tree.depths().astype(np.int64)
 
     @property
     def visible(self) -> NDArray[np.bool_]:
-        """(rows, computed + rows): which rows each one sees, those computed before among them."""
-        start, rows = self.context.computed, self.rows
-        mask = np.tri(rows, start + rows, start, dtype=bool)
+        """(rows, start + rows): which rows each one sees, those computed before among them."""
+        mask = np.tri(self.rows, self.start + self.rows, self.start, dtype=bool)
         if self.nodes:
             assert self.tree is not None
-            mask[self.pending :, start + self.pending :] = self.tree.ancestors()
+            mask[self.pending :, self.context.computed + self.pending :] = self.tree.ancestors()[self.since :]
         return mask
 
 
@@ -217,7 +240,7 @@ class Engine(ABC):
 
     @abstractmethod
     def _run(self, requests: Sequence[Forward]) -> list[Floats]:
-        """Compute all rows. The logits after the root and after each node, (1 + n, V); (0, V) without a tree."""
+        """Compute all rows. The logits of the wanted ones of each request, (wanted, V)."""
 
     def check(self, tokens: Sequence[int] | NDArray[np.integer]) -> None:
         """Raise `UnknownToken` for an id outside the vocabulary."""
@@ -233,7 +256,7 @@ class Engine(ABC):
     def forward(self, requests: Sequence[Forward]) -> list[Floats | EngineError]:
         """Run the requests of different contexts together.
 
-        Returns the logits of each, (1 + n, V) float32, or its error.
+        Returns the logits of each, (wanted, V) float32, or its error.
         """
         answers = [self._unknown(request) for request in requests]
         sound = [request for request, error in zip(requests, answers) if error is None]

@@ -226,9 +226,9 @@ class LlamaEngine(Engine):
         `alone`: it runs alone. If it did not run for a while, it gets its own lane, because llama.cpp sums in blocks of
         the cache: otherwise its text would depend on which other rows are there.
         """
-        context, rows = request.context, request.context.computed + request.rows
+        context, rows = request.context, request.start + request.rows
         assert isinstance(context, LlamaContext)
-        if alone and (context.used == 0 or context.used < self._forwards - RESUMED):
+        if alone and not request.since and (context.used == 0 or context.used < self._forwards - RESUMED):
             lane = context.lane or next(iter(self._lanes), None)
             if lane is not None and (lane.holders != {context} or not context.in_order):
                 for holder in [*lane.holders]:

@@ -184,7 +184,7 @@ class Lane:
             begun, sequences = len(rows), request.context.begin(request)
             tokens, positions = request.tokens, request.positions.tolist()
             order = [*range(request.pending), *(request.pending + node for node in request.context.order)]
-            first = request.rows if request.tree is None else request.pending - 1
+            first = request.rows - request.wanted
             places = {row: begun + at for at, row in enumerate(order)}
             rows += [_Row(tokens[row], positions[row], sequences[row], row >= first) for row in order]
             wanted.append([places[row] for row in range(first, request.rows)])
@@ -240,7 +240,7 @@ class LlamaContext(TargetContext):
         self._path: list[int] = []
         """The nodes of the last tree that the main sequence has."""
         self.order: list[int] = []
-        """The nodes of the last tree in cache order: those of the main sequence first."""
+        """The new nodes of the last tree in cache order, counted from the first: those of the main sequence first."""
         self._rows = 0
         self._parked: list[bytes] = []
         """Its rows while it has no lane."""
@@ -304,9 +304,11 @@ class LlamaContext(TargetContext):
     def begin(self, request: Forward) -> list[list[int]]:
         """Prepare the lane for a forward, and choose the order of its nodes.
 
-        Returns the sequences of each of its rows.
+        Returns the sequences of each of its rows. Raises `EngineError` if rows that it needs are lost.
         """
         assert self._lane is not None
+        if request.since:
+            return self._grow(request)
         self._path = []
         self._cut_back()
         if self._held > self.computed or self._lane.lacks_rows(self._main, self.computed):
@@ -327,6 +329,32 @@ class LlamaContext(TargetContext):
             for node in path:
                 nodes[node].append(sequence)
         return pending + nodes
+
+    def _grow(self, request: Forward) -> list[list[int]]:
+        """The sequences of the new nodes of a tree that has grown. Each new leaf continues a sequence or gets one."""
+        assert self._lane is not None and request.tree is not None
+        held = {self._main: self._path, **self._branches}
+        nodes: list[list[int]] = [[] for _ in range(request.nodes)]
+        for leaf in leaves(request.tree):
+            if leaf < request.since:
+                continue
+            path = request.tree.path(leaf)
+            old = [node for node in path if node < request.since]
+            source = next((one for one, known in held.items() if known[: len(old)] == old), None)
+            sequence = next((one for one, known in held.items() if known == old), None)
+            if source is None or (sequence is None and not self._lane.free):
+                raise EngineError("llama.cpp did not keep the rows of a draft. Begin it again.")
+            if sequence is None:
+                sequence = self._lane.take()
+                self._lane.copy(source, sequence, 0, self.computed + len(old))
+            held[sequence] = path
+            for node in path[len(old) :]:
+                nodes[node - request.since].append(sequence)
+        self._path = held.pop(self._main)
+        self._branches = held
+        self._held = self.computed + len(self._path)
+        self.order = list(range(request.nodes))
+        return nodes
 
     def branch(self, tree: DraftTree, node: int) -> int:
         """A sequence that begins with the state after a node's parent."""

@@ -77,12 +77,12 @@ class ArrayContext(TargetContext):
     def capacity(self) -> int:
         return int(self.keys.shape[2])
 
-    def reserve(self, rows: int) -> None:
-        """Make room for so many rows."""
+    def reserve(self, rows: int, kept: int = 0) -> None:
+        """Make room for so many rows, and keep the first `kept`."""
         if rows > self.capacity:
             # Attention reads all rows of a slab, used or not, so this slab grows less than others, within `slab_rows`.
             capacity = max(64, rows + rows // 8 + 16)
-            self.keys, self.values = (self._grown(part, capacity) for part in (self.keys, self.values))
+            self.keys, self.values = (_grown(part, capacity, kept) for part in (self.keys, self.values))
 
     def write(self, start: int, layer: int, keys: Floats, values: Floats) -> None:
         """Put the rows of one layer, (heads, rows, size), at `start`."""
@@ -109,11 +109,12 @@ class ArrayContext(TargetContext):
         empty = shape.layers, shape.kv_heads, 0, shape.head_size
         return np.zeros(empty, np.float32), np.zeros(empty, np.float64 if shape.int8 else np.float32)
 
-    def _grown(self, rows: NDArray[np.floating], capacity: int) -> NDArray[np.floating]:
-        # Zeros, because unwritten rows are read too, with a weight of 0.
-        grown = np.zeros((*rows.shape[:2], capacity, rows.shape[3]), rows.dtype)
-        grown[:, :, : self.computed] = rows[:, :, : self.computed]
-        return grown
+
+def _grown(rows: NDArray[np.floating], capacity: int, kept: int) -> NDArray[np.floating]:
+    # Zeros, because unwritten rows are read too, with a weight of 0.
+    grown = np.zeros((*rows.shape[:2], capacity, rows.shape[3]), rows.dtype)
+    grown[:, :, :kept] = rows[:, :, :kept]
+    return grown
 
 
 class OnnxEngine(Engine):
@@ -183,8 +184,8 @@ class OnnxEngine(Engine):
         for request in requests:
             assert isinstance(request.context, ArrayContext)
             contexts.append(request.context)
-            request.context.reserve(request.context.computed + request.rows)
-        cached = contexts[0].capacity if len(requests) == 1 else max(context.computed for context in contexts)
+            request.context.reserve(request.start + request.rows, request.start)
+        cached = contexts[0].capacity if len(requests) == 1 else max(request.start for request in requests)
         counts = [request.rows for request in requests]
         ends = np.cumsum(counts)
         positions = np.concatenate([request.positions for request in requests])
@@ -196,12 +197,11 @@ class OnnxEngine(Engine):
         mask = np.full((len(requests), 1, width, cached + width), NEVER, np.float32)
         wanted = list[NDArray[np.int64]]()
         for at, (request, end, count) in enumerate(zip(requests, ends.tolist(), counts)):
-            past, visible = request.context.computed, request.visible
+            past, visible = request.start, request.visible
             queries[at, :count] = np.arange(end - count, end)
-            mask[at, 0, :count, :past] = 0.0
+            mask[at, 0, :count, :past][visible[:, :past]] = 0.0
             mask[at, 0, :count, cached : cached + count][visible[:, past:]] = 0.0
-            rows = 0 if request.tree is None else 1 + request.nodes
-            wanted.append(np.arange(end - rows, end))
+            wanted.append(np.arange(end - request.wanted, end))
         back = [at * width + np.arange(count) for at, count in enumerate(counts)]
         arrays = [
             np.array([token for request in requests for token in request.tokens], np.int64),
@@ -212,23 +212,25 @@ class OnnxEngine(Engine):
             np.tile(mask, (1, 1, self._group, 1)),
             np.array([cached, width], np.int64),
             np.concatenate(wanted),
-            *self._cached(contexts, cached),
+            *self._cached(requests, contexts, cached),
         ]
         logits, *new = self._session.run(self._outputs, dict(zip(self._inputs, arrays, strict=True)))
         for layer, (keys, values) in enumerate(zip(new[::2], new[1::2])):
-            for at, (context, count) in enumerate(zip(contexts, counts)):
-                context.write(context.computed, layer, keys[at, :, :count], values[at, :, :count])
+            for at, (request, context, count) in enumerate(zip(requests, contexts, counts)):
+                context.write(request.start, layer, keys[at, :, :count], values[at, :, :count])
         return np.split(logits, np.cumsum([len(rows) for rows in wanted[:-1]]))
 
-    def _cached(self, contexts: Sequence[ArrayContext], rows: int) -> list[NDArray[np.floating]]:
+    def _cached(
+        self, requests: Sequence[Forward], contexts: Sequence[ArrayContext], rows: int
+    ) -> list[NDArray[np.floating]]:
         """The first `rows` cached rows, (B, heads, rows, size), as keys and values of each layer."""
         if len(contexts) == 1:
             return [side[layer][None] for layer in range(self.shape.layers) for side in _sides(contexts[0])]
         whole = []
         for side in range(2):
             staged = self._stage(side, contexts[0], len(contexts), rows)
-            for at, context in enumerate(contexts):
-                staged[:, at, :, : context.computed] = _sides(context)[side][:, :, : context.computed]
+            for at, (request, context) in enumerate(zip(requests, contexts)):
+                staged[:, at, :, : request.start] = _sides(context)[side][:, :, : request.start]
             whole.append(staged)
         return [staged[layer] for layer in range(self.shape.layers) for staged in whole]
 
@@ -275,7 +277,7 @@ def _groups(requests: Sequence[Forward], waste: int) -> list[list[int]]:
 
     `waste`: how many query rows times keys may be padding in a group.
     """
-    sizes = [(request.rows, request.context.computed) for request in requests]
+    sizes = [(request.rows, request.start) for request in requests]
     groups = list[list[int]]()
     count = used = keys = 0
     for at in sorted(range(len(requests)), key=lambda at: sizes[at]):

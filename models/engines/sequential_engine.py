@@ -106,12 +106,15 @@ class SequentialEngine(Engine):
         end = context.computed + request.pending
         if context.cache is None or context.held > context.computed:
             context.cache, context.held = DynamicCache(config=self.model.config), 0
-        last = self._fed(context.cache, context.tokens[context.held : end], begins=context.held == 0)
+        rows = list[Tensor]()
+        if request.pending:
+            rows = [self._fed(context.cache, context.tokens[context.held : end], begins=context.held == 0)]
         context.held = end
-        if request.tree is None:
+        if not request.wanted or request.tree is None:
             return np.empty((0, self.vocabulary), np.float32)
-        rows, context.nodes = [last], []
-        for token, parent in zip(request.tree.tokens.tolist(), request.tree.parents.tolist()):
+        del context.nodes[request.since :]
+        for node in range(request.since, len(request.tree)):
+            token, parent = int(request.tree.tokens[node]), int(request.tree.parents[node])
             cache = copy.deepcopy(context.cache if parent < 0 else context.nodes[parent])
             rows.append(self._fed(cache, [token], begins=False))
             context.nodes.append(cache)

@@ -249,14 +249,14 @@ class TorchEngine(Engine):
         contexts = [request.context for request in requests]
         assert all(isinstance(context, TorchContext) for context in contexts)
         rows = [request.rows for request in requests]
-        for context in contexts:
-            for slab in context.slabs:  # type: ignore[attr-defined]
-                slab.length = context.computed
+        for request in requests:
+            for slab in request.context.slabs:  # type: ignore[attr-defined]
+                slab.length = request.start
         slabs = zip(*(context.slabs for context in contexts))  # type: ignore[attr-defined]
         cache = Cache(layers=[BatchLayer(layer, rows, self._packed) for layer in slabs])
         wanted, start = list[int](), 0
         for request in requests:
-            wanted += [] if request.tree is None else range(start + request.pending - 1, start + request.rows)
+            wanted += range(start + request.rows - request.wanted, start + request.rows)
             start += request.rows
         positions = [torch.from_numpy(request.positions) for request in requests]
         output = self.model(
@@ -268,8 +268,7 @@ class TorchEngine(Engine):
             logits_to_keep=torch.tensor(wanted or [0], device=self.device),
         )
         logits: Floats = output.logits[0, : len(wanted), : self.vocabulary].float().cpu().numpy()
-        counts = [0 if request.tree is None else 1 + request.nodes for request in requests]
-        return np.split(logits, np.cumsum(counts[:-1]))
+        return np.split(logits, np.cumsum([request.wanted for request in requests[:-1]]))
 
     def _masks(self, requests: Sequence[Forward], positions: Sequence[Tensor]) -> Tensor | dict[str, Tensor]:
         """The 4-D mask of each kind of layer. transformers takes a mapping if there are several kinds.
@@ -277,7 +276,7 @@ class TorchEngine(Engine):
         Each request has rows of its own; its keys begin at 0.
         """
         rows = sum(request.rows for request in requests)
-        keys = max(request.context.computed + request.rows for request in requests)
+        keys = max(request.start + request.rows for request in requests)
         masks = {kind: torch.zeros(rows, keys, dtype=torch.bool) for kind in self._kinds}
         start = 0
         for request, at in zip(requests, positions):
@@ -287,7 +286,7 @@ class TorchEngine(Engine):
                 masks[FULL][part] = mask
             if SLIDING in masks:
                 # In a tree, a key's distance follows from its position, not from its row.
-                places = torch.cat((torch.arange(request.context.computed), at))
+                places = torch.cat((torch.from_numpy(request.before), at))
                 masks[SLIDING][part] = mask & (at[:, None] - places < self._window)
             start += request.rows
         ready = {kind: mask[None, None].to(self.device) for kind, mask in masks.items()}

@@ -69,6 +69,40 @@ def test_a_tree_is_verified_as_its_paths_one_by_one(bench: Bench) -> None:
         bench.same(logits[node + 1], stepwise(bench.engine, PROMPT, path)[-1])
 
 
+def test_a_growing_tree_computes_only_its_new_nodes(bench: Bench) -> None:
+    if not bench.engine.takes_drafts:
+        pytest.skip("a state takes one node")
+    rng = random.Random(3)
+    tree = random_tree(rng, 24)
+    whole = bench.engine.verify(holding(bench.engine, PROMPT), tree)
+    context, at = holding(bench.engine, PROMPT), 3
+    first = DraftTree(tree.tokens[:at], tree.parents[:at])
+    parts = [bench.engine.verify(context, first)]
+    while at < len(tree):
+        upto = min(len(tree), at + rng.randrange(1, 6))
+        grown = Forward(context, 0, DraftTree(tree.tokens[:upto], tree.parents[:upto]), since=at)
+        (logits,) = bench.engine.forward([grown])
+        assert isinstance(logits, np.ndarray), logits
+        assert grown.rows == len(logits) == upto - at
+        parts, at = [*parts, logits], upto
+    bench.same(np.concatenate(parts), whole)
+    path = tree.path(max(range(len(tree)), key=lambda node: len(tree.path(node))))
+    context.commit(tree, path, 1)
+    bench.same_as_anew(context)
+
+
+def test_a_tree_may_begin_after_tokens_that_are_all_computed(bench: Bench) -> None:
+    if not bench.engine.takes_drafts:
+        pytest.skip("a state takes one node")
+    tree = random_tree(random.Random(8), 6)
+    whole = bench.engine.verify(holding(bench.engine, PROMPT), tree)
+    context = holding(bench.engine, PROMPT)
+    bench.engine.verify(context, EMPTY)
+    (logits,) = bench.engine.forward([Forward(context, 0, tree)])
+    assert isinstance(logits, np.ndarray), logits
+    bench.same(logits, whole[1:])
+
+
 def test_drafts_do_not_change_the_text(bench: Bench) -> None:
     expected = text(bench.engine, PROMPT, 40)
     for trees in ("random", "perfect", "adversarial"):
