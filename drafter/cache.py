@@ -8,7 +8,8 @@ the target's own last layers, their rows are a guess until memory replaces them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,41 @@ from models.tree import NEVER
 
 CHUNK = 256
 """Tokens of a prompt that run in one step. It bounds the size of the mask and the activations."""
+
+
+class Cache(Protocol):
+    """What one conversation needs of a drafter: its tokens, and what may follow them. See `DraftCache`."""
+
+    tokens: list[int]
+    drafted: DraftedNodes
+    calls: int
+    halted: Callable[[], bool] | None
+
+    @property
+    def independent_rows(self) -> bool:
+        """True if a token's result is the same, bit for bit, whatever tokens run with it."""
+        ...
+
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def memory_length(self) -> int: ...
+    @property
+    def ends_with_target_rows(self) -> bool: ...
+
+    def nbytes(self, rows: int = 0) -> int: ...
+    def append(self, tokens: Sequence[int]) -> None: ...
+    def truncate(self, length: int) -> None: ...
+    def remember(
+        self, start: int, rows: Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
+    ) -> None: ...
+    def read_chunk(self) -> bool: ...
+    def read_ahead(self, most: int, *, known: bool) -> bool: ...
+    def run_tokens(self, guess: Sequence[int] = ()) -> Proposals: ...
+    def run_nodes(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> Proposals: ...
+    def supposing(self, tokens: Sequence[int]) -> AbstractContextManager[int]: ...
+    def rows_from(self, start: int) -> list[Rows]: ...
+    def put_rows(self, start: int, rows: Sequence[Rows], drafted: DraftedNodes) -> None: ...
 
 
 class DraftCache:
@@ -55,6 +91,10 @@ class DraftCache:
         """For each token, whether its memory is here."""
         self._visible: Rows | None = None
         """All known memory, contiguous. None after a change."""
+
+    @property
+    def independent_rows(self) -> bool:
+        return self._step.independent_rows
 
     @property
     def waiting(self) -> int:

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafter.ahead import DraftedNodes, Flight, Halted, Outcome, Prepared, fresh_leaves, outcomes
-from drafter.cache import DraftCache
+from drafter.cache import Cache
 from drafter.coin import LEAST_TEMPERATURE, Coins, race
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import NO_CHAIN, SecondStage
-from drafter.step import DraftStep
 from models.memory import MemoryRow
 from models.tree import ROOT, DraftTree
 
@@ -29,17 +28,10 @@ ROUND = 4
 class DraftContext:
     """Drafts the continuation of one conversation, and keeps the state that this needs.
 
-    `memory_layers`: (heads, size) of each memory row. `second_stage`: makes drafting and generating faster; it belongs
-    to this conversation alone.
+    `second_stage`: makes drafting and generating faster. It and the empty `cache` belong to this conversation alone.
     """
 
-    def __init__(
-        self,
-        step: DraftStep,
-        vocabulary: int,
-        memory_layers: Sequence[tuple[int, int]],
-        second_stage: SecondStage | None = None,
-    ) -> None:
+    def __init__(self, cache: Cache, vocabulary: int, second_stage: SecondStage | None = None) -> None:
         self.second_stage = second_stage
         self.taken: tuple[int, float] | None = None
         """Drafter calls and seconds of the last draft, if any. A call that read a prompt does not count."""
@@ -47,8 +39,7 @@ class DraftContext:
         """Tokens of a prompt that the last draft read first, or 0 if it continued from the round before."""
         self._coins: Coins | None = None
         """The target's coins, as known to the last draft."""
-        self._step = step
-        self._cache = DraftCache(step, memory_layers)
+        self._cache = cache
         self._vocabulary = vocabulary
         self._flight: Flight | None = None
         """The last draft, until something is committed."""
@@ -320,7 +311,7 @@ class DraftContext:
 
     def _guess_tokens(self) -> list[int]:
         """The second stage's guess, if it can run together with the last token."""
-        if self.second_stage is None or not self._step.independent_rows or self._cache.ends_with_target_rows:
+        if self.second_stage is None or not self._cache.independent_rows or self._cache.ends_with_target_rows:
             return []
         return self.second_stage.guess()
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from drafter.cache import DraftCache
 from drafter.context import DraftContext
 from drafter.ngram import NGramIndex, load_datastore
 from drafter.second_stage import SecondStage
 from drafter.step import Correction, DraftStep, StepGraph
+from drafter.whole_model import ModelCache, WholeModel
 from models.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_config
 from models.extras import how_to_install
 from models.guide.names import Marks, NoMarks
@@ -28,7 +30,7 @@ class Drafter:
         self,
         config: DrafterConfig,
         text: ChatText,
-        step: DraftStep,
+        step: DraftStep | WholeModel,
         folder: Path | None = None,
         prompt: Prompt | None = None,
     ) -> None:
@@ -39,8 +41,8 @@ class Drafter:
         """The prompt recipe, or None if questions are asked as they are."""
         self.memory_digest = bytes.fromhex(config.memory)
         """The drafter only understands memory with this digest."""
-        self.memory_layers = config.memory_layers
-        """(heads, size) of each memory row."""
+        self.memory_layers = () if isinstance(step, WholeModel) else config.memory_layers
+        """(heads, size) of each memory row; empty for a whole model, which reads none."""
         self.version = 0
         """Number of the learnt version that drafts now, or 0."""
         self._step = step
@@ -134,7 +136,10 @@ class Drafter:
 
     def context(self, second_stage: SecondStage | None = None) -> DraftContext:
         """An empty conversation, with a second stage of its own or none."""
-        return DraftContext(self._step, self.config.vocabulary, self.memory_layers, second_stage)
+        step, vocabulary = self._step, self.config.vocabulary
+        if isinstance(step, WholeModel):
+            return DraftContext(ModelCache(step, vocabulary), vocabulary, second_stage)
+        return DraftContext(DraftCache(step, self.memory_layers), vocabulary, second_stage)
 
 
 def _torch_step(folder: Path, device: str | None, bits: Literal[8, 4] | None) -> DraftStep:

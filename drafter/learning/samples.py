@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from drafter.cache import DraftCache
 from drafter.context import DraftContext
 from drafter.learning.distributions import MOST, NOTHING, Distributions
 from drafter.step import Correction, Floats, KeysValues, Step, StepGraph
@@ -107,7 +108,8 @@ class Replayer:
         lengths = [one.length for one in rounds]
         if not lengths or lengths[0] < 1 or lengths != sorted(set(lengths)) or lengths[-1] >= len(tokens):
             raise ValueError("rounds that do not fit the tokens")
-        context, remembered = DraftContext(self._step, self._config.vocabulary, self._config.memory_layers), 0
+        cache = DraftCache(self._step, self._config.memory_layers)
+        context, remembered = DraftContext(cache, self._config.vocabulary), 0
         parts = []
         for now, end in zip(rounds, [*lengths[1:], len(tokens)]):
             context.follow(tokens[: now.length])

@@ -43,6 +43,7 @@ from remote.protocol.messages import (
     Stream,
     Verdict,
 )
+from remote.protocol.proposals import MOST_PROPOSED, Propose, Proposed
 from remote.protocol.tree import Tree
 
 __all__ = [
@@ -64,11 +65,14 @@ __all__ = [
     "MAX_FRAME_BYTES",
     "MAX_LIKELIEST",
     "MAX_NODES",
+    "MOST_PROPOSED",
     "MOST_REJECTED",
     "Memory",
     "MemoryFormat",
     "Positive",
     "Progress",
+    "Propose",
+    "Proposed",
     "ProtocolError",
     "Round",
     "RunningDigest",

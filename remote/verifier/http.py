@@ -31,6 +31,8 @@ from remote.protocol import (
     ErrorCode,
     Frame,
     Progress,
+    Propose,
+    Proposed,
     ProtocolError,
     Round,
     Stream,
@@ -58,6 +60,7 @@ from remote.verifier.options import ServeOptions
 from remote.verifier.readiness import Readiness
 from remote.verifier.refusals import Overloaded, RoundRefused, UnknownPrefix
 from remote.verifier.security import BearerAuth, open_to_pages, web_origins
+from remote.verifier.sessions.proposals import propose
 from remote.verifier.sessions.sessions import Sessions
 from remote.verifier.sessions.turns import Turns
 from remote.verifier.sessions.verification import Answer
@@ -148,6 +151,7 @@ def create_app(
             Route("/v1/card", service.card),
             Route("/v1/rounds", service.rounds, methods=["POST"]),
             Route("/v1/streams", service.streams, methods=["POST"]),
+            Route("/v1/proposals", service.proposals, methods=["POST"]),
             Route("/v1/sessions/{name}", service.drop, methods=["DELETE"]),
             Route("/healthz", service.health),
             Route("/readyz", readiness.answer),
@@ -237,7 +241,15 @@ class Service:
         frames = self.sessions.stream(message, holder)
         return await self._answer(request, message.session, frames, arrived, alive=message.alive)
 
-    def _admit(self, request: Request, message: Round | Stream, holder: str) -> None:
+    async def proposals(self, request: Request) -> Response:
+        message, holder = decode(await _read(request, self._card.limits.max_body_bytes), Propose), holder_of(request)
+        message = msgspec.structs.replace(message, session=_name(holder, message.session))
+        self._admit(request, message, holder)
+        found = await self.turns.first(message.session, propose(self.sessions, message), request.is_disconnected)
+        assert isinstance(found, Proposed)
+        return _message(found)
+
+    def _admit(self, request: Request, message: Round | Stream | Propose, holder: str) -> None:
         length, most = message.base + len(message.append) // TOKEN_BYTES, self._card.limits.max_tokens
         self.admission.go_on(record_of(request.scope), holder, message.session, length, most)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from drafter.cache import DraftCache
 from drafter.context import DraftContext
 from drafter.second_stage import SecondStage
 from drafter.step import Correction, StepGraph
@@ -37,7 +38,7 @@ class Tiny:
         memory: list[MemoryRow] | None = None,
         second_stage: SecondStage | None = None,
     ) -> DraftContext:
-        context = DraftContext(self.step, VOCABULARY, self.config.memory_layers, second_stage)
+        context = DraftContext(DraftCache(self.step, self.config.memory_layers), VOCABULARY, second_stage)
         context.commit(tokens or [])
         if memory:
             context.remember(0, memory)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drafter.cache import CHUNK
+from drafter.cache import CHUNK, DraftCache
 from drafter.context import DraftContext
 from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
@@ -42,7 +42,7 @@ class Watched:
 
 def watched(tiny, tokens, memory=None):
     step = Watched(tiny.step)
-    context = DraftContext(step, tiny.config.vocabulary, tiny.config.memory_layers)
+    context = DraftContext(DraftCache(step, tiny.config.memory_layers), tiny.config.vocabulary)
     context.commit(tokens)
     if memory:
         context.remember(0, memory)

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drafter.cache import DraftCache
 from drafter.context import DraftContext
 from drafter.model import StepModule, save_weights
 from drafter.search import Pace
@@ -111,7 +112,7 @@ def test_one_pass_equals_drafting_step_by_step(target, inference_layers, shape, 
     rows = [MemoryRow(*quantise_row(keys.numpy(), values.numpy())) for keys, values in memory]
     at = 0
     for sample in (one_turn, two_turns):
-        context, known = DraftContext(FloatStep(distiller), VOCABULARY, distiller.config.memory_layers), 0
+        context, known = DraftContext(DraftCache(FloatStep(distiller), distiller.config.memory_layers), VOCABULARY), 0
         for token, anchor in enumerate(batch.start[0, at : at + len(sample.ids)].tolist()):
             context.commit([sample.ids[token]])
             newest = anchor + 1 - at

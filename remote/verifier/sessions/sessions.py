@@ -305,7 +305,7 @@ class Sessions:
         if self.learning is not None:
             session.trail = session.trail or self.learning.recorder.began(holder)
             self.learning.recorder.went_on(session.trail, session.context.tokens, message.base, append)
-        session.epoch += 1
+        session.epoch, session.tree = session.epoch + 1, DraftTree.empty()
         self.counters.prompt_tokens += len(append)
         record.read(len(append))
         session.context.assign(message.base, append)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from models.engines.engine import TargetContext, slab_rows
+from models.tree import DraftTree
 from remote.protocol import Conflict, Likeliest, RunningDigest, Verdict
 from remote.verifier.drafting.own_drafter import OwnDrafts
 from remote.verifier.holders import EVERYONE
@@ -50,6 +51,8 @@ class Session:
     """Its holder."""
     trail: Trail | None = None
     """Its trail to learn from, or None if nothing learns."""
+    tree: DraftTree = field(default_factory=DraftTree.empty)
+    """The nodes whose rows follow those of the tokens, where proposals are made."""
     running: int = 0
     """Rounds and streams that are running."""
     reserved: int = 0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from models.engines.engine import Floats, Forward
 from models.tree import ROOT, DraftTree
-from remote.protocol import Likeliest, Memory, Progress, Sampling, Verdict
+from remote.protocol import Likeliest, Memory, Progress, Proposed, Sampling, Verdict
 from remote.verifier.drafting.stream_payoff import Judged
 from remote.verifier.learning.likeliest import likeliest
 from remote.verifier.sessions.acceptance import Processing, at_most, chooser, walk
@@ -37,7 +37,7 @@ class Computed(NamedTuple):
     """How many sessions shared it."""
 
 
-Answer = Generator[Verdict | Progress | Memory | Likeliest | Forward | None, Computed | None, None]
+Answer = Generator[Verdict | Progress | Memory | Likeliest | Proposed | Forward | None, Computed | None, None]
 """Yields frames, None for a turn whose result stays inside the verifier, and forwards, whose results are sent in."""
 Computing = Generator[Forward | None, Computed | None, T]
 """A part of an answer that yields no frames."""
