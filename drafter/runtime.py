@@ -83,6 +83,11 @@ class Drafter:
         return NoMarks() if self.prompt is None else self.prompt.marks(questions)
 
     @property
+    def is_model(self) -> bool:
+        """Whether it is a whole model in another process, which may not run, and reads slowly."""
+        return isinstance(self._step, WholeModel)
+
+    @property
     def runtime(self) -> str:
         """The runtime, for people: library, device, kind of numbers."""
         return self._step.runtime

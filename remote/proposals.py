@@ -14,24 +14,66 @@ import numpy as np
 
 from drafter.search import Proposals
 from drafter.whole_model import TOP, Growth, ModelAway
-from remote.protocol import CONTENT_TYPE, Propose, Proposed, ProtocolError, decode, encode, pack_tokens
+from remote.protocol import CONTENT_TYPE, Card, Propose, Proposed, ProtocolError, decode, encode, pack_tokens
+from remote.protocol.fields import T
 
 SILENCE_SECONDS = 60.0
 """Longest wait for an answer. The model may be reading a long conversation for somebody else."""
 
 
 class Proposer:
-    """One conversation with the model of a server on loopback, at most `most_nodes` nodes at a time."""
+    """The model of a server on loopback, for the conversations of one thread."""
 
-    def __init__(self, url: str, token: str | None, most_nodes: int) -> None:
+    def __init__(self, url: str, token: str | None) -> None:
         place = urlsplit(url)
-        self.most_nodes = most_nodes
         self._connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=SILENCE_SECONDS)
         self._headers = {"content-type": CONTENT_TYPE} | ({} if token is None else {"authorization": f"Bearer {token}"})
+        self._most_nodes: int | None = None
+
+    def begin(self) -> Proposing:
+        """Begin a conversation. Raises `ModelAway` if the model does not answer, or takes no trees."""
+        if self._most_nodes is None:
+            self._most_nodes = self.ask("GET", "/v1/card", Card).limits.max_nodes
+        if self._most_nodes == 1:
+            raise ModelAway("the model on this device takes no trees")
+        return Proposing(self, self._most_nodes)
+
+    def ask(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
+        """The answer to a request. Raises `ModelAway`."""
+        try:
+            self._connection.request(method, path, body, self._headers)
+            answer = self._connection.getresponse()
+            content = answer.read()
+            if answer.status == 200:
+                return decode(content, kind)
+            why = f"status {answer.status}"
+        except (OSError, http.client.HTTPException, ProtocolError) as error:
+            self._connection.close()
+            why = str(error)
+        raise ModelAway(f"the model on this device does not answer: {why}")
+
+    def close(self) -> None:
+        """Close the connection. A call in progress fails."""
+        self._connection.close()
+
+
+class Proposing:
+    """One conversation with it. It is a `drafter.whole_model.Ask`."""
+
+    def __init__(self, proposer: Proposer, most_nodes: int) -> None:
+        self.most_nodes = most_nodes
+        self._proposer = proposer
         self._session = secrets.token_urlsafe(16)
 
     def __call__(self, growth: Growth, vocabulary: int) -> Proposals:
-        message = Propose(
+        found = self._proposer.ask("POST", "/v1/proposals", Proposed, encode(self._message(growth, vocabulary)))
+        try:
+            return found.unpack(bool(growth.append) + len(growth.tokens), TOP, vocabulary)
+        except ProtocolError as error:
+            raise ModelAway(f"the model on this device answers something else: {error}") from error
+
+    def _message(self, growth: Growth, vocabulary: int) -> Propose:
+        return Propose(
             session=self._session,
             base=growth.base,
             top=TOP,
@@ -42,17 +84,3 @@ class Proposer:
             tokens=pack_tokens(growth.tokens),
             parents=np.array(growth.parents, "<i2").tobytes(),
         )
-        try:
-            if self._connection.sock is None:
-                self._connection.connect()
-            self._connection.request("POST", "/v1/proposals", encode(message), self._headers)
-            answer = self._connection.getresponse()
-            body = answer.read()
-            if answer.status != 200:
-                raise ModelAway(f"the model on this device answered with status {answer.status}")
-            return decode(body, Proposed).unpack(bool(growth.append) + len(growth.tokens), TOP, vocabulary)
-        except (OSError, http.client.HTTPException, ProtocolError) as error:
-            raise ModelAway(f"the model on this device does not answer: {error}") from error
-        except BaseException:
-            self._connection.close()
-            raise

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from app.drafting.prompt import shared_prefix
 from app.drafting.retrieval import Retrieval
+from drafter.ahead import Outcome
 from drafter.calibration import Calibration
 from drafter.coin import Coins
 from drafter.learning.distributions import Distributions
@@ -25,6 +26,7 @@ from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import SecondStage
+from drafter.whole_model import ModelAway
 from models.config import DIGEST_BYTES, DrafterConfig
 from models.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
 from models.tree import DraftTree
@@ -38,6 +40,8 @@ START_SECONDS = 0.003
 """Wait before drafting ahead, because the same interpreter still has to send the round just requested."""
 READ_TOKENS = 16
 """Tokens that are read in one call while a server writes. Other work on the thread waits for at most one call."""
+BEHIND = 48
+"""Tokens that a whole model reads before a draft without keeping the server waiting, in about a quarter of a second."""
 STREAMS = 2
 """Most streams of memory at once. A second one opens a second connection, because the first is still in use."""
 
@@ -203,7 +207,14 @@ class Drafting:
             pass
 
     def _read_ahead(self, *, known: bool) -> bool:
-        return self._context.read_ahead(READ_TOKENS, known=known)
+        with contextlib.suppress(ModelAway):
+            return self._context.read_ahead(READ_TOKENS, known=known)
+        return False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the drafter has so much to read that a draft would keep the server waiting."""
+        return self._drafter.is_model and self._context.waiting > BEHIND
 
     # ---- ahead -------------------------------------------------------------------------------------------------------
 
@@ -241,7 +252,7 @@ class Drafting:
             await asyncio.wait_for(self._halted.wait(), START_SECONDS)
             return
         halted, calibration = self._halted.is_set, self._calibration
-        for outcome in await self._run(lambda: self._context.outcomes(calibration, final)):
+        for outcome in await self._run(lambda: self._outcomes(calibration, final)):
             if halted():
                 break
             with_pace = pace(len(outcome.tokens))
@@ -375,7 +386,16 @@ class Drafting:
     def _draft(self, pace: Pace, sampling: DraftSampling | None, halted: Callable[[], bool]) -> DraftTree:
         self._retrieve()
         self._note(self._context.memory_length)
-        return self._context.draft(pace, sampling, self._calibration, self._coins, halted)
+        try:
+            return self._context.draft(pace, sampling, self._calibration, self._coins, halted)
+        except ModelAway:
+            self._context.taken = None
+            return DraftTree.empty()
+
+    def _outcomes(self, calibration: Calibration, final: frozenset[int]) -> list[Outcome]:
+        with contextlib.suppress(ModelAway):
+            return self._context.outcomes(calibration, final)
+        return []
 
     def _note(self, memory: int) -> None:
         """Record what a draft is made from. A draft that is made again counts once."""

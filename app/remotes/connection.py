@@ -16,6 +16,7 @@ from app.concurrency import first_of
 from app.events import Mode, ModeChanged
 from app.remotes.known_server import KnownServer
 from app.remotes.last_seen import LastSeen
+from app.remotes.local_drafter import LocalDrafter
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.notes import note_origin
 from app.remotes.peer import Peer, Verifier
@@ -88,8 +89,9 @@ class Connection:
         modes: tuple[Verifying, ...] = MODES,
         clock: Clock = CLOCK,
         anyway: bool = False,
+        local: Callable[[], LocalDrafter | None] = lambda: None,
     ) -> None:
-        self.server = KnownServer(source, drafters, seen, anyway=anyway)
+        self.server = KnownServer(source, drafters, seen, anyway=anyway, local=local)
         """What the server reported about itself when it was last available."""
         self.speed = Speed(source.options, modes, None if seen is None else seen.beside(FILE))
         """What the answers have measured."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from app.remotes.last_seen import LastSeen
+from app.remotes.local_drafter import LocalDrafter
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model, list_of
 from app.remotes.source import Source
 from app.remotes.speed import Speed, key_of
 from app.remotes.substitute import why_nobody
+from drafter.runtime import Drafter
 from drafter.shelf import Drafters
 from remote import CompletionsClient, Incompatible
 from remote.detect import detect
@@ -23,10 +26,18 @@ class KnownServer:
 
     `drafters`: those of this device. A verifier without a matching drafter answers in plain text, if it can. `seen`:
     which models were seen before, or None if nothing is known. `anyway`: the drafter of the settings may substitute for
-    any model.
+    any model. `local`: finds the model on this device that drafts for models without a drafter of their own here.
     """
 
-    def __init__(self, source: Source, drafters: Drafters, seen: LastSeen | None, *, anyway: bool) -> None:
+    def __init__(
+        self,
+        source: Source,
+        drafters: Drafters,
+        seen: LastSeen | None,
+        *,
+        anyway: bool,
+        local: Callable[[], LocalDrafter | None] = lambda: None,
+    ) -> None:
         self.met = False
         """Whether it has ever answered."""
         self.checks = source.kind != "openai"
@@ -39,8 +50,11 @@ class KnownServer:
         """Whether a drafter of this device was made for that model, and drafts well enough for it."""
         self.no_substitute = why_nobody(drafters, self.memory, own=source.own, anyway=anyway)
         """Why no drafter may substitute for that model, as a sentence, or None if one may."""
+        self.drafter: Drafter | None = None
+        """The drafter for its model, once it is known."""
         self.offer: Offer | None = None
         """The drafter that it offers for its model and that is not here."""
+        self._local = local
         self._source, self._drafters, self._seen, self._anyway = source, drafters, seen, anyway
 
     @property
@@ -71,6 +85,9 @@ class KnownServer:
         drafter = await asyncio.to_thread(self._drafters.fitting, found.tokenizer, found.vocabulary, memory)
         if found.drafter is not None and (drafter is None or drafter.memory_digest != memory):
             self.offer = Offer(found, source.name or client.host)
+        if drafter is None or drafter.memory_digest != memory:
+            drafter = await asyncio.to_thread(self._of_local_model, found) or drafter
+        self.drafter = drafter
         if drafter is None:
             await self._note(memory)  # Its drafter may be here but not good enough.
             return await self._in_plain_text(found, chat, patience, speed)
@@ -79,6 +96,11 @@ class KnownServer:
         await speed.recall(key_of(source.address, found, drafter.config))
         await self._note(memory)
         return Verifier(client, found, source.name)
+
+    def _of_local_model(self, card: Card) -> Drafter | None:
+        """The model on this device as the drafter, or None if it has another tokenizer, or there is none."""
+        local = self._local()
+        return None if local is None else local.fitting(card)
 
     def _endpoint(self, chat: CompletionsClient, models: tuple[Model, ...], speed: Speed) -> Endpoint:
         speed.greeted(chat.rtt_seconds)

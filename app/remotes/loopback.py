@@ -12,7 +12,9 @@ from pathlib import Path
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.remotes.own_server import NotServed, OwnServer, started, started_ahead
 from app.remotes.source import Source, SourceFailed
+from drafter.whole_model import ModelAway
 from remote import CompletionsClient, Kind, VerifierClient
+from remote.proposals import Proposer, Proposing
 
 PAUSE_SECONDS = (1.0, 300.0)
 """Shortest and longest pause before another start."""
@@ -85,13 +87,17 @@ class Loopback(Source):
 
 
 class LocalModel(Loopback):
-    """A model on this device, which answers by itself while a server is away. `path`: a GGUF file, or a folder."""
+    """A model on this device, which answers while a server is away, and drafts while it is there.
+
+    `path`: a GGUF file, or a folder.
+    """
 
     kind: Kind = "openai"
 
     def __init__(self, name: str, path: Path) -> None:
         super().__init__(str(path), None)
-        self.name = name
+        self.name, self.path = name, path
+        self._proposer: Proposer | None = None
         self.own = False
 
     async def _started(self) -> VerifierClient:
@@ -99,10 +105,19 @@ class LocalModel(Loopback):
         assert self._server is not None
         assert self.url is not None
         self.chat = CompletionsClient(self.url, self._server.token)
+        self._proposer = Proposer(self.url, self._server.token)
         return client
 
+    def begin(self) -> Proposing:
+        """Begin a conversation for which it drafts. One thread calls it. Raises `ModelAway` if it does not run."""
+        if (proposer := self._proposer) is None:
+            raise ModelAway(f"{self.name} does not run")
+        return proposer.begin()
+
     async def _end(self) -> None:
-        chat, self.chat = self.chat, None
+        (proposer, self._proposer), (chat, self.chat) = (self._proposer, None), (self.chat, None)
+        if proposer is not None:
+            proposer.close()
         if chat is not None:
             await chat.close()
         await super()._end()

@@ -106,6 +106,6 @@ class Speed:
 def key_of(address: str | None, card: Card, drafter: DrafterConfig) -> str:
     """The key of a server with this target, and a drafter. Without `address`: this program's own server."""
     memory = "" if card.memory is None else card.memory.digest.hex()
-    graph = [drafter.files.get(name, "") for name in (GRAPH, GRAPH_WEIGHTS)]
+    graph = [drafter.files.get(GRAPH, drafter.memory), drafter.files.get(GRAPH_WEIGHTS, "")]
     parts = [(address or "").strip().rstrip("/"), card.target, memory, *graph]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -126,7 +126,11 @@ class Backend:
                 own = None if connection is None else connection.source.system
                 default = self._options.settings.system
                 keep_default(self._store, self._options.prompts, message, server=own, all=default)
+            if connection is not None and routing.waits_for_drafter(connection):
+                yield connection.mode("warming")
+                await routing.drafter_known(connection, stopping)
             drafter = await asyncio.to_thread(routing.drafter_of, message.conversation_id)
+            routing.start_drafter(drafter, connection)
             text = drafter.text
             if await asyncio.to_thread(self._learnt.refresh, drafter):
                 routing.pool.recalibrate(drafter)

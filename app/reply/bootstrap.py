@@ -102,6 +102,7 @@ async def options_of(settings: Settings, folders: Folders, source: Source | None
         prompts=SystemPrompts(folders),
         learnt=folders.learnt if folders.saved else None,
         stand_in=partial(_local_model, folders),
+        texts=folders.texts if folders.saved else None,
     )
 
 

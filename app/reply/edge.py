@@ -105,6 +105,9 @@ class Edge:
         if not generation.given.draft or not (adopts or self._pays):
             return Draft(DraftTree.empty())
         await drafting.follow(generation.tokens)
+        if drafting.is_behind:
+            drafting.read_along()
+            return Draft(DraftTree.empty())
         if adopts:
             cost, tree = self._cost_ahead, await drafting.adopt()
         else:

@@ -6,11 +6,13 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import final
 
 from msgspec.structs import replace
 
+from app.concurrency import unless_set
 from app.config import Settings, Unanswered
 from app.drafting.calibrations import Calibrations
 from app.drafting.drafting import Drafting
@@ -23,6 +25,8 @@ from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Conn
 from app.remotes.connections import Connections
 from app.remotes.known_server import memory_seen
 from app.remotes.last_seen import LastSeen
+from app.remotes.local_drafter import LocalDrafter
+from app.remotes.loopback import LocalModel
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.offers import Offer
 from app.remotes.peer import Endpoint
@@ -34,6 +38,7 @@ from app.system_prompts import SystemPrompts
 from drafter.floors import why_no_drafts
 from drafter.runtime import Drafter
 from drafter.shelf import Drafters
+from drafter.whole_model import Ask, ModelAway
 from remote.clock import CLOCK, Clock
 from storage import Choices, Store
 
@@ -68,6 +73,8 @@ class Options:
     """Folder of what drafters learnt here, or None to disable learning."""
     stand_in: Callable[[str | None], Source] | None = None
     """The source of a model on this device that stands in for a server, by name; None: the chosen one."""
+    texts: Path | None = None
+    """Folder that keeps the tokenizers of such models, or None to make them each time."""
     most_read: Callable[[], int | None] | None = None
     """Most tokens read by the server for which this assistant's drafter substitutes, if known."""
 
@@ -96,6 +103,8 @@ class Routing:
         )
         self._stand_in: tuple[str | None, Connection] | None = None
         """Name of the model on this device that stands in, and the connection to it, once it was needed."""
+        self._local_drafters: dict[tuple[str | None, Path], LocalDrafter] = {}
+        """By name and file, so that a conversation keeps its drafter when the server is connected to again."""
         self._judging: asyncio.Task[list[Judged]] | None = None
         """Measures the drafters that came to this device without figures."""
         self._halted = threading.Event()
@@ -180,6 +189,7 @@ class Routing:
             modes=options.modes,
             clock=options.clock,
             anyway=self._away_from(source)[0] == "drafter",
+            local=lambda: self._local_drafter(source),
         )
 
     def while_away(self, settings: Settings, choices: Choices) -> Settings:
@@ -231,6 +241,39 @@ class Routing:
             self._stand_in = name, Connection(source, drafters=self.drafters, patience=patience, clock=options.clock)
         return self._stand_in[1]
 
+    def _drafts_here(self, source: Source) -> bool:
+        """Whether the model on this device may draft for this server: it may answer for it, or is named."""
+        (offline, local), options = self._away_from(source), self._options
+        may = offline == "local" or (local is not None and offline != "drafter")
+        return may and options.draft and options.settings.mode != "hosted"
+
+    def _local_drafter(self, source: Source) -> LocalDrafter | None:
+        """Makes drafters of the model on this device for this server, or None if it does not draft."""
+        if self._options.stand_in is None or not self._drafts_here(source):
+            return None
+        name = self._away_from(source)[1]
+        model = self._options.stand_in(name)
+        if not isinstance(model, LocalModel):
+            return None
+        key = name, model.path
+        if key not in self._local_drafters:
+            begin = partial(self._begin_proposals, name)
+            self._local_drafters[key] = LocalDrafter(model.name or "", model.path, begin, self._options.texts)
+        return self._local_drafters[key]
+
+    def _begin_proposals(self, name: str | None) -> Ask:
+        """Begin a conversation for which this model drafts. Raises `ModelAway` if it does not run."""
+        running = self._stand_in
+        if running is None or running[0] != name or not isinstance(running[1].source, LocalModel):
+            raise ModelAway("the model on this device does not run")
+        return running[1].source.begin()
+
+    def start_drafter(self, drafter: Drafter, connection: Connection | None) -> None:
+        """Start the model on this device if it is this drafter; returns at once."""
+        if drafter.is_model and connection is not None and self._drafts_here(connection.source):
+            if (running := self.stand_in(self._away_from(connection.source)[1])) is not None:
+                running.start()
+
     def close_unneeded(self) -> None:
         """Close the connections that neither the open conversation, the running reply nor the queue needs."""
         for connection in self._connections.take_unneeded({self.over, *self._outbox.awaited}):
@@ -258,8 +301,20 @@ class Routing:
         May read files. Raises `StorageError`.
         """
         connection = self.present(conversation_id)
+        if connection is not None and connection.server.drafter is not None:
+            return connection.server.drafter
         memory = self._memory_alone(conversation_id) if connection is None else connection.server.memory
         return self.drafters.of_memory(memory) or self.drafters.first
+
+    def waits_for_drafter(self, connection: Connection) -> bool:
+        """Whether it is unknown who drafts for a server that the local model may draft for, as it has not answered."""
+        return connection.warming and not connection.server.fits and self._drafts_here(connection.source)
+
+    async def drafter_known(self, connection: Connection, stopping: asyncio.Event) -> None:
+        """Wait until such a server has answered, or failed, or the person stops the answer."""
+        with connection.wanted():
+            while connection.warming and not stopping.is_set():
+                await unless_set(stopping, connection.changed())
 
     def nobody_by_choice(self, conversation_id: str) -> str | None:
         """Why no drafter may write in this conversation without a connection, as a sentence, or None if one may.

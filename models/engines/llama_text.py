@@ -79,6 +79,10 @@ class LlamaText(ChatText):
         )
         return data.decode(errors="replace"), data
 
+    def words(self) -> dict[str, int]:
+        """None: what llama.cpp alone can read, no device drafts."""
+        return {}
+
     def tokenizer_json(self) -> str:
         raise NotImplementedError("only llama.cpp has this tokenizer")
 

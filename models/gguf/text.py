@@ -23,25 +23,13 @@ from models.gguf.header import Header, read_header
 from models.gguf.kept_text import keep_text, kept_text
 from models.gguf.tokenizer import Untranslatable, Vocabulary, tokenizer_json
 from models.text.chat_text import ChatText
+from models.text.likeness import PROBES, TALK
 from models.text.template import TemplateFailed
 from models.text.text_side import CONFIG, GENERATION, TOKENIZER_CONFIG
 
 CHAT_TEMPLATE = "tokenizer.chat_template"
 Tokenize = Callable[[bytes], list[int]]
 """The ids of a text in llama.cpp. Special tokens in it are special, and nothing is added."""
-PROBES = {
-    "English": "It's a test: don't panic, she'll WE'VE been there — “quoted”, e.g. at 5 o'clock.  Two spaces.",
-    "code": "def mean(values: list[float]) -> float:\n    if not values:\n\t\treturn 0.0  # none\n    return "
-    "sum(values) / len(values)\r\n\n\n<a href='x.html?q=1&b=%20'>{{ f(x) != 0 }}</a>;\n",
-    "numbers": "3.14159 1,000,000 2026-01-31 0x1F 12345678901 v2.0.1 ½ ² Ⅷ",
-    "German": "Größe, Äpfel und ÜBERMUT: 50 € für Straßenbahn-Fahrkarten (§ 12).",
-    "Chinese": "你好，世界！这是一个测试。テスト 한국어",
-    "other scripts": "Привет, мир! مرحبا नमस्ते สวัสดี",
-    "emoji": "👩\u200d💻 🇩🇪 👍\U0001f3fd ❤\ufe0f",
-    "accents": "x\u0302 q\u0303 m\u0308n é ł naïve\u00a0\u2003end ",
-}
-"""Pieces of the fixed text. Accents are composed where possible, because some models compose them first."""
-TALK = [("user", "What is 12 + 30?"), ("assistant", "It is 42."), ("user", "  Danke!\n")]
 
 
 @contextlib.contextmanager

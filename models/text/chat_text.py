@@ -216,6 +216,12 @@ class ChatText:
         decoder = self._tokenizer.decoder
         return decoder is not None and b"ByteLevel" in decoder.__getstate__()
 
+    def words(self) -> dict[str, int]:
+        """The tokens that text consists of, with their ids: all but those that were added."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        known = self._tokenizer.get_vocab(with_added_tokens=False)
+        return {word: number for word, number in known.items() if number not in added}
+
     def tokenizer_json(self) -> str:
         """The tokenizer as the contents of a `tokenizer.json`."""
         return str(self._tokenizer.to_str())

@@ -71,8 +71,8 @@ def check_template(template: str, what: str, advice: str) -> None:
         raise BadTemplate(f"{what} leaves out what is asked; it has to write each message's content. {advice}")
 
 
-def read_text_side(folder: Path, template: str | None = None) -> TextSide:
-    """Read the text side of a model's folder. `template` replaces its own chat template.
+def read_text_side(folder: Path, template: str | None = None, stop_tokens: tuple[int, ...] | None = None) -> TextSide:
+    """Read the text side of a model's folder. `template` and `stop_tokens` replace its own.
 
     Raises `UnknownModel`, `MissingTokenizer`.
     """
@@ -90,6 +90,7 @@ def read_text_side(folder: Path, template: str | None = None) -> TextSide:
     if end is None:
         end = _numbers(tokenizer, folder).get(special_tokens.get("eos_token", ""))
     stops = tuple(end) if isinstance(end, list) else () if end is None else (int(end),)
+    stops = stops if stop_tokens is None else stop_tokens
     template = _template(folder, named) if template is None else template
     return TextSide(
         folder.resolve().name,

@@ -63,5 +63,8 @@ class Card(Struct, frozen=True):
     """None if this verifier has no memory encoder; devices then draft without memory."""
     drafter: DrafterOffer | None = None
     """None if devices have to get a drafter elsewhere."""
+    likeness: Digest | None = None
+    """Digest of what the tokenizer makes of fixed texts; see `models.text.likeness`. A device whose tokenizer has the
+    same one can write this model's tokens. None if devices cannot."""
     drafts: bool = False
     """The verifier drafts in streams. If not, each round of a stream yields one token."""

@@ -24,6 +24,7 @@ from models.config import GRAPH, TEMPLATE, read_config
 from models.engines.choice import licence
 from models.engines.engine import Engine
 from models.engines.threads import spin_briefly
+from models.text.likeness import likeness
 from models.text.text_side import TextSide
 from remote.protocol import VERSION, Card, DrafterOffer, Limits, MemoryFormat
 from remote.verifier.connections import BURST, Server, bind
@@ -154,6 +155,8 @@ def build_app(options: ServeOptions) -> VerifierApp:
             own.warm()
     budget = int(engine.free_bytes() * options.cache_share) if options.cache_mb is None else options.cache_mb << 20
     served = _fitting(target, engine, own, options.max_tokens, budget)
+    if target.text is not None:
+        served = msgspec.structs.replace(served, likeness=likeness(target.text))
     learning = None if options.learn is None else _learning(options, drafter, own)
     deliveries = None
     if own is not None and drafter is not None and own.drafter.prompt is None and not why_no_drafts(own.drafter.config):

@@ -43,6 +43,18 @@ def build_pair(folder: Path, *, seed: int = 0, context: int = 1024, marks: bool 
     return folder
 
 
+def write_smaller(target: Path, folder: Path) -> Path:
+    """Write this target without its last layer into `folder`, and return it."""
+    model = LlamaForCausalLM.from_pretrained(target)
+    del model.model.layers[-1]
+    model.config.num_hidden_layers -= 1
+    model.save_pretrained(folder)
+    for name in (TOKENIZER, TEMPLATE, "tokenizer_config.json"):
+        (folder / name).write_bytes((target / name).read_bytes())
+    write_graph(folder, folder / GRAPHS[1], int8=False)
+    return folder
+
+
 def _write_target(folder: Path, context: int, marks: bool) -> LlamaForCausalLM:
     tokenizer = train_tokenizer()
     if marks:

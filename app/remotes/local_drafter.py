@@ -1,0 +1,79 @@
+"""The model on this device as a drafter, for verifiers whose model has the same tokenizer."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from drafter.runtime import Drafter
+from drafter.whole_model import Ask, WholeModel
+from models.config import DIGEST_BYTES, DrafterConfig
+from models.errors import ModelError
+from models.files import is_gguf
+from models.gguf.file import gguf_files
+from models.gguf.text import text_source
+from models.text.likeness import likeness
+from models.text.text_side import read_text_side
+from remote.protocol import Card
+
+HEAD = 1 << 20
+"""Bytes of each file that tell one model from another, together with its size."""
+
+
+class LocalDrafter:
+    """Makes a drafter of a local model for each target that it fits. Thread-safe.
+
+    `path`: a GGUF file, or a folder. `begin`: see `WholeModel`. `kept`: folder that caches the tokenizers of GGUF
+    files, or None to make them each time.
+    """
+
+    def __init__(self, name: str, path: Path, begin: Callable[[], Ask], kept: Path | None) -> None:
+        self.name = name
+        self._path, self._begin, self._kept = path, begin, kept
+        self._made: dict[bytes, Drafter | None] = {}
+        self._lock = threading.Lock()
+
+    def fitting(self, card: Card) -> Drafter | None:
+        """The drafter for a verifier's model, or None if the local model has another tokenizer. Reads files."""
+        if card.likeness is None:
+            return None
+        key = hashlib.sha256(b"\0".join((card.likeness, card.target.encode(), card.chat_template.encode()))).digest()
+        with self._lock:
+            if key not in self._made:
+                try:
+                    self._made[key] = self._drafter(card)
+                except (ModelError, OSError):
+                    self._made[key] = None  # The model itself says what is wrong, once it is started.
+            return self._made[key]
+
+    def _drafter(self, card: Card) -> Drafter | None:
+        with text_source(str(self._path), self._kept) as folder:
+            text = read_text_side(Path(folder), card.chat_template, card.stop_tokens).text
+        if text is None or likeness(text) != card.likeness:
+            return None
+        config = _config(card, _digest(self._path, card.target))
+        return Drafter(config, text, WholeModel(f"{self.name}, a model on this device", self._begin))
+
+
+def _config(card: Card, digest: bytes) -> DrafterConfig:
+    """The config of a drafter without layers of its own."""
+    layers = (
+        *("hidden", "target_layers", "target_kv_heads", "target_head_size", "target_heads", "target_ffn"),
+        *("heads", "kv_heads", "head_size", "ffn", "encoder_ffn", "inference_layers", "rope_theta", "norm_eps"),
+    )
+    about = {"target": card.target, "vocabulary": card.vocabulary, "memory": digest.hex()}
+    return msgspec.convert(dict.fromkeys(layers, 0) | about | {"stop_tokens": card.stop_tokens}, DrafterConfig)
+
+
+def _digest(path: Path, target: str) -> bytes:
+    """Identifies a model that drafts for a target."""
+    found = hashlib.blake2b(target.encode(), digest_size=DIGEST_BYTES)
+    for file in gguf_files(path) if is_gguf(str(path)) else sorted(file for file in path.iterdir() if file.is_file()):
+        with file.open("rb") as opened:
+            found.update(opened.read(HEAD))
+        found.update(str(file.stat().st_size).encode())
+    return found.digest()
